@@ -1,0 +1,1 @@
+"""Tables by name, scan planning, and the command line."""

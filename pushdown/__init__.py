@@ -1,0 +1,1 @@
+"""Filters as one `HudiExpression` tree, and their evaluation over statistics and rows."""

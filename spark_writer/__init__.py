@@ -1,0 +1,1 @@
+"""PySpark writer for Apache Hudi tables, with no Hudi jar."""

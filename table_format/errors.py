@@ -1,0 +1,93 @@
+"""The error tree of the whole product.
+
+::
+
+    HudiError
+    ├── TableNotFoundError      (FileNotFoundError)  no Hudi table at that place
+    ├── TableExistsError        (FileExistsError)    create() on an existing table
+    ├── UnsupportedTableError   (NotImplementedError) a version, type or feature that is not read or written
+    ├── CorruptFileError        (ValueError)         bytes that break the format; names file and offset
+    ├── OptionError             (ValueError)         an option or table property that cannot be used
+    ├── SchemaError             (ValueError)         columns or types that do not fit the table
+    ├── RecordError             (ValueError)         a row that cannot be stored, e.g. an empty record key
+    ├── StorageError            (OSError)            the storage failed or was not reachable
+    │   ├── AlreadyExistsError  (FileExistsError)    an exclusive create found the name taken
+    │   └── MissingFileError    (FileNotFoundError)  a file that should be there is not
+    ├── TransactionError        (RuntimeError)
+    │   ├── ConflictError                            another writer changed the same file groups
+    │   └── LockError                                the table lock could not be taken in time
+    └── ExpressionError         (ValueError)         filters; see `pushdown.errors`
+
+Each class also derives from the builtin that it resembles, so that generic handlers work. Every message says what
+was found where, and what to do about it.
+"""
+
+
+class HudiError(Exception):
+    """Root of every error that this product raises on purpose."""
+
+
+class TableNotFoundError(HudiError, FileNotFoundError):
+    """There is no Hudi table at the given place."""
+
+
+class TableExistsError(HudiError, FileExistsError):
+    """A table was to be created where one stands already."""
+
+
+class UnsupportedTableError(HudiError, NotImplementedError):
+    """The table is of a version or uses a feature that this release refuses by name rather than half-read."""
+
+
+class CorruptFileError(HudiError, ValueError):
+    """Bytes that break the format.
+
+    Attributes:
+        path: the file, relative to the table, or as the caller named it.
+        offset: byte offset at which the fault was seen.
+    """
+
+    def __init__(self, path: str, offset: int, reason: str) -> None:
+        super().__init__(f"{path}: at byte {offset}: {reason}")
+        self.path = path
+        self.offset = offset
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type["CorruptFileError"], tuple[str, int, str]]:
+        return type(self), (self.path, self.offset, self.reason)
+
+
+class OptionError(HudiError, ValueError):
+    """An option or table property holds a value that cannot be used; the message names the key."""
+
+
+class SchemaError(HudiError, ValueError):
+    """Columns or types that do not fit the table."""
+
+
+class RecordError(HudiError, ValueError):
+    """A row that cannot be stored, such as one without a record key."""
+
+
+class StorageError(HudiError, OSError):
+    """The storage failed, or could not be reached."""
+
+
+class AlreadyExistsError(StorageError, FileExistsError):
+    """An exclusive create found the name taken."""
+
+
+class MissingFileError(StorageError, FileNotFoundError):
+    """A file that the table refers to is not there."""
+
+
+class TransactionError(HudiError, RuntimeError):
+    """A write could not be carried out; nothing of it is visible."""
+
+
+class ConflictError(TransactionError):
+    """Another writer changed the same file groups first."""
+
+
+class LockError(TransactionError):
+    """The table lock could not be taken in time."""
