@@ -101,7 +101,7 @@ class Storage:
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         """Up to `length` bytes from `offset` on."""
         with _translated(path), self.filesystem.open_input_file(self.full_path(path)) as stream:
-            return bytes(stream.read_at(length, offset))
+            return bytes(stream.read_at(length, offset))  # type: ignore[call-arg]  # the stubs lack the offset
 
     def open_input(self, path: str) -> Any:
         """A seekable `pyarrow.NativeFile`."""
