@@ -1,0 +1,68 @@
+# Everything that this project does from a checkout. `make help` lists it.
+PYTHON ?= python3
+VENV := .venv
+APACHE_VENV := .venv-apache
+BIN := $(VENV)/bin
+PYTEST_ARGS ?=
+# The oldest PySpark supported; Apache Hudi's Spark 3.5 bundles run on it too.
+OLDEST_PYSPARK := 3.5.0
+PACKAGES := table_format pushdown catalog spark_writer
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(BIN)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+$(APACHE_VENV)/bin/.installed: Makefile
+	$(PYTHON) -m venv $(APACHE_VENV)
+	$(APACHE_VENV)/bin/python -m pip install --quiet 'pyspark==$(OLDEST_PYSPARK)' pyarrow pandas numpy fastavro xxhash rich sqlglot typer
+	$(APACHE_VENV)/bin/python -m pip install --quiet --no-deps --editable .
+	@touch $@
+
+.PHONY: install
+install: $(BIN)/.installed ## make the environment in .venv (hudi-catalog is .venv/bin/hudi-catalog)
+
+.PHONY: engines
+engines: $(BIN)/.installed $(APACHE_VENV)/bin/.installed ## fetch the real engines that the engine tests run (Apache Hudi on Spark 3.5)
+	@$(BIN)/python tools/fetch_engines.py
+
+.PHONY: demo
+demo: $(BIN)/.installed ## the main job on real data: write, correct, delete, plan, read, compare
+	@$(BIN)/python demo/flights.py
+
+.PHONY: test
+test: lint test-unit test-spark ## all checks and tests, the real engines included
+
+.PHONY: lint
+lint: $(BIN)/.installed ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+.PHONY: test-unit
+test-unit: $(BIN)/.installed ## tests that need no JVM, documentation examples included
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not spark and not engine' --doctest-modules tests $(PACKAGES) docs README.md $(PYTEST_ARGS)
+
+.PHONY: test-spark
+test-spark: engines ## tests on PySpark and on the real engines
+	$(BIN)/python -m pytest -q -m 'spark or engine' tests $(PYTEST_ARGS)
+
+.PHONY: bench
+bench: engines ## measure against Apache Hudi 1.2.0 in one run (about 10 minutes)
+	$(BIN)/python -m benchmarks
+
+.PHONY: format
+format: $(BIN)/.installed ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: clean
+clean: ## delete the environments and everything made by tests
+	rm -rf $(VENV) $(APACHE_VENV) .work .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

@@ -1,0 +1,93 @@
+"""The direction of imports (see CONTRIBUTING), counted over imports inside functions and type-checking blocks too."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("table_format", "pushdown", "catalog", "spark_writer")
+ALLOWED = {
+    "table_format": set(),
+    # one leaf module: the error tree has one root (docs/adr)
+    "pushdown": {"table_format.errors"},
+    "catalog": {"table_format", "pushdown"},
+    "spark_writer": {"table_format", "pushdown"},
+}
+# The only modules that may import these at all.
+ENGINE_LIBRARIES = {"pyspark": ("spark_writer",), "py4j": ("spark_writer",), "sqlglot": ("pushdown",), "typer": ("catalog",)}
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            yield name.removesuffix(".__init__"), path
+
+
+def imports(name: str, path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+                base = ".".join([*parts[: len(parts) - node.level + 1], *filter(None, [base])])
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+NAMES = dict(modules())
+GRAPH = {name: set(imports(name, path)) for name, path in NAMES.items()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_module_imports_only_downward(name: str) -> None:
+    package = name.split(".")[0]
+    for target in GRAPH[name]:
+        other = target.split(".")[0]
+        if other in PACKAGES and other != package:
+            allowed = ALLOWED[package]
+            assert any(target == a or target.startswith(f"{a}.") for a in allowed), f"{name} imports {target}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_engine_libraries_stay_at_the_edges(name: str) -> None:
+    for target in GRAPH[name]:
+        homes = ENGINE_LIBRARIES.get(target.split(".")[0])
+        assert homes is None or name.startswith(homes), f"{name} imports {target}"
+
+
+def test_no_import_cycle() -> None:
+    edges = {name: {t for t in targets if t in NAMES and t != name} for name, targets in GRAPH.items()}
+    # A package's re-exports are not what a module of it depends on.
+    edges = {name: {t for t in targets if not name.startswith(f"{t}.")} for name, targets in edges.items()}
+    done: set[str] = set()
+    for start in edges:
+        stack: list[tuple[str, Iterator[str]]] = [(start, iter(edges[start]))]
+        path = [start]
+        while stack:
+            _, targets = stack[-1]
+            step = next((t for t in targets if t not in done), None)
+            if step is None:
+                done.add(stack.pop()[0])
+                path.pop()
+                continue
+            assert step not in path, f"cycle: {' → '.join([*path[path.index(step) :], step])}"
+            stack.append((step, iter(edges[step])))
+            path.append(step)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_package_files_hold_no_logic(name: str) -> None:
+    path = NAMES[name]
+    if path.name == "__init__.py":
+        kinds = (ast.Import, ast.ImportFrom, ast.Expr, ast.Assign, ast.AnnAssign)
+        assert all(isinstance(node, kinds) for node in ast.parse(path.read_text()).body)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_stays_readable(name: str) -> None:
+    assert len(NAMES[name].read_text().splitlines()) <= 500

@@ -1,0 +1,124 @@
+"""Drives an Apache Hudi release in its own Spark 3.5 environment (see `session.py`)."""
+
+import json
+import os
+import queue
+import shutil
+import subprocess
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+ROOT = Path(__file__).parents[3]
+VERSIONS = ("0.15.0", "1.2.0")
+
+
+class ApacheError(Exception):
+    """What Apache Hudi threw."""
+
+
+def environment() -> tuple[Path, Path]:
+    """The interpreter and the folder of bundles; the environment may name other ones."""
+    python = os.environ.get("HUDI_CATALOG_APACHE_PYTHON") or ROOT / ".venv-apache/bin/python"
+    jars = os.environ.get("HUDI_CATALOG_APACHE_JARS") or ROOT / ".work/jars"
+    return Path(python), Path(jars)
+
+
+def missing(version: str) -> str | None:
+    """Why this release cannot run here, or None."""
+    python, jars = environment()
+    if shutil.which("java") is None:
+        return "no JDK on the path"
+    if not python.exists():
+        return f"no Spark 3.5 environment at {python}: run `make engines`"
+    if not bundle(version).exists():
+        return f"no bundle {bundle(version).name} in {jars}: run `make engines`"
+    return None
+
+
+def bundle(version: str) -> Path:
+    return environment()[1] / f"hudi-spark3.5-bundle_2.12-{version}.jar"
+
+
+class ApacheHudi:
+    """One release, running."""
+
+    def __init__(self, version: str, scratch: Path) -> None:
+        self.version = version
+        self.scratch = scratch
+        self._log = (scratch / f"apache-{version}.log").open("wb")
+        script = Path(__file__).with_name("session.py")
+        self._process = subprocess.Popen(
+            [str(environment()[0]), str(script), version, str(bundle(version))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            cwd=scratch,
+            env={k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))},
+        )
+        self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+        self._wait(180)
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._log.close()
+
+    def read(self, path: Path | str, where: str | None = None, options: Mapping[str, str] | None = None) -> pa.Table:
+        """A snapshot query, with data skipping on."""
+        out = self.scratch / f"read-{self.version}"
+        self._ask("read", path=str(path), out=str(out), where=where, options=dict(options or {}))
+        return pq.read_table(out)
+
+    def write(self, path: Path | str, data: pa.Table | None, options: Mapping[str, str], mode: str = "append") -> None:
+        source = None
+        if data is not None:
+            source = str(self.scratch / f"write-{self.version}.parquet")
+            pq.write_table(data, source, coerce_timestamps="us")
+        self._ask("write", path=str(path), data=source, options=dict(options), mode=mode)
+
+    def sql(self, text: str) -> list[dict[str, Any]]:
+        return list(self._ask("sql", text=text)["rows"])
+
+    def validate_files(self, path: Path | str) -> list[dict[str, Any]]:
+        return list(self._ask("validate_files", path=str(path))["rows"])
+
+    def files(self, path: Path | str) -> dict[str, dict[str, int]]:
+        return dict(self._ask("files", path=str(path))["files"])
+
+    def column_stats(
+        self, path: Path | str, columns: list[str], entries: list[tuple[str, str]]
+    ) -> dict[str, dict[str, Any]]:
+        return dict(self._ask("column_stats", path=str(path), columns=columns, entries=entries)["stats"])
+
+    def _ask(self, command: str, **arguments: Any) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"command": command, **arguments}).encode() + b"\n")
+        self._process.stdin.flush()
+        answer = self._wait(300)
+        if "error" in answer:
+            raise ApacheError(f"{answer['error']}\n{answer['trace']}")
+        return answer
+
+    def _wait(self, seconds: float) -> dict[str, Any]:
+        answer = self._answers.get(timeout=seconds)
+        if answer is None:
+            raise ApacheError(f"Apache Hudi {self.version} ended; see {self._log.name}")
+        return answer
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith(b"@@"):
+                self._answers.put(json.loads(line[2:]))
+        self._answers.put(None)

@@ -1,0 +1,167 @@
+"""Serves one Apache Hudi release over lines of JSON; runs in the Spark 3.5 environment, without this project.
+
+Usage: `python session.py HUDI_VERSION JAR`. Each line on standard input is `{"command": …, …}`; each answer is one line
+on standard output that starts with `@@`.
+"""
+
+import contextlib
+import decimal
+import json
+import os
+import shutil
+import sys
+import traceback
+
+os.environ["PYSPARK_PYTHON"] = sys.executable
+
+from pyspark.sql import DataFrame, SparkSession
+
+VERSION, JAR = sys.argv[1:3]
+# A 1.x release upgrades a version 6 table on its first write unless it is told not to.
+STAY_ON_SIX = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
+
+
+def start_session() -> SparkSession:
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .appName(f"apache-hudi-{VERSION}")
+        # on the class path, not --jars: deletes in log blocks fail otherwise
+        .config("spark.driver.extraClassPath", JAR)
+        .config("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
+        .config("spark.kryo.registrator", "org.apache.spark.HoodieSparkKryoRegistrar")
+        .config("spark.sql.extensions", "org.apache.spark.sql.hudi.HoodieSparkSessionExtension")
+        .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.hudi.catalog.HoodieCatalog")
+        .config("spark.sql.catalogImplementation", "in-memory")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.memory", "2g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", "-Djol.skipHotspotSAAttach=true -Duser.timezone=UTC")
+    )
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def load(path: str, options: dict, where: str | None = None) -> DataFrame:
+    frame = spark.read.format("hudi").options(**options).load(path)
+    return frame.where(where) if where else frame
+
+
+def read(path: str, out: str, where: str | None = None, options: dict | None = None) -> dict:
+    frame = load(path, {"hoodie.enable.data.skipping": "true", "hoodie.metadata.enable": "true", **(options or {})}, where)
+    shutil.rmtree(out, ignore_errors=True)
+    frame.coalesce(1).write.parquet(out)
+    return {"columns": frame.columns}
+
+
+def write(path: str, data: str | None, options: dict, mode: str = "append") -> dict:
+    extra = STAY_ON_SIX if VERSION.startswith("1.") and "hoodie.write.table.version" not in options else {}
+    frame = spark.read.parquet(data) if data else spark.createDataFrame([], load(path, {}).schema)
+    base = {
+        "hoodie.embed.timeline.server": "false",
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.index.column.stats.enable": "true",
+        "hoodie.upsert.shuffle.parallelism": "2",
+        "hoodie.insert.shuffle.parallelism": "2",
+        "hoodie.bulkinsert.shuffle.parallelism": "2",
+        "hoodie.delete.shuffle.parallelism": "2",
+    }
+    frame.write.format("hudi").options(**{**base, **extra, **options}).mode(mode).save(path)
+    return {}
+
+
+def sql(text: str) -> dict:
+    return {"rows": [row.asDict(recursive=True) for row in spark.sql(text).collect()]}
+
+
+def validate_files(path: str) -> dict:
+    """The release's own comparison of the metadata table's listing with the file system's."""
+    name = "validated"
+    spark.sql(f"DROP TABLE IF EXISTS {name}")
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    try:
+        rows = spark.sql(f"CALL validate_metadata_table_files(table => '{name}', verbose => true)").collect()
+    finally:
+        spark.sql(f"DROP TABLE {name}")
+    return {"rows": [row.asDict() for row in rows]}
+
+
+def metadata_reader(path: str):
+    jvm = spark._jvm
+    engine = jvm.org.apache.hudi.client.common.HoodieSparkEngineContext(spark.sparkContext._jsc)
+    config = jvm.org.apache.hudi.common.config.HoodieMetadataConfig.newBuilder().enable(True).build()
+    conf = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(spark._jsc.hadoopConfiguration())
+    storage = jvm.org.apache.hudi.storage.hadoop.HoodieHadoopStorage(
+        jvm.org.apache.hudi.storage.StoragePath(path), conf
+    )
+    return jvm.org.apache.hudi.metadata.HoodieBackedTableMetadata(engine, storage, config, path)
+
+
+def files(path: str) -> dict:
+    """Every file that the release's own metadata table reader lists: partition → {file name: size}."""
+    reader, jvm = metadata_reader(path), spark._jvm
+    listing = {}
+    for partition in reader.getAllPartitionPaths():
+        base = jvm.org.apache.hudi.storage.StoragePath(path)
+        folder = jvm.org.apache.hudi.storage.StoragePath(base, partition) if partition else base
+        listing[partition] = {
+            info.getPath().getName(): info.getLength() for info in reader.getAllFilesInPartition(folder)
+        }
+    return {"files": listing}
+
+
+def column_stats(path: str, columns: list[str], entries: list[list[str]]) -> dict:
+    """The statistics that the release reads for (partition, file) pairs: column → file → record."""
+    reader, jvm = metadata_reader(path), spark._jvm
+    pairs = jvm.java.util.ArrayList()
+    for partition, file_name in entries:
+        pairs.add(jvm.org.apache.hudi.common.util.collection.Pair.of(partition, file_name))
+    answer: dict = {}
+    for column in columns:
+        found = reader.getColumnStats(pairs, column)
+        for stats in found.values():
+            answer.setdefault(column, {})[str(stats.getFileName())] = {
+                "min": _plain(stats.getMinValue()),
+                "max": _plain(stats.getMaxValue()),
+                "null_count": stats.getNullCount(),
+                "value_count": stats.getValueCount(),
+                "deleted": stats.getIsDeleted(),
+            }
+    return {"stats": answer}
+
+
+def _plain(wrapper) -> object:
+    if wrapper is None:
+        return None
+    value = wrapper.get(0) if hasattr(wrapper, "get") else wrapper
+    with contextlib.suppress(Exception):
+        if value.getClass().getName() == "java.nio.HeapByteBuffer":
+            return bytes(value.array()).hex()
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value).hex()
+    return value if isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _encode(value) -> object:
+    if isinstance(value, decimal.Decimal):
+        return str(value)
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value).hex()
+    return str(value)
+
+
+COMMANDS = {f.__name__: f for f in (read, write, sql, validate_files, files, column_stats)}
+
+spark = start_session()
+print("@@" + json.dumps({"ready": VERSION}), flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    try:
+        answer = COMMANDS[request.pop("command")](**request)
+    except Exception as error:
+        answer = {"error": f"{type(error).__name__}: {str(error)[:4000]}", "trace": traceback.format_exc()[-4000:]}
+    print("@@" + json.dumps(answer, default=_encode), flush=True)
+spark.stop()

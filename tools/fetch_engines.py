@@ -1,0 +1,61 @@
+"""Fetches Apache Hudi's Spark 3.5 bundles from Maven Central into `.work/jars`.
+
+Maven does it where it is installed; else Spark's own resolver, which needs a JDK only. A failure is reported, not raised: the
+engine tests then skip and say why (in continuous integration they fail).
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+JARS = ROOT / ".work/jars"
+APACHE_PYTHON = ROOT / ".venv-apache/bin/python"
+ARTIFACT = "hudi-spark3.5-bundle_2.12"
+VERSIONS = ("0.15.0", "1.2.0")
+
+RESOLVE = """
+import sys
+from pyspark.sql import SparkSession
+coordinates, folder = sys.argv[1:]
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+builder.config("spark.jars.packages", coordinates).config("spark.jars.ivy", folder).getOrCreate().stop()
+"""
+
+
+def by_maven(version: str) -> None:
+    """Copy one bundle with Maven's dependency plugin."""
+    artifact = f"-Dartifact=org.apache.hudi:{ARTIFACT}:{version}"
+    subprocess.run(
+        ["mvn", "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={JARS}"],  # noqa: S607 - mvn of the user's path
+        check=True,
+    )
+
+
+def by_spark(version: str) -> None:
+    """Let Spark's resolver fetch one bundle, and take it out of its cache."""
+    cache = ROOT / ".work/ivy"
+    coordinates = f"org.apache.hudi:{ARTIFACT}:{version}"
+    subprocess.run([str(APACHE_PYTHON), "-c", RESOLVE, coordinates, str(cache)], check=True)
+    shutil.copy(cache / f"jars/org.apache.hudi_{ARTIFACT}-{version}.jar", JARS / f"{ARTIFACT}-{version}.jar")
+
+
+def main() -> int:
+    """Fetch what is missing; 0 in any case, so that the other tests still run."""
+    JARS.mkdir(parents=True, exist_ok=True)
+    for version in VERSIONS:
+        if (JARS / f"{ARTIFACT}-{version}.jar").exists():
+            continue
+        print(f"fetching {ARTIFACT} {version} …", flush=True)  # noqa: T201
+        try:
+            by_maven(version) if shutil.which("mvn") else by_spark(version)
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"could not fetch it: {error}; tests that need it will be skipped", file=sys.stderr)  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
