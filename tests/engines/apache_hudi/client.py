@@ -87,6 +87,10 @@ class ApacheHudi:
             pq.write_table(data, source, coerce_timestamps="us")
         self._ask("write", path=str(path), data=source, options=dict(options), mode=mode)
 
+    def write_file(self, path: Path | str, data: Path, options: Mapping[str, str], mode: str = "append") -> None:
+        """Like `write`, of a Parquet file that lies ready."""
+        self._ask("write", path=str(path), data=str(data), options=dict(options), mode=mode)
+
     def sql(self, text: str) -> list[dict[str, Any]]:
         return list(self._ask("sql", text=text)["rows"])
 

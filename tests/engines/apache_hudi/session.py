@@ -51,7 +51,9 @@ def load(path: str, options: dict, where: str | None = None) -> DataFrame:
 
 
 def read(path: str, out: str, where: str | None = None, options: dict | None = None) -> dict:
-    frame = load(path, {"hoodie.enable.data.skipping": "true", "hoodie.metadata.enable": "true", **(options or {})}, where)
+    frame = load(
+        path, {"hoodie.enable.data.skipping": "true", "hoodie.metadata.enable": "true", **(options or {})}, where
+    )
     shutil.rmtree(out, ignore_errors=True)
     frame.coalesce(1).write.parquet(out)
     return {"columns": frame.columns}

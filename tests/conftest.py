@@ -1,0 +1,47 @@
+"""What all tests share: one PySpark session of the main line, and how Hypothesis runs."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("default")
+
+
+def skip_or_fail(reason: str) -> None:
+    """Skip with a reason; where engines are required, as in continuous integration, fail instead."""
+    if os.environ.get("HUDI_CATALOG_REQUIRE_ENGINES"):
+        pytest.fail(f"an engine is required here: {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    """PySpark on two cores, of the version installed beside this project."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        skip_or_fail("no JDK: neither JAVA_HOME nor java on the path")
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("hudi-catalog-tests")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.pyspark.python", sys.executable)
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

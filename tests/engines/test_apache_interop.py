@@ -1,0 +1,168 @@
+"""Apache Hudi reads, validates, upserts and compacts what we wrote; then we read, prune and upsert again."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from catalog import Table
+from spark_writer import write_hudi
+from tests.engines.apache_hudi.client import ApacheHudi
+from tests.engines.kinds import Kind, Step, kinds
+from tests.engines.model import comparable, expected, user_rows
+
+pytestmark = [pytest.mark.engine, pytest.mark.spark]
+KINDS = kinds()
+META = [
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+]
+
+
+def write(spark: Any, kind: Kind, path: Path, step: Step) -> None:
+    options = kind.all_options() | {"hoodie.datasource.write.operation": step.operation}
+    if step.partitions:
+        options["hoodie.datasource.write.partitions.to.delete"] = ",".join(step.partitions)
+    write_hudi(spark.createDataFrame(step.table(kind.schema)), str(path), options, mode="append")
+
+
+@pytest.fixture(scope="session")
+def written(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Every kind of table, by our writer, once."""
+    folder = tmp_path_factory.mktemp("written")
+    for kind in KINDS.values():
+        for step in kind.steps:
+            write(spark, kind, folder / kind.name, step)
+    return {name: folder / name for name in KINDS}
+
+
+def copy(written: dict[str, Path], name: str, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(written[name], tmp_path / name))
+
+
+def ours(path: Path, where: str | None = None) -> pa.Table:
+    return Table.open(str(path)).scan(where).to_arrow()
+
+
+def same(left: pa.Table, right: pa.Table, names: list[str]) -> None:
+    assert comparable(left.to_pylist(), names) == comparable(right.to_pylist(), names)
+
+
+def listing(path: Path) -> dict[str, dict[str, int]]:
+    """Data files by partition, from the file system."""
+    found: dict[str, dict[str, int]] = {}
+    for file in path.rglob("*.parquet"):
+        folder = str(file.parent.relative_to(path)).removeprefix(".")
+        if not folder.startswith((".hoodie", "/", "hoodie")):
+            found.setdefault(folder, {})[file.name] = file.stat().st_size
+    return found
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_we_hold_what_was_written(written: dict[str, Path], name: str) -> None:
+    kind = KINDS[name]
+    table = ours(written[name])
+    names = [n for n in table.column_names if not n.startswith("_hoodie_")]
+    assert comparable(user_rows(table), names) == comparable(expected(kind, kind.steps), names)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_apache_reads_exactly_our_content(apache: ApacheHudi, written: dict[str, Path], name: str) -> None:
+    mine, theirs = ours(written[name]), apache.read(written[name])
+    assert mine.column_names == theirs.column_names
+    same(mine, theirs, mine.column_names)
+    without = apache.read(written[name], options={"hoodie.metadata.enable": "false"})
+    same(mine, without, mine.column_names)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_apache_filters_with_data_skipping_as_we_do(apache: ApacheHudi, written: dict[str, Path], name: str) -> None:
+    for where in KINDS[name].filters:
+        mine, theirs = ours(written[name], where), apache.read(written[name], where)
+        same(mine, theirs, mine.column_names)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_apache_validates_our_metadata_table(apache: ApacheHudi, written: dict[str, Path], name: str) -> None:
+    rows = apache.validate_files(written[name])
+    assert rows
+    for row in rows:
+        assert row["is_present_in_fs"], row
+        assert row["is_present_in_metadata"], row
+        assert row["fs_size"] == row["metadata_size"], row
+    assert {k: v for k, v in apache.files(written[name]).items() if v} == listing(written[name])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_apache_sees_the_column_statistics_of_our_files(
+    apache: ApacheHudi, written: dict[str, Path], name: str
+) -> None:
+    table = ours(written[name])
+    columns = ["_hoodie_record_key", "id", "ts", "i", "s", "d", "b", "all_null"]
+    files = pc.unique(table["_hoodie_file_name"]).to_pylist()
+    partitions = {row["_hoodie_file_name"]: row["_hoodie_partition_path"] for row in table.select(META).to_pylist()}
+    stats = apache.column_stats(written[name], columns, [(partitions[file], file) for file in files])
+    for column in columns:
+        for file in files:
+            values = table.filter(pc.equal(table["_hoodie_file_name"], file))[column]
+            record = stats[column][file]
+            assert not record["deleted"]
+            assert record["value_count"] == len(values)
+            assert record["null_count"] == values.null_count
+            extremes = pc.min_max(values)
+            low, high = extremes["min"].as_py(), extremes["max"].as_py()
+            assert (record["min"], record["max"]) == (low, high), (column, file)
+
+
+def changed(kind: Kind, table: pa.Table, ts: int) -> pa.Table:
+    """A few rows that are there, with a new `ts`, and one that is not; without meta columns."""
+    rows = user_rows(table)
+    rows = [row | {"ts": ts} for row in rows[:: max(1, len(rows) // 5)]] + [rows[0] | {"id": f"new{ts}", "ts": ts}]
+    return pa.Table.from_pylist(rows, pa.schema([f for f in table.schema if not f.name.startswith("_hoodie_")]))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_apache_writes_on_and_so_do_we(
+    apache: ApacheHudi, spark: Any, written: dict[str, Path], name: str, tmp_path: Path
+) -> None:
+    kind, path = KINDS[name], copy(written, name, tmp_path)
+    options = kind.all_options() | {"hoodie.datasource.write.operation": "upsert"}
+    groups = {file.split("_")[0] for files in listing(path).values() for file in files}
+    before = ours(path)
+    batch = changed(kind, before, 50)
+
+    apache.write(path, batch, options | {"hoodie.metadata.compact.max.delta.commits": "1"})
+    compacted = [p.name for p in (path / ".hoodie/metadata/.hoodie").glob("*.commit")]
+    assert compacted, "Apache did not compact the metadata table"
+    middle = ours(path)
+    assert middle.num_rows == before.num_rows + 1
+    same(middle, apache.read(path), middle.column_names)
+    for where in [*kind.filters, "ts = 50"]:
+        same(ours(path, where), apache.read(path, where), middle.column_names)
+    assert pc.sum(pc.equal(middle["ts"], 50)).as_py() == batch.num_rows
+
+    batch = changed(kind, middle, 60)
+    write(spark, kind, path, Step("upsert", user_rows(batch), batch.schema))
+    after = ours(path)
+    assert after.num_rows == middle.num_rows + 1
+    assert pc.sum(pc.equal(after["ts"], 60)).as_py() == batch.num_rows
+    same(after, apache.read(path), after.column_names)
+    for where in [*kind.filters, "ts = 60"]:
+        same(ours(path, where), apache.read(path, where), after.column_names)
+    later = {file.split("_")[0] for files in listing(path).values() for file in files}
+    fresh = {(group[:8], group) for group in later - groups}
+    assert len(fresh) <= 2, "an upsert of known keys made new file groups"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_hudi_rs_reads_exactly_our_content(written: dict[str, Path], name: str) -> None:
+    hudi = pytest.importorskip("hudi")
+    table = pa.Table.from_batches(hudi.HudiTableBuilder.from_base_uri(str(written[name])).build().read_snapshot())
+    mine = ours(written[name])
+    same(mine, table, mine.column_names)
