@@ -1,7 +1,7 @@
 """Fetches Apache Hudi's Spark 3.5 bundles from Maven Central into `.work/jars`.
 
-Maven does it where it is installed; else Spark's own resolver, which needs a JDK only. A failure is reported, not raised: the
-engine tests then skip and say why (in continuous integration they fail).
+Maven does it where it is installed; else Spark's own resolver, which needs a JDK only. A failure is reported, not
+raised: the engine tests then skip and say why (in continuous integration they fail).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def by_maven(version: str) -> None:
     """Copy one bundle with Maven's dependency plugin."""
     artifact = f"-Dartifact=org.apache.hudi:{ARTIFACT}:{version}"
     subprocess.run(
-        ["mvn", "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={JARS}"],  # noqa: S607 - mvn of the user's path
+        ["mvn", "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={JARS}"],
         check=True,
     )
 
@@ -49,11 +49,11 @@ def main() -> int:
     for version in VERSIONS:
         if (JARS / f"{ARTIFACT}-{version}.jar").exists():
             continue
-        print(f"fetching {ARTIFACT} {version} …", flush=True)  # noqa: T201
+        print(f"fetching {ARTIFACT} {version} …", flush=True)
         try:
             by_maven(version) if shutil.which("mvn") else by_spark(version)
         except (OSError, subprocess.CalledProcessError) as error:
-            print(f"could not fetch it: {error}; tests that need it will be skipped", file=sys.stderr)  # noqa: T201
+            print(f"could not fetch it: {error}; tests that need it will be skipped", file=sys.stderr)
     return 0
 
 
