@@ -1,0 +1,157 @@
+"""One block of an HFile: header, checksums, compression."""
+
+import zlib
+from dataclasses import dataclass
+from struct import Struct
+
+import numpy as np
+
+from table_format.errors import CorruptFileError, UnsupportedTableError
+from table_format.hfile.crc32c import CHUNK, crc32c_chunks
+
+DATA = b"DATABLK*"
+META = b"METABLKc"
+ROOT_INDEX = b"IDXROOT2"
+LEAF_INDEX = b"IDXLEAF2"
+INTERMEDIATE_INDEX = b"IDXINTE2"
+FILE_INFO = b"FILEINF2"
+
+HEADER = Struct(">8siiqBii")
+HEADER_SIZE = HEADER.size
+
+CODECS = {0: "LZO", 1: "GZ", 2: "NONE", 3: "SNAPPY", 4: "LZ4", 5: "BZIP2", 6: "ZSTD"}
+CODEC_IDS = {name: number for number, name in CODECS.items()}
+
+_CHECKSUM_NONE = 0
+_CHECKSUM_CRC32 = 1
+_CHECKSUM_CRC32C = 2
+_GZIP = 31
+# A deflate stream grows at most this much; a header that promises more is broken and must not reserve the memory.
+_MOST_INFLATION = 1032
+
+
+@dataclass(frozen=True, slots=True)
+class BlockHeader:
+    """The 33 bytes before a block's content.
+
+    Attributes:
+        magic: the block's type.
+        size: bytes of the whole block in the file, with this header and the checksums.
+        uncompressed_size: bytes of the content once it is decompressed.
+        checksum_type: 0 none, 1 CRC-32, 2 CRC-32C.
+        bytes_per_checksum: bytes that one checksum covers.
+        checked_size: bytes of header and compressed content, which the checksums cover.
+    """
+
+    magic: bytes
+    size: int
+    uncompressed_size: int
+    checksum_type: int
+    bytes_per_checksum: int
+    checked_size: int
+
+
+def read_header(data: memoryview, offset: int, path: str) -> BlockHeader:
+    """The header at the start of a buffer.
+
+    Args:
+        data: bytes from the block's start on.
+        offset: the block's place in the file, for messages.
+        path: the file, for messages.
+
+    Raises:
+        CorruptFileError: too few bytes, or sizes that contradict one another.
+    """
+    if len(data) < HEADER_SIZE:
+        raise CorruptFileError(path, offset, "the HFile ends inside a block header; restore the file")
+    magic, disk, uncompressed, _, checksum_type, per_checksum, checked = HEADER.unpack_from(data)
+    if min(disk, uncompressed) < 0 or checked < HEADER_SIZE or per_checksum <= 0:
+        raise CorruptFileError(path, offset, "the HFile block header holds impossible sizes; restore the file")
+    chunks = -(-checked // per_checksum)
+    if disk + HEADER_SIZE != checked + 4 * chunks:
+        raise CorruptFileError(path, offset, "the sizes in the HFile block header do not add up; restore the file")
+    return BlockHeader(magic, disk + HEADER_SIZE, uncompressed, checksum_type, per_checksum, checked)
+
+
+def read_block(data: memoryview, offset: int, path: str, codec: int, expected: tuple[bytes, ...]) -> bytes:
+    """The verified and decompressed content of the block at the start of a buffer.
+
+    Args:
+        data: bytes from the block's start to at least its end.
+        offset: the block's place in the file, for messages.
+        path: the file, for messages.
+        codec: the file's codec by its number in the trailer.
+        expected: the magics that may stand here.
+
+    Raises:
+        CorruptFileError: another type of block, a checksum that does not match, content that does not decompress.
+        UnsupportedTableError: a codec other than NONE and GZ.
+    """
+    header = read_header(data, offset, path)
+    if header.magic not in expected:
+        raise CorruptFileError(path, offset, f"expected an HFile block {expected[0]!r}, found {header.magic!r}")
+    if header.size > len(data):
+        raise CorruptFileError(path, offset, "an HFile block reaches past its bound; the file is cut off or broken")
+    _verify(data[: header.size], header, offset, path)
+    body = data[HEADER_SIZE : header.checked_size]
+    if codec == CODEC_IDS["GZ"]:
+        return _inflate(body, header.uncompressed_size, offset, path)
+    if codec != CODEC_IDS["NONE"]:
+        name = CODECS.get(codec, str(codec))
+        raise UnsupportedTableError(f"{path}: HFile codec {name} is not supported, only NONE and GZ; rewrite the file")
+    if len(body) != header.uncompressed_size:
+        raise CorruptFileError(path, offset, "an uncompressed HFile block has two different sizes; restore the file")
+    return bytes(body)
+
+
+def _inflate(body: memoryview, size: int, offset: int, path: str) -> bytes:
+    if size > len(body) * _MOST_INFLATION:
+        raise CorruptFileError(path, offset, "an HFile block promises more than it can hold; restore the file")
+    inflater = zlib.decompressobj(_GZIP)
+    try:
+        # zlib compares gzip's own CRC-32 and length at the end of the stream.
+        content = inflater.decompress(body, size + 1)
+        if not inflater.eof and len(content) == size:
+            content += inflater.decompress(inflater.unconsumed_tail, 1)
+    except zlib.error as error:
+        raise CorruptFileError(
+            path, offset, f"an HFile block does not decompress ({error}); restore the file"
+        ) from error
+    if len(content) != size or not inflater.eof or inflater.unused_data:
+        raise CorruptFileError(path, offset, "an HFile block decompresses to another size; restore the file")
+    return content
+
+
+def _verify(block: memoryview, header: BlockHeader, offset: int, path: str) -> None:
+    stored = np.frombuffer(block[header.checked_size :], dtype=">u4")
+    checked = np.frombuffer(block[: header.checked_size], dtype=np.uint8)
+    if header.checksum_type == _CHECKSUM_NONE:
+        if stored.any():
+            raise CorruptFileError(path, offset, "an HFile block says that it has no checksums, yet some stand there")
+        return
+    if header.checksum_type == _CHECKSUM_CRC32C and header.bytes_per_checksum == CHUNK:
+        sums = crc32c_chunks(checked)
+    elif header.checksum_type == _CHECKSUM_CRC32:
+        step, size = header.bytes_per_checksum, header.checked_size
+        sums = np.array([zlib.crc32(block[at : min(at + step, size)]) for at in range(0, size, step)], dtype=np.uint32)
+    else:
+        kind = f"type {header.checksum_type} over {header.bytes_per_checksum} bytes"
+        raise CorruptFileError(path, offset, f"unknown HFile checksum of {kind}; restore the file")
+    if not np.array_equal(sums, stored):
+        raise CorruptFileError(path, offset, "the checksum of an HFile block does not match; restore the file")
+
+
+def write_block(magic: bytes, content: bytes, previous: int, codec: str) -> bytes:
+    """A whole block without checksums (their slots are zero), which every reader accepts.
+
+    Args:
+        magic: the block's type.
+        content: its uncompressed content.
+        previous: file offset of the previous block of this type, -1 for the first.
+        codec: `GZ` or `NONE`.
+    """
+    body = zlib.compress(content, wbits=_GZIP) if codec == "GZ" else content
+    checked = HEADER_SIZE + len(body)
+    slots = bytes(4 * -(-checked // CHUNK))
+    header = HEADER.pack(magic, len(body) + len(slots), len(content), previous, _CHECKSUM_NONE, CHUNK, checked)
+    return b"".join((header, body, slots))

@@ -1,0 +1,158 @@
+"""Entries of HFile data blocks as columns: positions of keys and values in one buffer."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from table_format.byte_spans import Bytes, Positions, binary_array
+from table_format.errors import CorruptFileError
+
+# Every key ends with an empty family, the greatest timestamp and the type Put.
+SUFFIX = b"\x00" + b"\x7f" + b"\xff" * 7 + b"\x04"
+KEY_OVERHEAD = 2 + len(SUFFIX)
+# Two lengths before key and value, one byte (MVCC version 0) behind them.
+_LENGTHS = Struct(">II")
+ENTRY_OVERHEAD = _LENGTHS.size + 1
+
+
+@dataclass(frozen=True, slots=True)
+class HFileEntries:
+    """Keys and values of HFile entries, in ascending order of the keys.
+
+    Attributes:
+        buffer: the decompressed blocks, one behind the other.
+        key_starts: where each key's bytes start in `buffer`.
+        key_lengths: bytes of each key.
+        value_starts: where each value's bytes start in `buffer`.
+        value_lengths: bytes of each value.
+    """
+
+    buffer: Bytes
+    key_starts: Positions
+    key_lengths: Positions
+    value_starts: Positions
+    value_lengths: Positions
+
+    @staticmethod
+    def empty() -> HFileEntries:
+        """No entries at all."""
+        none = np.empty(0, dtype=np.int64)
+        return HFileEntries(np.empty(0, dtype=np.uint8), none, none, none, none)
+
+    def __len__(self) -> int:
+        return len(self.key_starts)
+
+    def keys(self) -> pa.BinaryArray:
+        """All keys, copied out."""
+        return binary_array(self.buffer, self.key_starts, self.key_lengths)
+
+    def values(self) -> pa.BinaryArray:
+        """All values, copied out."""
+        return binary_array(self.buffer, self.value_starts, self.value_lengths)
+
+    def key(self, index: int) -> bytes:
+        """One key."""
+        start = self.key_starts[index]
+        return self.buffer[start : start + self.key_lengths[index]].tobytes()
+
+    def value(self, index: int) -> bytes:
+        """One value."""
+        start = self.value_starts[index]
+        return self.buffer[start : start + self.value_lengths[index]].tobytes()
+
+    def take(self, which: slice | NDArray[Any]) -> HFileEntries:
+        """Some of the entries, by slice, positions or mask; the buffer is shared."""
+        return HFileEntries(
+            self.buffer,
+            self.key_starts[which],
+            self.key_lengths[which],
+            self.value_starts[which],
+            self.value_lengths[which],
+        )
+
+    def prefix(self, prefix: bytes) -> HFileEntries:
+        """The entries whose keys start with a prefix."""
+        places = range(len(self))
+        low = bisect.bisect_left(places, prefix, key=self.key)
+        size = len(prefix)
+        high = bisect.bisect_right(places, prefix, lo=low, key=lambda index: self.key(index)[:size])
+        return self.take(slice(low, high))
+
+    def get(self, keys: Sequence[bytes]) -> HFileEntries:
+        """The entries that have one of these keys; absent keys are left out."""
+        found = pc.is_in(self.keys(), value_set=pa.array(keys, pa.binary()))
+        return self.take(found.to_numpy(zero_copy_only=False))
+
+
+def parse_blocks(contents: Sequence[bytes], offsets: Sequence[int], path: str) -> HFileEntries:
+    """Find the entries in the decompressed content of data blocks.
+
+    Args:
+        contents: the content of each block.
+        offsets: each block's place in the file, for messages.
+        path: the file, for messages.
+
+    Raises:
+        CorruptFileError: the lengths lead out of a block, or a key has another shape than Hudi writes.
+    """
+    if not contents:
+        return HFileEntries.empty()
+    ends = np.cumsum([len(content) for content in contents])
+    walked = [np.array(_walk(content, at, path), dtype=np.int64) for content, at in zip(contents, offsets, strict=True)]
+    bases = [int(end) - len(content) for end, content in zip(ends, contents, strict=True)]
+    buffer = np.frombuffer(contents[0] if len(contents) == 1 else b"".join(contents), dtype=np.uint8)
+    entries, sound = _split(buffer, np.concatenate([starts + base for starts, base in zip(walked, bases, strict=True)]))
+    if not sound.all():
+        place = int(entries.key_starts[int(np.argmin(sound))])
+        block = int(np.searchsorted(ends, place, side="right"))
+        raise CorruptFileError(path, offsets[block], "an HFile entry has a key of unknown shape; restore the file")
+    return entries
+
+
+def _walk(content: bytes, offset: int, path: str) -> list[int]:
+    """Where each entry starts. Each start follows from the lengths before it, so this is a loop, and a tight one."""
+    unpack, overhead, end = _LENGTHS.unpack_from, ENTRY_OVERHEAD, len(content)
+    starts: list[int] = []
+    note = starts.append
+    position = 0
+    while position + overhead <= end:
+        note(position)
+        key, value = unpack(content, position)
+        position += key + value + overhead
+    if position != end:
+        raise CorruptFileError(path, offset, "an HFile entry reaches past the end of its block; restore the file")
+    return starts
+
+
+def _split(buffer: Bytes, starts: Positions) -> tuple[HFileEntries, NDArray[np.bool_]]:
+    """The spans of keys and values, and whether each entry has the shape that Hudi writes."""
+    key_sizes = _big_endian(buffer, starts, 4)
+    value_lengths = _big_endian(buffer, starts + 4, 4)
+    sound = key_sizes >= KEY_OVERHEAD
+    # Unsound entries must not lead the gathering below out of the buffer.
+    row_lengths = np.where(sound, key_sizes - KEY_OVERHEAD, 0)
+    key_starts = starts + _LENGTHS.size + 2
+    value_starts = starts + _LENGTHS.size + key_sizes
+    sound &= _big_endian(buffer, np.where(sound, key_starts - 2, 0), 2) == row_lengths
+    sound &= (_windows(buffer, len(SUFFIX))[np.where(sound, key_starts + row_lengths, 0)] == np.void(SUFFIX)) | ~sound
+    sound &= buffer[value_starts + value_lengths] == 0
+    return HFileEntries(buffer, key_starts, row_lengths, value_starts, value_lengths), sound
+
+
+def _windows(buffer: Bytes, width: int) -> NDArray[Any]:
+    """Every run of `width` bytes, by its start, without a copy."""
+    return np.ndarray((max(len(buffer) - width + 1, 0),), dtype=f"V{width}", buffer=buffer, strides=(1,))
+
+
+def _big_endian(buffer: Bytes, positions: Positions, width: int) -> Positions:
+    values = np.ndarray((len(buffer) - width + 1,), dtype=f">u{width}", buffer=buffer, strides=(1,))
+    return values[positions].astype(np.int64)

@@ -1,0 +1,196 @@
+"""Reading HFiles: all entries, a range of keys by prefix, or single keys."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+import os
+from collections.abc import Callable, Sequence
+
+from table_format.errors import CorruptFileError
+from table_format.hfile import block, index, trailer
+from table_format.hfile.entries import HFileEntries, parse_blocks
+
+# Trailer, index and file info of most files fit into this; one read gets them all.
+_TAIL = 64 * 1024
+_FEW_BLOCKS = 4
+
+ReadRange = Callable[[int, int], "bytes | memoryview"]
+
+
+class HFileReader:
+    """An HFile of version 3, as HBase (Hudi up to 1.0) or Hudi's own writer (1.1 on) leave it.
+
+    Checksums are verified where the file has them (CRC-32, CRC-32C, and gzip's own), lengths everywhere.
+
+    Args:
+        data: the whole file.
+        name: how messages call it.
+
+    Raises:
+        CorruptFileError: the bytes are no whole HFile.
+        UnsupportedTableError: another version, codec, or encryption.
+    """
+
+    def __init__(self, data: bytes | memoryview, name: str) -> None:
+        view = memoryview(data)
+        self._start(lambda offset, length: view[offset : offset + length], len(view), name)
+
+    @classmethod
+    def open(cls, read_range: ReadRange, size: int, name: str) -> HFileReader:
+        """Read only what is asked for, for large files.
+
+        Args:
+            read_range: gives up to `length` bytes from `offset` on.
+            size: bytes of the whole file.
+            name: how messages call it.
+
+        Raises:
+            CorruptFileError: the bytes are no whole HFile.
+            UnsupportedTableError: another version, codec, or encryption.
+        """
+        reader = cls.__new__(cls)
+        reader._start(read_range, size, name)  # noqa: SLF001  # its own constructor
+        return reader
+
+    def _start(self, read_range: ReadRange, size: int, name: str) -> None:
+        self.name = name
+        self._read_range = read_range
+        tail_start = max(size - _TAIL, 0)
+        tail = memoryview(read_range(tail_start, size - tail_start))
+        if len(tail) != size - tail_start:
+            raise CorruptFileError(name, tail_start + len(tail), "the file is shorter than the storage says")
+        self._trailer_offset = size - trailer.SIZE
+        self.trailer = trailer.read_trailer(bytes(tail[-trailer.SIZE :]), self._trailer_offset, name)
+        load_offset = self.trailer.root_index_offset
+        if load_offset < tail_start:
+            tail_start, tail = load_offset, memoryview(read_range(load_offset, size - load_offset))
+        self._load_offset = load_offset
+        self._loaded = tail[load_offset - tail_start : self._trailer_offset - tail_start]
+        self.file_info = self._read_file_info()
+
+    @property
+    def entry_count(self) -> int:
+        """Entries of the whole file, as its trailer says."""
+        return self.trailer.entry_count
+
+    @property
+    def schema_json(self) -> str | None:
+        """The Avro schema of the values, which Hudi keeps in the file info."""
+        text = self.file_info.get(b"schema")
+        if text is None:
+            return None
+        try:
+            return text.decode()
+        except UnicodeDecodeError as error:
+            raise CorruptFileError(self.name, self.trailer.file_info_offset, "the Avro schema is not text") from error
+
+    @functools.cached_property
+    def block_index(self) -> index.BlockIndex:
+        """The data blocks."""
+        place, count = self._load_offset, self.trailer.data_index_count
+        content = self._loaded_block(place, block.ROOT_INDEX)
+        root = index.read_root(content, count, place, self.name, rows=True)
+        blocks = index.expand_levels(root, self.trailer.index_levels, self._read_lower_index, place, self.name)
+        if blocks and (
+            blocks.offsets[0] != self.trailer.first_data_offset or blocks.offsets[-1] != self.trailer.last_data_offset
+        ):
+            raise CorruptFileError(self.name, place, "the HFile's index and trailer name different data blocks")
+        return blocks
+
+    def entries(self) -> HFileEntries:
+        """All entries.
+
+        Raises:
+            CorruptFileError: a broken block, or another number of entries than the trailer says.
+        """
+        found = self._read_blocks(range(len(self.block_index)))
+        if len(found) != self.entry_count:
+            counts = f"the trailer counts {self.entry_count} entries, the blocks hold {len(found)}"
+            raise CorruptFileError(self.name, self._trailer_offset, counts)
+        return found
+
+    def prefix(self, prefix: bytes) -> HFileEntries:
+        """The entries whose keys start with a prefix; only the blocks that can hold them are read.
+
+        Raises:
+            CorruptFileError: one of these blocks is broken.
+        """
+        return self._read_blocks(self.block_index.blocks_of_prefix(prefix)).prefix(prefix)
+
+    def get(self, keys: Sequence[bytes]) -> HFileEntries:
+        """The entries that have one of these keys, in ascending order; absent keys are left out.
+
+        Raises:
+            CorruptFileError: a block that can hold one of the keys is broken.
+        """
+        blocks = sorted({self.block_index.block_of(key) for key in keys} - {-1})
+        return self._read_blocks(blocks).get(keys)
+
+    def meta_block(self, name: str) -> bytes | None:
+        """A named extra block, e.g. `bloomFilter`; None when the file has none of that name.
+
+        Raises:
+            CorruptFileError: the block or its index is broken.
+        """
+        if not self.trailer.meta_index_count:
+            return None
+        start = self._load_offset + block.read_header(self._loaded, self._load_offset, self.name).size
+        content = self._loaded_block(start, block.ROOT_INDEX)
+        names = index.read_root(content, self.trailer.meta_index_count, start, self.name, rows=False)
+        if name.encode() not in names.first_keys:
+            return None
+        found = names.first_keys.index(name.encode())
+        place, size = names.offsets[found], names.sizes[found]
+        return block.read_block(self._fetch(place, size), place, self.name, self.trailer.codec, (block.META,))
+
+    def _read_file_info(self) -> dict[bytes, bytes]:
+        place = self.trailer.file_info_offset
+        return trailer.read_file_info(self._loaded_block(place, block.FILE_INFO), place, self.name)
+
+    def _loaded_block(self, place: int, magic: bytes) -> bytes:
+        part = self._loaded[place - self._load_offset :]
+        return block.read_block(part, place, self.name, self.trailer.codec, (magic,))
+
+    def _read_lower_index(self, place: int, size: int) -> bytes:
+        magics = (block.LEAF_INDEX, block.INTERMEDIATE_INDEX)
+        return block.read_block(self._fetch(place, size), place, self.name, self.trailer.codec, magics)
+
+    def _fetch(self, place: int, size: int) -> memoryview:
+        if place + size > self._trailer_offset:
+            raise CorruptFileError(self.name, place, "an HFile block reaches past the end of the file")
+        data = memoryview(self._read_range(place, size))
+        if len(data) != size:
+            raise CorruptFileError(self.name, place + len(data), "the file is shorter than the storage says")
+        return data
+
+    def _read_blocks(self, numbers: Sequence[int]) -> HFileEntries:
+        """Entries of some data blocks, in file order; neighbouring blocks come in one read."""
+        blocks = self.block_index
+        places = [blocks.offsets[number] for number in numbers]
+        sizes = [blocks.sizes[number] for number in numbers]
+        raw: list[memoryview] = []
+        at = 0
+        while at < len(places):
+            end = at + 1
+            while end < len(places) and places[end] == places[end - 1] + sizes[end - 1]:
+                end += 1
+            data = self._fetch(places[at], places[end - 1] + sizes[end - 1] - places[at])
+            raw += [
+                data[place - places[at] : place - places[at] + size]
+                for place, size in zip(places[at:end], sizes[at:end], strict=True)
+            ]
+            at = end
+        return parse_blocks(self._decompress(raw, places), places, self.name)
+
+    def _decompress(self, raw: list[memoryview], places: list[int]) -> list[bytes]:
+        def content(data: memoryview, place: int) -> bytes:
+            if block.read_header(data, place, self.name).size != len(data):
+                raise CorruptFileError(self.name, place, "the HFile's index and block header name different sizes")
+            return block.read_block(data, place, self.name, self.trailer.codec, (block.DATA,))
+
+        if len(raw) <= _FEW_BLOCKS:
+            return [content(data, place) for data, place in zip(raw, places, strict=True)]
+        # zlib and numpy let go of the interpreter lock.
+        with concurrent.futures.ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+            return list(pool.map(content, raw, places))

@@ -1,0 +1,160 @@
+"""Writing HFiles that every Hudi reader takes: HBase-shaped keys, one index level, no checksums beside gzip's own."""
+
+import concurrent.futures
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from table_format.byte_spans import fixed_rows, join_bytes, spans_of
+from table_format.errors import OptionError, RecordError
+from table_format.hfile import block
+from table_format.hfile.entries import ENTRY_OVERHEAD, KEY_OVERHEAD, SUFFIX
+from table_format.hfile.index import write_entry
+from table_format.hfile.trailer import Trailer, write_file_info
+
+DEFAULT_BLOCK_SIZE = 1024 * 1024
+_LONGEST_KEY = 32767
+
+Values = Sequence[bytes] | pa.BinaryArray
+
+
+def write_hfile(
+    keys: Values,
+    values: Values,
+    *,
+    schema_json: str,
+    codec: str = "GZ",
+    block_size: int = DEFAULT_BLOCK_SIZE,
+) -> bytes:
+    """An HFile of sorted entries.
+
+    Args:
+        keys: ascending by their bytes, each once, at most 32,767 bytes.
+        values: one for each key.
+        schema_json: the Avro schema of the values; Hudi's readers take it from the file.
+        codec: `GZ` or `NONE`; the other codecs of HBase are not read everywhere.
+        block_size: a data block is closed once it holds this many bytes, uncompressed.
+
+    Raises:
+        RecordError: no entries (Hudi 0.15 fails on an empty HFile), a key that is too long, keys out of order.
+        OptionError: an unknown codec.
+    """
+    if codec not in ("GZ", "NONE"):
+        raise OptionError(f"HFile codec {codec!r}: only GZ and NONE can be written")
+    key_array = _as_binary(keys)
+    value_array = _as_binary(values)
+    _check(key_array, value_array)
+    blocks = _data_blocks(key_array, value_array, block_size)
+    written = _write_blocks(blocks, codec)
+    offsets = np.cumsum([0, *(len(data) for data in written)]).tolist()
+    firsts = key_array.take(pa.array(np.cumsum([0, *(count for _, count in blocks[:-1])])))
+    root = b"".join(
+        write_entry(offset, len(data), _internal_key(first.as_py()))
+        for offset, data, first in zip(offsets, written, firsts, strict=False)
+    )
+    info = write_file_info(_info(key_array, value_array, schema_json))
+    uncompressed = sum(len(part) for part in (*(content for content, _ in blocks), root, info))
+    root_block = block.write_block(block.ROOT_INDEX, root, -1, codec)
+    meta_block = block.write_block(block.ROOT_INDEX, b"", -1, codec)
+    info_block = block.write_block(block.FILE_INFO, info, -1, codec)
+    end = Trailer(
+        file_info_offset=offsets[-1] + len(root_block) + len(meta_block),
+        root_index_offset=offsets[-1],
+        index_size=len(root) + block.HEADER_SIZE,
+        uncompressed_size=uncompressed + block.HEADER_SIZE * (len(blocks) + 3),
+        data_index_count=len(blocks),
+        meta_index_count=0,
+        entry_count=len(key_array),
+        index_levels=1,
+        first_data_offset=0,
+        last_data_offset=offsets[-2],
+        codec=block.CODEC_IDS[codec],
+    )
+    return b"".join((*written, root_block, meta_block, info_block, end.to_bytes()))
+
+
+def _as_binary(values: Values) -> pa.BinaryArray:
+    array: Any = values
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if not isinstance(array, pa.Array):
+        array = pa.array(array, pa.binary())
+    binary: pa.BinaryArray = array.cast(pa.binary())
+    return binary
+
+
+def _check(keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
+    if len(keys) == 0:
+        raise RecordError("an HFile needs at least one entry; Hudi's readers fail on an empty one")
+    if len(keys) != len(values) or keys.null_count or values.null_count:
+        raise RecordError("an HFile needs one key and one value for each entry")
+    longest = pc.max(pc.binary_length(keys)).as_py()
+    if longest > _LONGEST_KEY:
+        raise RecordError(f"a key of {longest} bytes is too long for an HFile, at most {_LONGEST_KEY} are possible")
+    if len(keys) > 1 and not pc.all(pc.less(keys[:-1], keys[1:])).as_py():
+        raise RecordError("the keys of an HFile must ascend by their bytes, each only once")
+
+
+def _internal_key(row: bytes) -> bytes:
+    return len(row).to_bytes(2, "big") + row + SUFFIX
+
+
+def _data_blocks(keys: pa.BinaryArray, values: pa.BinaryArray, block_size: int) -> list[tuple[bytes, int]]:
+    """The content of each data block and its number of entries."""
+    sizes = pc.binary_length(keys).to_numpy() + pc.binary_length(values).to_numpy()
+    ends = np.cumsum(sizes.astype(np.int64) + ENTRY_OVERHEAD + KEY_OVERHEAD)
+    blocks: list[tuple[bytes, int]] = []
+    first = 0
+    while first < len(keys):
+        before = int(ends[first - 1]) if first else 0
+        after = min(int(np.searchsorted(ends, before + block_size)) + 1, len(keys))
+        content = _entries(keys[first:after], values[first:after])
+        blocks.append((content, after - first))
+        first = after
+    return blocks
+
+
+def _entries(keys: pa.BinaryArray, values: pa.BinaryArray) -> bytes:
+    """Entries one behind the other: lengths, key, value, and MVCC version 0."""
+    key_lengths = pc.binary_length(keys).to_numpy()
+    head = np.empty(len(keys), dtype=[("key", ">u4"), ("value", ">u4"), ("row", ">u2")])
+    head["key"] = key_lengths + KEY_OVERHEAD
+    head["value"] = pc.binary_length(values).to_numpy()
+    head["row"] = key_lengths
+    heads = fixed_rows(head.view(np.uint8).reshape(len(keys), head.itemsize))
+    data, starts, lengths = spans_of(join_bytes(heads, keys, SUFFIX, values, b"\x00"))
+    return data[int(starts[0]) : int(starts[-1] + lengths[-1])].tobytes()
+
+
+def _write_blocks(blocks: list[tuple[bytes, int]], codec: str) -> list[bytes]:
+    if codec == "GZ" and len(blocks) > 1:
+        with concurrent.futures.ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+            packed = list(pool.map(lambda part: block.write_block(block.DATA, part[0], -1, codec), blocks))
+    else:
+        packed = [block.write_block(block.DATA, content, -1, codec) for content, _ in blocks]
+    # The blocks are chained by the offset of the one before, which is known only now.
+    chained, previous, offset = [], -1, 0
+    for data in packed:
+        chained.append(data[:16] + previous.to_bytes(8, "big", signed=True) + data[24:])
+        previous, offset = offset, offset + len(data)
+    return chained
+
+
+def _info(keys: pa.BinaryArray, values: pa.BinaryArray, schema_json: str) -> dict[bytes, bytes]:
+    count = len(keys)
+    key_bytes = int(pc.sum(pc.binary_length(keys)).as_py()) + count * KEY_OVERHEAD
+    value_bytes = int(pc.sum(pc.binary_length(values)).as_py())
+    return {
+        b"KEY_VALUE_VERSION": (1).to_bytes(4, "big"),
+        b"MAX_MEMSTORE_TS_KEY": bytes(8),
+        b"hfile.AVG_KEY_LEN": (key_bytes // count).to_bytes(4, "big"),
+        b"hfile.AVG_VALUE_LEN": (value_bytes // count).to_bytes(4, "big"),
+        b"hfile.CREATE_TIME_TS": int(time.time() * 1000).to_bytes(8, "big"),
+        b"hfile.LASTKEY": _internal_key(keys[-1].as_py()),
+        b"schema": schema_json.encode(),
+    }

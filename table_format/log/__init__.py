@@ -1,0 +1,1 @@
+"""Hudi log files: blocks of data, deletes and commands, appended to one another."""
