@@ -2,8 +2,8 @@
 
 The encoding: integers, booleans and strings as JSON has them; float and double as JSON numbers with `"NaN"`,
 `"Infinity"` and `"-Infinity"` as strings; decimal as a string in plain notation; binary in base64; date as
-`YYYY-MM-DD`; timestamp as ISO 8601 with the digits of its unit and `Z` when it is an instant; struct as an object; list as an
-array; map as an array of `[key, value]` sorted by key.
+`YYYY-MM-DD`; timestamp as ISO 8601 with at least microseconds, and `Z` when it is an instant; struct as an object;
+list as an array; map as an array of `[key, value]` sorted by key.
 """
 
 from __future__ import annotations
@@ -15,9 +15,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from table_format.errors import SchemaError
+
+# The stubs of pyarrow know too few of the forms that its functions take.
+pc: Any = pyarrow.compute
+Strings = Any  # pa.StringArray, for the same reason
 
 _SLICE_ROWS = 16_384
 _CONTROL_CHARACTERS = r"[\x00-\x1f]"
@@ -29,7 +33,7 @@ def json_lines(table: pa.Table | pa.RecordBatch) -> Iterator[str]:
         yield from json_objects(table.slice(start, _SLICE_ROWS)).to_pylist()
 
 
-def json_objects(table: pa.Table | pa.RecordBatch) -> pa.StringArray:
+def json_objects(table: pa.Table | pa.RecordBatch) -> Strings:
     """One JSON object for each row; fields stand in the order of the columns.
 
     Raises:
@@ -39,7 +43,7 @@ def json_objects(table: pa.Table | pa.RecordBatch) -> pa.StringArray:
     return _object(table.schema.names, columns, table.num_rows)
 
 
-def json_values(array: pa.Array | pa.ChunkedArray) -> pa.StringArray:
+def json_values(array: Any) -> Strings:
     """The JSON text of each value of one column; null becomes the text `null`."""
     array = _combined(array)
     encoder = _encoder(array.type)
@@ -48,18 +52,18 @@ def json_values(array: pa.Array | pa.ChunkedArray) -> pa.StringArray:
     return pc.if_else(array.is_valid(), encoder(array), "null")
 
 
-def json_value(scalar: pa.Scalar) -> Any:
+def json_value(scalar: pa.Scalar[Any]) -> Any:
     """One value as the Python object that `json.dumps` turns into this encoding."""
     return json.loads(json_values(pa.array([scalar.as_py()], scalar.type))[0].as_py())
 
 
-def _combined(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _combined(column: Any) -> Any:
     if isinstance(column, pa.ChunkedArray):
-        return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return column
 
 
-def _object(names: list[str], columns: list[pa.Array], rows: int) -> pa.StringArray:
+def _object(names: list[str], columns: list[Any], rows: int) -> Strings:
     if not columns:
         return pa.array(["{}"] * rows, pa.string())
     parts: list[Any] = []
@@ -68,19 +72,19 @@ def _object(names: list[str], columns: list[pa.Array], rows: int) -> pa.StringAr
     return pc.binary_join_element_wise(*parts, "}", "")
 
 
-def _encoder(kind: pa.DataType) -> Callable[[Any], pa.Array] | None:
+def _encoder(kind: pa.DataType) -> Callable[[Any], Strings] | None:
     return next((encoder for test, encoder in _ENCODERS if test(kind)), None)
 
 
-def _boolean(array: Any) -> pa.Array:
+def _boolean(array: Any) -> Strings:
     return pc.if_else(array, "true", "false")
 
 
-def _integer(array: Any) -> pa.Array:
+def _integer(array: Any) -> Strings:
     return pc.cast(array, pa.string())
 
 
-def _floating(array: Any) -> pa.Array:
+def _floating(array: Any) -> Strings:
     wide = pc.cast(array, pa.float64())
     text = pc.cast(wide, pa.string())
     text = pc.if_else(pc.match_substring_regex(text, r"^-?\d+$"), pc.binary_join_element_wise(text, ".0", ""), text)
@@ -88,90 +92,90 @@ def _floating(array: Any) -> pa.Array:
     return pc.if_else(pc.is_finite(wide), text, special)
 
 
-def _string(array: Any) -> pa.Array:
+def _string(array: Any) -> Strings:
     text = pc.cast(array, pa.string())
     escaped = pc.replace_substring(pc.replace_substring(text, "\\", "\\\\"), '"', '\\"')
     quoted = pc.binary_join_element_wise('"', escaped, '"', "")
-    control = pc.fill_null(pc.match_substring_regex(text, _CONTROL_CHARACTERS), False)  # noqa: FBT003
+    control = pc.fill_null(pc.match_substring_regex(text, _CONTROL_CHARACTERS), False)
     if pc.any(control).as_py():
         replacement = [json.dumps(value, ensure_ascii=False) for value in text.filter(control).to_pylist()]
         return pc.replace_with_mask(quoted, control, pa.array(replacement, pa.string()))
     return quoted
 
 
-def _decimal(array: Any) -> pa.Array:
+def _decimal(array: Any) -> Strings:
     text = pc.cast(array, pa.string())
-    scientific = pc.fill_null(pc.match_substring(text, "E"), False)  # noqa: FBT003
+    scientific = pc.fill_null(pc.match_substring(text, "E"), False)
     if pc.any(scientific).as_py():
         plain = [format(value, "f") for value in array.filter(scientific).to_pylist()]
         text = pc.replace_with_mask(text, scientific, pa.array(plain, pa.string()))
     return _quoted(text)
 
 
-def _binary(array: Any) -> pa.Array:
+def _binary(array: Any) -> Strings:
     encoded = [None if value is None else base64.b64encode(value).decode() for value in array.to_pylist()]
     return _quoted(pa.array(encoded, pa.string()))
 
 
-def _date(array: Any) -> pa.Array:
+def _date(array: Any) -> Strings:
     return _quoted(pc.cast(pc.cast(array, pa.date32()), pa.string()))
 
 
-def _timestamp(array: Any) -> pa.Array:
-    unit = "us" if array.type.unit in {"s", "ms"} else array.type.unit
+def _timestamp(array: Any) -> Strings:
+    unit: Any = "us" if array.type.unit in {"s", "ms"} else array.type.unit
     # Without its zone the value prints as UTC, and no time zone database is needed.
     local = pc.cast(pc.cast(pc.cast(array, pa.timestamp(unit, array.type.tz)), pa.int64()), pa.timestamp(unit))
     text = pc.replace_substring(pc.cast(local, pa.string()), " ", "T")
     return _quoted(text if array.type.tz is None else pc.binary_join_element_wise(text, "Z", ""))
 
 
-def _time(array: Any) -> pa.Array:
+def _time(array: Any) -> Strings:
     return _quoted(pc.cast(array, pa.string()))
 
 
-def _dictionary(array: Any) -> pa.Array:
+def _dictionary(array: Any) -> Strings:
     return json_values(array.dictionary_decode())
 
 
-def _null(array: Any) -> pa.Array:
+def _null(array: Any) -> Strings:
     return pa.nulls(len(array), pa.string())
 
 
-def _struct(array: Any) -> pa.Array:
+def _struct(array: Any) -> Strings:
     return _object([field.name for field in array.type], array.flatten(), len(array))
 
 
-def _list(array: Any) -> pa.Array:
+def _list(array: Any) -> Strings:
     if pa.types.is_fixed_size_list(array.type):
         array = array.cast(pa.list_(array.type.value_type))
     # `flatten` leaves out what lies under null lists, so that offsets follow from the lengths alone.
     return _array_of(json_values(array.flatten()), pc.fill_null(pc.list_value_length(array), 0))
 
 
-def _map(array: Any) -> pa.Array:
+def _map(array: Any) -> Strings:
     keys_and_values = pc.cast(array, pa.list_(pa.struct([("k", array.type.key_type), ("v", array.type.item_type)])))
     keys, values = keys_and_values.flatten().flatten()
     lengths = pc.fill_null(pc.list_value_length(keys_and_values), 0)
     rows = np.repeat(np.arange(len(array)), lengths.to_numpy(zero_copy_only=False))
     try:
-        order = pc.sort_indices(pa.table({"row": rows, "key": keys}), [("row", "ascending"), ("key", "ascending")])
+        order: Any = pc.sort_indices(pa.table({"row": rows, "key": keys}), [("row", "ascending"), ("key", "ascending")])
     except pa.ArrowNotImplementedError:  # keys without an order stay as they are stored
         order = pa.array(np.arange(len(keys)))
     pairs = pc.binary_join_element_wise("[", json_values(keys), ", ", json_values(values), "]", "")
     return _array_of(pairs.take(order), lengths)
 
 
-def _array_of(texts: pa.Array, lengths: pa.Array) -> pa.Array:
-    offsets = np.concatenate([[0], np.cumsum(lengths.to_numpy(zero_copy_only=False))]).astype(np.int32)
-    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), ", ")
+def _array_of(texts: Strings, lengths: Any) -> Strings:
+    offsets: Any = pa.array(np.concatenate([[0], np.cumsum(lengths.to_numpy(zero_copy_only=False))]).astype(np.int32))
+    joined = pc.binary_join(pa.ListArray.from_arrays(offsets, texts), ", ")
     return pc.binary_join_element_wise("[", joined, "]", "")
 
 
-def _quoted(text: Any) -> pa.Array:
+def _quoted(text: Any) -> Strings:
     return pc.binary_join_element_wise('"', text, '"', "")
 
 
-_ENCODERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.Array]], ...] = (
+_ENCODERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Strings]], ...] = (
     (pa.types.is_null, _null),
     (pa.types.is_boolean, _boolean),
     (pa.types.is_integer, _integer),
