@@ -1,8 +1,9 @@
 """Building blocks of Hudi log files."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from struct import Struct
 
+from table_format.log.deletes import DeletedRecord, write_deletes
 from table_format.log.format import MAGIC, ROLLBACK_COMMAND, VERSION, BlockType, HeaderKey
 
 _PAIR = Struct(">ii")
@@ -43,4 +44,10 @@ def write_rollback_block(instant: str, target_instant: str) -> bytes:
 
 def write_empty_block(instant: str) -> bytes:
     """The 80 bytes by which the metadata table founds a file group: a delete block without records."""
-    return write_log_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant}, b"")
+    return write_log_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant}, write_deletes([]))
+
+
+def write_delete_block(instant: str, schema_json: str, records: Sequence[DeletedRecord]) -> bytes:
+    """A block that removes keys."""
+    header: dict[int, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema_json}
+    return write_log_block(BlockType.DELETE, header, write_deletes(records))

@@ -1,0 +1,135 @@
+"""Delete blocks of Hudi log files: the keys that a writer removed, in the block's third version (Avro)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any
+
+import fastavro
+
+from table_format.errors import CorruptFileError, UnsupportedTableError
+from table_format.log.format import LogBlock
+
+_HEAD = Struct(">ii")
+_VERSION = 3
+_NAMESPACE = "org.apache.hudi.avro.model"
+_WRAPPED: tuple[tuple[str, Any], ...] = (
+    ("Boolean", "boolean"),
+    ("Int", "int"),
+    ("Long", "long"),
+    ("Float", "float"),
+    ("Double", "double"),
+    ("Bytes", "bytes"),
+    ("String", "string"),
+    ("Date", "int"),
+    ("Decimal", {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 15}),
+    ("TimeMicros", {"type": "long", "logicalType": "time-micros"}),
+    ("TimestampMicros", "long"),
+)
+
+
+def _wrapper(name: str, value: Any) -> dict[str, Any]:
+    return {"type": "record", "name": f"{name}Wrapper", "fields": [{"name": "value", "type": value}]}
+
+
+def _schema() -> Any:
+    """The list of deleted records; 1.x appended the last branch, for several ordering fields, to 0.15's union."""
+    wrappers = [_wrapper(name, value) for name, value in _WRAPPED]
+    names = ["null", *(f"{name}Wrapper" for name, _ in _WRAPPED)]
+    items = [*names, _wrapper("LocalDate", "int")]
+    array_field = {"name": "wrappedValues", "type": ["null", {"type": "array", "items": items}]}
+    ordering = ["null", *wrappers, {"type": "record", "name": "ArrayWrapper", "fields": [array_field]}]
+    fields = [
+        {"name": "recordKey", "type": ["null", "string"]},
+        {"name": "partitionPath", "type": ["null", "string"]},
+        {"name": "orderingVal", "type": ordering},
+    ]
+    record = {"type": "record", "name": "HoodieDeleteRecord", "fields": fields}
+    listed = {"name": "deleteRecordList", "type": {"type": "array", "items": record}}
+    return fastavro.parse_schema(
+        {"type": "record", "name": "HoodieDeleteRecordList", "namespace": _NAMESPACE, "fields": [listed]}
+    )
+
+
+_SCHEMA = _schema()
+_NATURAL_ORDER = (f"{_NAMESPACE}.IntWrapper", {"value": 0})
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedRecord:
+    """One deleted key.
+
+    Attributes:
+        key: the record key.
+        partition: the partition's path, or the partition of the metadata table.
+        ordering: value of the ordering field; None, like Java's Int 0, for a delete that wins over all before it.
+    """
+
+    key: str | None
+    partition: str | None
+    ordering: Any = None
+
+
+def write_deletes(records: Sequence[DeletedRecord]) -> bytes:
+    """The content of a delete block for records without ordering values, as the metadata table has them.
+
+    Args:
+        records: the deleted keys; may be empty. Their `ordering` must be None.
+    """
+    if any(record.ordering is not None for record in records):
+        raise UnsupportedTableError("delete blocks with ordering values are not written yet")
+    out = io.BytesIO()
+    listed = [
+        {"recordKey": record.key, "partitionPath": record.partition, "orderingVal": _NATURAL_ORDER}
+        for record in records
+    ]
+    fastavro.schemaless_writer(out, _SCHEMA, {"deleteRecordList": listed})
+    payload = out.getvalue()
+    return _HEAD.pack(_VERSION, len(payload)) + payload
+
+
+def read_deletes(block: LogBlock) -> list[DeletedRecord]:
+    """The deleted keys of a delete block.
+
+    Raises:
+        CorruptFileError: the content does not follow the format.
+        UnsupportedTableError: versions 1 and 2, which hold Java objects in Kryo's encoding.
+    """
+    content = bytes(block.content)
+    if not content:
+        return []
+    if len(content) < _HEAD.size:
+        raise CorruptFileError(block.path, block.content_offset, "a delete block is cut off; restore the file")
+    version, length = _HEAD.unpack_from(content)
+    if version in (1, 2):
+        raise UnsupportedTableError(
+            f"{block.path}: delete block of version {version} (before Hudi 0.14); compact the table with Hudi first"
+        )
+    if version != _VERSION or length != len(content) - _HEAD.size:
+        raise CorruptFileError(block.path, block.content_offset, "a delete block of unknown version or wrong length")
+    stream = io.BytesIO(content[_HEAD.size :])
+    try:
+        listed: Any = fastavro.schemaless_reader(stream, _SCHEMA, None)
+    except Exception as error:  # fastavro raises whatever the broken bytes lead to
+        raise CorruptFileError(
+            block.path, block.content_offset, f"a delete block does not follow its Avro schema ({error!r})"
+        ) from error
+    if stream.tell() != length:
+        raise CorruptFileError(block.path, block.content_offset, "bytes stand behind the list of a delete block")
+    return [
+        DeletedRecord(record["recordKey"], record["partitionPath"], _ordering(record["orderingVal"]))
+        for record in listed["deleteRecordList"]
+    ]
+
+
+def _ordering(wrapped: Any) -> Any:
+    if wrapped is None:
+        return None
+    values = wrapped.get("wrappedValues", wrapped)
+    if isinstance(values, list):
+        return [_ordering(value) for value in values]
+    value = wrapped.get("value")
+    return None if value == 0 and isinstance(value, int) and not isinstance(value, bool) else value
