@@ -1,0 +1,126 @@
+"""Record keys of the metadata table and the file group that holds each (RFC-15, RFC-27, RFC-37).
+
+A key of the `column_stats` partition is three hashes behind one another, each in base64: of the column, of the
+partition, of the file name. The first two are xxHash64 with a seed of Hudi's own, the last is MD5. All statistics of
+one column therefore lie side by side in a sorted file, and so do those of one column and partition.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import xxhash
+
+from table_format.byte_spans import fixed_rows
+from table_format.java_hash import java_string_hash, java_string_hash_one
+
+ALL_PARTITIONS_KEY = "__all_partitions__"
+NON_PARTITIONED_ID = "."
+
+_SEED = 0xFFFFFFFFDABADABA
+_SHORT_WIDTH = 12
+_FILE_WIDTH = 24
+_INT_MIN = -(1 << 31)
+
+StringColumn = pa.Array[Any] | pa.ChunkedArray[Any]
+
+
+def column_id(column: str) -> bytes:
+    """The 12 bytes with which the keys of a column's statistics start; nested columns go by their dotted path.
+
+    >>> column_id("id")
+    b'sLZoasJosec='
+    """
+    return base64.b64encode(xxhash.xxh64_digest(column.encode(), seed=_SEED))
+
+
+def partition_identifier(partition: str) -> str:
+    """The name under which the metadata table files a partition path; `.` for the root of the table."""
+    return partition or NON_PARTITIONED_ID
+
+
+def partition_of_identifier(identifier: str) -> str:
+    """The partition path behind a name of `partition_identifier`."""
+    return "" if identifier == NON_PARTITIONED_ID else identifier
+
+
+def partition_hash(partition: str) -> bytes:
+    """The 12 bytes that stand for a partition path inside a key.
+
+    >>> partition_hash(""), partition_hash("p=a")
+    (b'FXThHwelITM=', b's2AMmwSBZPw=')
+    """
+    return column_id(partition_identifier(partition))
+
+
+def file_hash(file_name: str) -> bytes:
+    """The 24 bytes that stand for a file name inside a key.
+
+    >>> file_hash("abc.parquet")
+    b'gI13NiIQPBkg4GpAYhC5Fw=='
+    """
+    return base64.b64encode(hashlib.md5(file_name.encode(), usedforsecurity=False).digest())
+
+
+def column_stats_key(column: str, partition: str, file_name: str) -> bytes:
+    """The key of the statistics of one column of one file."""
+    return column_id(column) + partition_hash(partition) + file_hash(file_name)
+
+
+def column_stats_keys(columns: StringColumn, partitions: StringColumn, file_names: StringColumn) -> pa.BinaryArray:
+    """The keys of many statistics records, all three columns of one length; each distinct text is hashed once."""
+    rows = np.empty((len(columns), 2 * _SHORT_WIDTH + _FILE_WIDTH), dtype=np.uint8)
+    column_rows, column_values = _encoded(columns)
+    partition_rows, partition_values = _encoded(partitions)
+    file_rows, file_values = _encoded(file_names)
+    rows[:, :_SHORT_WIDTH] = _matrix(map(column_id, column_values), _SHORT_WIDTH)[column_rows]
+    rows[:, _SHORT_WIDTH : 2 * _SHORT_WIDTH] = _matrix(map(partition_hash, partition_values), _SHORT_WIDTH)[
+        partition_rows
+    ]
+    rows[:, 2 * _SHORT_WIDTH :] = _matrix(map(file_hash, file_values), _FILE_WIDTH)[file_rows]
+    return fixed_rows(rows)
+
+
+def shard_of_key(key: str, shards: int) -> int:
+    """Number of the file group that holds a key: `abs(abs(hash) % n)` in Java's 32-bit arithmetic.
+
+    >>> shard_of_key("polygenelubricants", 7), shard_of_key("日本", 10)
+    (2, 7)
+    """
+    return _reduced(java_string_hash_one(key), shards)
+
+
+def shards_of_keys(keys: StringColumn, shards: int) -> npt.NDArray[np.int32]:
+    """Number of the file group of each key; `keys` are strings, or their UTF-8 bytes."""
+    hashes = java_string_hash(keys).astype(np.int64)
+    lowest = hashes == _INT_MIN
+    reduced = np.abs(hashes) % shards
+    # abs(MIN_VALUE) stays negative in Java; the remainder of a negative number is negative, and its sign goes last.
+    reduced[lowest] = _reduced(_INT_MIN, shards)
+    return reduced.astype(np.int32)
+
+
+def _reduced(hash_value: int, shards: int) -> int:
+    if hash_value == _INT_MIN:
+        return (1 << 31) % shards
+    return abs(hash_value) % shards
+
+
+def _encoded(column: StringColumn) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """The row numbers of a column's values among its distinct values."""
+    merged: Any = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(merged, pa.ChunkedArray):  # of no chunk at all
+        merged = pa.array([], pa.string())
+    encoded: Any = merged if isinstance(merged, pa.DictionaryArray) else merged.dictionary_encode()
+    indices = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return indices, encoded.dictionary.to_pylist()
+
+
+def _matrix(hashes: Iterable[bytes], width: int) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(b"".join(hashes), dtype=np.uint8).reshape(-1, width)
