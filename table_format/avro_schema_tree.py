@@ -1,0 +1,114 @@
+"""Avro schemas as a tree of nodes, with named types resolved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from table_format.errors import SchemaError
+
+PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One type of an Avro schema; recursive schemas make this a graph.
+
+    Attributes:
+        kind: an Avro type name, e.g. `record`, `union`, `long`.
+        name: the short name of a record, enum or fixed; otherwise the kind.
+        fields: of a record, in order.
+        branches: of a union, in order.
+        item: of an array, or the values of a map.
+        size: bytes of a fixed.
+        logical: the logical type, or None.
+        scale: of a decimal.
+        precision: of a decimal.
+    """
+
+    kind: str
+    name: str
+    fields: list[tuple[str, Node]] = field(default_factory=list)
+    branches: list[Node] = field(default_factory=list)
+    item: Node | None = None
+    size: int = 0
+    logical: str | None = None
+    precision: int = 0
+    scale: int = 0
+
+    @property
+    def optional(self) -> Node | None:
+        """The other branch of a union of null and one type; None for everything else."""
+        if self.kind != "union" or len(self.branches) != 2:
+            return None
+        first, second = self.branches
+        if first.kind == "null":
+            return second
+        return first if second.kind == "null" else None
+
+    def child(self, name: str) -> Node:
+        """A field of a record.
+
+        Raises:
+            SchemaError: there is none of that name.
+        """
+        for field_name, node in self.fields:
+            if field_name == name:
+                return node
+        raise SchemaError(f"the Avro schema has no field {name!r} in {self.name}")
+
+
+def parse(schema: Any) -> Node:
+    """The tree of an Avro schema.
+
+    Args:
+        schema: as `json.loads` gives it.
+
+    Raises:
+        SchemaError: an unknown type.
+    """
+    return _parse(schema, "", {})
+
+
+def _parse_name(name: str, namespace: str, names: dict[str, Node]) -> Node:
+    if name in PRIMITIVES:
+        return Node(name, name)
+    found = names.get(f"{namespace}.{name}") or names.get(name)
+    if found is None:
+        raise SchemaError(f"unknown Avro type {name!r}")
+    return found
+
+
+def _parse(schema: Any, namespace: str, names: dict[str, Node]) -> Node:
+    if isinstance(schema, str):
+        return _parse_name(schema, namespace, names)
+    if isinstance(schema, list):
+        return Node("union", "union", branches=[_parse(branch, namespace, names) for branch in schema])
+    if not isinstance(schema, dict) or "type" not in schema:
+        raise SchemaError(f"this is no Avro type: {schema!r}")
+    kind = schema["type"]
+    if kind in ("record", "error", "enum", "fixed"):
+        return _parse_named(schema, namespace, names)
+    if kind in ("array", "map"):
+        return Node(kind, kind, item=_parse(schema["items" if kind == "array" else "values"], namespace, names))
+    if isinstance(kind, str) and kind in PRIMITIVES:
+        logical, precision, scale = schema.get("logicalType"), schema.get("precision", 0), schema.get("scale", 0)
+        return Node(kind, kind, logical=logical, precision=precision, scale=scale)
+    return _parse(kind, namespace, names)
+
+
+def _parse_named(schema: dict[str, Any], namespace: str, names: dict[str, Node]) -> Node:
+    full = schema["name"]
+    if "." in full:
+        namespace, _, short = full.rpartition(".")
+    else:
+        short, namespace = full, schema.get("namespace", namespace)
+    kind = "record" if schema["type"] == "error" else schema["type"]
+    node = Node(kind, short, size=schema.get("size", 0), logical=schema.get("logicalType"))
+    node.precision, node.scale = schema.get("precision", 0), schema.get("scale", 0)
+    names[f"{namespace}.{short}" if namespace else short] = node
+    # Later references may use the short name alone when they stand in another namespace.
+    names.setdefault(short, node)
+    for entry in schema.get("fields", []):
+        node.fields.append((entry["name"], _parse(entry["type"], namespace, names)))
+    return node
