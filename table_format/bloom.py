@@ -1,0 +1,228 @@
+"""Hudi's bloom filters of record keys, as they stand in Parquet footers.
+
+Hash `i` of a key is Hadoop's MurmurHash with hash `i-1` as seed; its absolute value modulo the number of bits is the
+position. A SIMPLE filter has one bit vector. A DYNAMIC_V0 filter starts a new vector whenever the last one has taken
+its number of records, up to a limit, and a key is in it when it is in one of them.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from table_format.errors import CorruptFileError
+
+SIMPLE = "SIMPLE"
+DYNAMIC = "DYNAMIC_V0"
+_SIMPLE_HEADER = struct.Struct(">iibi")
+_DYNAMIC_EXTRA = struct.Struct(">iii")
+_M = np.uint32(0x5BD1E995)
+_MURMUR_TYPE = 1
+
+
+def filter_size(entries: int, false_positives: float) -> tuple[int, int]:
+    """Bits and hashes of Apache's filters for a number of keys and a rate of false positives.
+
+    >>> filter_size(60_000, 1e-9)
+    (2587966, 30)
+    """
+    bits = math.ceil(entries * -math.log(false_positives) / math.log(2) ** 2)
+    return bits, math.ceil(math.log(2) * bits / entries)
+
+
+def fitting_size(keys: int, false_positives: float, most_bits: int) -> tuple[int, int]:
+    """Bits and hashes for a file's own number of keys, with a bound on the bits.
+
+    A filter that is bounded takes the fewer hashes that are best for its size; its readers take both from its header.
+    """
+    bits, hashes = filter_size(max(keys, 1), false_positives)
+    if bits <= most_bits:
+        return bits, hashes
+    return most_bits, max(1, round(math.log(2) * most_bits / keys))
+
+
+@dataclass(slots=True)
+class BloomFilter:
+    """A bloom filter of strings.
+
+    Attributes:
+        bits: positions of one vector.
+        hashes: positions set for a key.
+        vectors: bytes of each vector, least significant bit first; a SIMPLE filter has one.
+        records_per_vector: DYNAMIC_V0: keys that a vector takes; 0 for SIMPLE.
+        records_in_last: DYNAMIC_V0: keys in the vector that was filled last.
+    """
+
+    bits: int
+    hashes: int
+    vectors: list[npt.NDArray[np.uint8]]
+    records_per_vector: int = 0
+    records_in_last: int = 0
+
+    @property
+    def type_code(self) -> str:
+        """The text under `hoodie_bloom_filter_type_code`."""
+        return DYNAMIC if self.records_per_vector else SIMPLE
+
+    def to_text(self) -> str:
+        """The base64 text under `org.apache.hudi.bloomfilter`."""
+        header = _SIMPLE_HEADER.pack(-1, self.hashes, _MURMUR_TYPE, self.bits)
+        if not self.records_per_vector:
+            return base64.b64encode(header + self.vectors[0].tobytes()).decode()
+        counts = _DYNAMIC_EXTRA.pack(self.records_per_vector, self.records_in_last, len(self.vectors))
+        rows = b"".join(header + vector.tobytes() for vector in self.vectors)
+        return base64.b64encode(header + counts + rows).decode()
+
+    def may_contain(self, keys: pa.Array[Any]) -> npt.NDArray[np.bool_]:
+        """Whether each key may be in the filter; false is certain."""
+        positions = _positions(keys, self.bits, self.hashes)
+        found = np.zeros(len(keys), np.bool_)
+        for vector in self.vectors:
+            found |= np.all(vector[positions >> 3] >> (positions & 7).astype(np.uint8) & 1, axis=0)
+        return found
+
+
+def simple_bloom(keys: pa.Array[Any], bits: int, hashes: int) -> BloomFilter:
+    """A SIMPLE filter of some record keys."""
+    return BloomFilter(bits, hashes, [_vector(_positions(keys, bits, hashes), bits)])
+
+
+def dynamic_bloom(keys: pa.Array[Any], bits: int, hashes: int, per_vector: int, most: int) -> BloomFilter:
+    """A DYNAMIC_V0 filter of some record keys.
+
+    Args:
+        keys: record keys in the order in which they are added.
+        bits: of one vector.
+        hashes: positions set for a key.
+        per_vector: keys that a vector takes before the next one starts (`hoodie.index.bloom.num_entries`).
+        most: no new vector is started once this many keys are provided for
+            (`hoodie.bloom.index.filter.dynamic.max.entries`); then the vectors are filled in turn.
+    """
+    positions = _positions(keys, bits, hashes)
+    limit = max(1, math.ceil(most / per_vector))
+    rows = _vectors_of_keys(len(keys), per_vector, limit)
+    count = int(rows.max(initial=0)) + 1
+    vectors = [_vector(positions[:, rows == row], bits) for row in range(count)]
+    return BloomFilter(bits, hashes, vectors, per_vector, len(keys) - (count - 1) * per_vector)
+
+
+def parse_bloom(text: str | bytes, type_code: str | None, path: str) -> BloomFilter:
+    """A filter from a footer.
+
+    Args:
+        text: base64.
+        type_code: `hoodie_bloom_filter_type_code`; None means SIMPLE.
+        path: the file, for messages.
+
+    Raises:
+        CorruptFileError: it is not a bloom filter.
+    """
+    try:
+        data = base64.b64decode(text, validate=True)
+        _, hashes, _, bits = _SIMPLE_HEADER.unpack_from(data)
+        size = (bits + 7) // 8
+        if (type_code or SIMPLE).startswith("DYNAMIC"):
+            per_vector, in_last, count = _DYNAMIC_EXTRA.unpack_from(data, _SIMPLE_HEADER.size)
+            start = _SIMPLE_HEADER.size + _DYNAMIC_EXTRA.size
+        else:
+            per_vector, in_last, count, start = 0, 0, 1, 0
+    except (ValueError, struct.error) as error:
+        raise CorruptFileError(path, 0, f"the footer's bloom filter cannot be read: {error}") from error
+    width = _SIMPLE_HEADER.size + size
+    if bits <= 0 or hashes <= 0 or count <= 0 or start + count * width > len(data):
+        raise CorruptFileError(path, 0, "the footer's bloom filter is cut off")
+    whole = np.frombuffer(data, np.uint8)
+    starts = [start + row * width + _SIMPLE_HEADER.size for row in range(count)]
+    return BloomFilter(bits, hashes, [whole[at : at + size] for at in starts], per_vector, in_last)
+
+
+def murmur(keys: pa.Array[Any], seeds: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Hadoop's MurmurHash of each key's UTF-8 bytes with a seed for each."""
+    return _Words.of(keys).hash(seeds)
+
+
+@dataclass(slots=True)
+class _Words:
+    """Keys cut into what Murmur mixes, ordered by length so that each step takes a prefix of the rows."""
+
+    order: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.uint32]
+    words: list[npt.NDArray[np.uint32]]  # scrambled already; word i of the rows that have one
+    tail: npt.NDArray[np.uint32]  # xored in for rows that have one
+    with_tail: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, keys: pa.Array[Any]) -> _Words:
+        buffers = keys.cast(pa.large_binary()).buffers()
+        offsets = np.frombuffer(memoryview(buffers[1] or b""), np.int64)[keys.offset : keys.offset + len(keys) + 1]
+        offsets = offsets if len(keys) else np.zeros(1, np.int64)
+        data = np.frombuffer(memoryview(buffers[2] or b""), np.uint8)
+        lengths = np.diff(offsets)
+        order = np.argsort(-lengths, kind="stable")
+        lengths, starts = lengths[order], offsets[:-1][order]
+        words = []
+        for position in range(int(lengths.max(initial=0)) // 4):
+            rows = int(np.searchsorted(-lengths, -(4 * position + 4), side="right"))
+            at = starts[:rows] + 4 * position
+            word = data[at].astype(np.uint32)
+            for byte in (1, 2, 3):
+                word |= data[at + byte].astype(np.uint32) << np.uint32(8 * byte)
+            word *= _M
+            word ^= word >> np.uint32(24)
+            word *= _M
+            words.append(word)
+        left = lengths & 3
+        tail = np.zeros(len(keys), np.uint32)
+        # Hadoop counts the tail from the end of the key and takes bytes as signed numbers.
+        for reach, shift in ((3, 16), (2, 8), (1, 0)):
+            rows_with = np.flatnonzero(left >= reach)
+            at = starts[rows_with] + lengths[rows_with] - reach
+            tail[rows_with] ^= (data[at].astype(np.int8).astype(np.int32) << np.int32(shift)).view(np.uint32)
+        return cls(order, lengths.astype(np.uint32), words, tail, left > 0)
+
+    def hash(self, seeds: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+        """The hash of each key, in the order of the keys as given."""
+        state = seeds[self.order] ^ self.lengths
+        for word in self.words:
+            part = state[: len(word)]
+            part *= _M
+            part ^= word
+        state = np.where(self.with_tail, (state ^ self.tail) * _M, state)
+        state ^= state >> np.uint32(13)
+        state *= _M
+        state ^= state >> np.uint32(15)
+        result = np.empty_like(state)
+        result[self.order] = state
+        return result
+
+
+def _positions(keys: pa.Array[Any], bits: int, hashes: int) -> npt.NDArray[np.int64]:
+    """Positions of each key, one row a hash."""
+    words = _Words.of(keys)
+    result = np.empty((hashes, len(keys)), np.int64)
+    state = np.zeros(len(keys), np.uint32)
+    for index in range(hashes):
+        state = words.hash(state)
+        # The sign does not matter: Java's remainder has the dividend's, and the absolute value drops it.
+        result[index] = np.abs(state.view(np.int32).astype(np.int64)) % bits
+    return result
+
+
+def _vector(positions: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.uint8]:
+    flags = np.zeros((bits + 7) // 8 * 8, np.uint8)
+    flags[positions.ravel()] = 1
+    return np.packbits(flags, bitorder="little")
+
+
+def _vectors_of_keys(count: int, per_vector: int, limit: int) -> npt.NDArray[np.int64]:
+    """The vector that each key goes to: one after the other, the first once more when all are full, then in turn."""
+    numbers = np.arange(count)
+    surplus = numbers - limit * per_vector
+    return np.where(surplus < 0, numbers // per_vector, np.maximum(surplus - 1, 0) % limit)
