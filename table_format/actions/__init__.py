@@ -1,0 +1,1 @@
+"""What the files of the timeline say: one module per kind of action."""

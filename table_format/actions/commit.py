@@ -1,0 +1,147 @@
+"""Commit metadata of layout 1: the JSON of completed commits, deltacommits and replacecommits."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from table_format.errors import CorruptFileError
+
+#: prevCommit of a new file group.
+NO_COMMIT = "null"
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+@dataclass(slots=True)
+class WriteStat:
+    """What one write did to one file (Hudi's `HoodieWriteStat`).
+
+    Attributes:
+        file_id: the file group.
+        path: relative to the table's base folder.
+        partition_path: `""` for a table without partitions.
+        prev_commit: instant of the base file that this one supersedes, or `"null"`.
+        num_writes: rows in the file; the other counts are of rows too.
+        total_write_bytes: bytes written.
+        file_size_in_bytes: the file's real size; the metadata table hands it to readers.
+    """
+
+    file_id: str = ""
+    path: str | None = None
+    partition_path: str = ""
+    prev_commit: str = NO_COMMIT
+    num_writes: int = 0
+    num_deletes: int = 0
+    num_update_writes: int = 0
+    num_inserts: int = 0
+    total_write_bytes: int = 0
+    total_write_errors: int = 0
+    temp_path: str | None = None
+    cdc_stats: dict[str, int] | None = None
+    total_log_records: int = 0
+    total_log_files_compacted: int = 0
+    total_log_size_compacted: int = 0
+    total_updated_records_compacted: int = 0
+    total_log_blocks: int = 0
+    total_corrupt_log_block: int = 0
+    total_rollback_blocks: int = 0
+    file_size_in_bytes: int = 0
+    min_event_time: int | None = None
+    max_event_time: int | None = None
+    runtime_stats: dict[str, int] | None = None
+    #: Fields of log file writes and of later releases, kept as they were read.
+    other: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object, with Hudi's field names."""
+        return {_camel(name): getattr(self, name) for name in _STAT_FIELDS} | self.other
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> WriteStat:
+        """Read a JSON object; absent numbers are 0, unknown fields go to `other`."""
+        known = {name: values[camel] for camel, name in _STAT_NAMES.items() if values.get(camel) is not None}
+        return cls(**known, other={k: v for k, v in values.items() if k not in _STAT_NAMES})
+
+    @property
+    def file_name(self) -> str:
+        """The last part of `path`."""
+        return (self.path or "").rsplit("/", 1)[-1]
+
+
+_STAT_FIELDS = tuple(f.name for f in dataclasses.fields(WriteStat) if f.name != "other")
+_STAT_NAMES = {_camel(name): name for name in _STAT_FIELDS}
+
+
+@dataclass(slots=True)
+class CommitMetadata:
+    """What one write did to the table (Hudi's `HoodieCommitMetadata` and `HoodieReplaceCommitMetadata`).
+
+    Attributes:
+        partition_to_write_stats: the files written, by partition path.
+        operation_type: e.g. `UPSERT`.
+        extra_metadata: texts; `schema` holds the table's Avro schema without meta columns.
+        compacted: true for the commits of compactions.
+        partition_to_replace_file_ids: file groups that a replacecommit takes out of the table, by partition path.
+    """
+
+    partition_to_write_stats: dict[str, list[WriteStat]] = field(default_factory=dict)
+    operation_type: str = "UNKNOWN"
+    extra_metadata: dict[str, str] = field(default_factory=dict)
+    compacted: bool = False
+    partition_to_replace_file_ids: dict[str, list[str]] | None = None
+
+    def stats(self) -> Iterator[WriteStat]:
+        """The write stats of all partitions."""
+        for stats in self.partition_to_write_stats.values():
+            yield from stats
+
+    def to_json(self) -> bytes:
+        """The file's content."""
+        values: dict[str, Any] = {
+            "partitionToWriteStats": {
+                partition: [stat.to_json() for stat in stats]
+                for partition, stats in self.partition_to_write_stats.items()
+            },
+            "compacted": self.compacted,
+            "extraMetadata": self.extra_metadata,
+            "operationType": self.operation_type,
+        }
+        if self.partition_to_replace_file_ids is not None:
+            values["partitionToReplaceFileIds"] = self.partition_to_replace_file_ids
+        return json.dumps(values, indent=2, ensure_ascii=False).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes, path: str) -> CommitMetadata:
+        """Read a file's content; an empty file is an empty object, as in Apache's readers.
+
+        Raises:
+            CorruptFileError: no JSON object, or one of another shape.
+        """
+        if not data.strip():
+            return cls()
+        try:
+            values = json.loads(data)
+        except json.JSONDecodeError as error:
+            raise CorruptFileError(path, error.pos, f"commit metadata that is no JSON: {error.msg}") from error
+        except (UnicodeDecodeError, RecursionError) as error:
+            raise CorruptFileError(path, 0, f"commit metadata that is no JSON: {error}") from error
+        try:
+            return cls(
+                partition_to_write_stats={
+                    partition: [WriteStat.from_json(stat) for stat in stats]
+                    for partition, stats in (values.get("partitionToWriteStats") or {}).items()
+                },
+                operation_type=values.get("operationType") or "UNKNOWN",
+                extra_metadata=dict(values.get("extraMetadata") or {}),
+                compacted=bool(values.get("compacted")),
+                partition_to_replace_file_ids=values.get("partitionToReplaceFileIds"),
+            )
+        except (AttributeError, TypeError, ValueError) as error:
+            raise CorruptFileError(path, 0, f"commit metadata of an unknown shape: {error}") from error

@@ -1,0 +1,158 @@
+"""Rollback plans and results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from table_format.actions.avro_schemas import ROLLBACK_METADATA, ROLLBACK_PLAN
+from table_format.avro_file import read_avro_file, write_avro_file
+from table_format.errors import CorruptFileError
+
+
+@dataclass(slots=True)
+class RollbackRequest:
+    """Files of one partition that a rollback deletes (absolute paths, as Apache has them)."""
+
+    partition: str
+    files: list[str]
+    file_id: str = ""
+    latest_base_instant: str = ""
+
+
+@dataclass(slots=True)
+class RollbackPlan:
+    """What a rollback is to undo: the failed instant's time and action, and its files."""
+
+    instant: str
+    action: str
+    requests: list[RollbackRequest] = field(default_factory=list)
+
+    def to_avro(self) -> bytes:
+        """The content of the requested file."""
+        record = {
+            "instantToRollback": {"commitTime": self.instant, "action": self.action},
+            "RollbackRequests": [
+                {
+                    "partitionPath": request.partition,
+                    "fileId": request.file_id,
+                    "latestBaseInstant": request.latest_base_instant,
+                    "filesToBeDeleted": request.files,
+                    "logBlocksToBeDeleted": {},
+                }
+                for request in self.requests
+            ],
+            "version": 1,
+        }
+        return write_avro_file(ROLLBACK_PLAN, [record])
+
+    @classmethod
+    def from_avro(cls, data: bytes, path: str) -> RollbackPlan:
+        """Read a plan.
+
+        Raises:
+            CorruptFileError: the file is damaged or of another shape.
+        """
+        try:
+            [record] = read_avro_file(data, path)
+            return cls(
+                instant=record["instantToRollback"]["commitTime"],
+                action=record["instantToRollback"]["action"],
+                requests=[
+                    RollbackRequest(
+                        partition=request["partitionPath"],
+                        files=list(request["filesToBeDeleted"]),
+                        file_id=request.get("fileId") or "",
+                        latest_base_instant=request.get("latestBaseInstant") or "",
+                    )
+                    for request in record.get("RollbackRequests") or []
+                ],
+            )
+        except CorruptFileError:
+            raise
+        except (KeyError, ValueError, TypeError) as error:
+            raise CorruptFileError(path, 0, f"rollback plan of an unknown shape: {error!r}") from error
+
+
+@dataclass(slots=True)
+class RollbackPartition:
+    """What a rollback deleted in one partition, and what it could not."""
+
+    deleted: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    rollback_log_files: dict[str, int] = field(default_factory=dict)
+    failed_log_files: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class RollbackMetadata:
+    """What a rollback did.
+
+    Attributes:
+        start_time: its instant.
+        millis: how long it took.
+        instants: (time, action) of what was rolled back.
+        partitions: by partition path.
+    """
+
+    start_time: str
+    millis: int
+    instants: list[tuple[str, str]]
+    partitions: dict[str, RollbackPartition] = field(default_factory=dict)
+
+    @property
+    def commits(self) -> list[str]:
+        """The times of the instants rolled back."""
+        return [time for time, _ in self.instants]
+
+    def to_avro(self) -> bytes:
+        """The content of the completed file."""
+        record = {
+            "startRollbackTime": self.start_time,
+            "timeTakenInMillis": self.millis,
+            "totalFilesDeleted": sum(len(partition.deleted) for partition in self.partitions.values()),
+            "commitsRollback": self.commits,
+            "partitionMetadata": {
+                path: {
+                    "partitionPath": path,
+                    "successDeleteFiles": part.deleted,
+                    "failedDeleteFiles": part.failed,
+                    # empty maps, not null: Apache's metadata table code walks them
+                    "rollbackLogFiles": part.rollback_log_files,
+                    "logFilesFromFailedCommit": part.failed_log_files,
+                }
+                for path, part in self.partitions.items()
+            },
+            "version": 1,
+            "instantsRollback": [{"commitTime": time, "action": action} for time, action in self.instants],
+        }
+        return write_avro_file(ROLLBACK_METADATA, [record])
+
+    @classmethod
+    def from_avro(cls, data: bytes, path: str) -> RollbackMetadata:
+        """Read a result.
+
+        Raises:
+            CorruptFileError: the file is damaged or of another shape.
+        """
+        try:
+            [record] = read_avro_file(data, path)
+            infos = record.get("instantsRollback") or []
+            return cls(
+                start_time=record["startRollbackTime"],
+                millis=record["timeTakenInMillis"],
+                instants=[(info["commitTime"], info["action"]) for info in infos]
+                or [(time, "commit") for time in record["commitsRollback"]],
+                partitions={
+                    partition: RollbackPartition(
+                        deleted=list(values["successDeleteFiles"]),
+                        failed=list(values["failedDeleteFiles"]),
+                        rollback_log_files=dict(values.get("rollbackLogFiles") or {}),
+                        failed_log_files=dict(values.get("logFilesFromFailedCommit") or {}),
+                    )
+                    for partition, values in record["partitionMetadata"].items()
+                },
+            )
+        except CorruptFileError:
+            raise
+        except (KeyError, ValueError, TypeError) as error:
+            raise CorruptFileError(path, 0, f"rollback metadata of an unknown shape: {error!r}") from error

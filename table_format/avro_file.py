@@ -1,0 +1,38 @@
+"""Avro object container files with one record, in which the timeline keeps plans and results."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import fastavro
+
+from table_format.errors import CorruptFileError
+
+_MAGIC = b"Obj\x01"
+
+
+def read_avro_file(data: bytes, path: str) -> list[dict[str, Any]]:
+    """The records of a container file, decoded by the schema inside it.
+
+    Raises:
+        CorruptFileError: no container file, or a truncated or damaged one.
+    """
+    if data[:4] != _MAGIC:
+        raise CorruptFileError(path, 0, f"not an Avro container file: starts with {data[:4]!r}, not {_MAGIC!r}")
+    stream = io.BytesIO(data)
+    try:
+        records = list(fastavro.reader(stream))
+    except Exception as error:  # fastavro raises many kinds on damaged bytes
+        raise CorruptFileError(path, stream.tell(), f"damaged Avro container file: {error!r}") from error
+    if not all(isinstance(record, dict) for record in records):
+        raise CorruptFileError(path, 0, "an Avro container file whose rows are no records")
+    return records  # type: ignore[return-value]
+
+
+def write_avro_file(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> bytes:
+    """A container file without compression, as every Hudi reader takes it."""
+    stream = io.BytesIO()
+    fastavro.writer(stream, fastavro.parse_schema(dict(schema)), list(records), codec="null")
+    return stream.getvalue()

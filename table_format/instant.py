@@ -1,0 +1,164 @@
+"""Instants: the points of the timeline, their times and file names (table versions up to 7: timeline layout 1)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from table_format.errors import OptionError
+
+_FORMAT: Final = "%Y%m%d%H%M%S"
+_DIGITS: Final = 17
+_FILE_NAME: Final = re.compile(r"^(\d+)\.(\w+)(?:\.(requested|inflight))?$")
+
+
+class State(IntEnum):
+    """How far an action has come; each state is a file of its own."""
+
+    REQUESTED = 0
+    INFLIGHT = 1
+    COMPLETED = 2
+
+
+class Action:
+    """The actions of a timeline."""
+
+    COMMIT: Final = "commit"
+    DELTACOMMIT: Final = "deltacommit"
+    REPLACECOMMIT: Final = "replacecommit"
+    COMPACTION: Final = "compaction"
+    LOGCOMPACTION: Final = "logcompaction"
+    CLEAN: Final = "clean"
+    ROLLBACK: Final = "rollback"
+    RESTORE: Final = "restore"
+    SAVEPOINT: Final = "savepoint"
+    INDEXING: Final = "indexing"
+
+
+#: Actions that change what a table holds.
+WRITE_ACTIONS: Final = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
+ACTIONS: Final = frozenset(v for k, v in vars(Action).items() if k.isupper())
+#: What an action becomes when it completes.
+_COMPARABLE: Final = {Action.COMPACTION: Action.COMMIT, Action.LOGCOMPACTION: Action.DELTACOMMIT}
+
+
+@dataclass(frozen=True, order=True)
+class Instant:
+    """One action at one time, in one state.
+
+    Attributes:
+        time: `yyyyMMddHHmmssSSS`, compared as text.
+        action: see `Action`; a compaction stays `compaction` until it completes as `commit`.
+        state: see `State`.
+    """
+
+    time: str
+    action: str
+    state: State
+
+    @property
+    def comparable_action(self) -> str:
+        """The action under which all states of this instant are grouped."""
+        return _COMPARABLE.get(self.action, self.action)
+
+    @property
+    def file_name(self) -> str:
+        """The name of the instant's file; a commit in flight is `<time>.inflight`, without its action."""
+        if self.state is State.COMPLETED:
+            return f"{self.time}.{self.comparable_action}"
+        if self.state is State.INFLIGHT and self.action == Action.COMMIT:
+            return f"{self.time}.inflight"
+        return f"{self.time}.{self.action}.{self.state.name.lower()}"
+
+    def at(self, state: State) -> Instant:
+        """The same action in another state."""
+        return Instant(self.time, self.action, state)
+
+    def __str__(self) -> str:
+        return f"{self.time} {self.action} {self.state.name}"
+
+
+def parse_instant_file_name(name: str) -> Instant | None:
+    """The instant that a file of the timeline stands for, or None for any other file.
+
+    >>> str(parse_instant_file_name("20260101000000000.inflight"))
+    '20260101000000000 commit INFLIGHT'
+    >>> parse_instant_file_name("hoodie.properties")
+    """
+    match = _FILE_NAME.match(name)
+    if match is None:
+        return None
+    time, action, suffix = match.groups()
+    if action == "inflight" and suffix is None:
+        return Instant(time, Action.COMMIT, State.INFLIGHT)
+    if action not in ACTIONS:
+        return None
+    return Instant(time, action, State[suffix.upper()] if suffix else State.COMPLETED)
+
+
+def format_instant_time(moment: dt.datetime) -> str:
+    """A moment as an instant time, to the millisecond, in the zone that the moment carries."""
+    return f"{moment.strftime(_FORMAT)}{moment.microsecond // 1000:03d}"
+
+
+def next_instant_time(last: str | None, timezone: str, now: dt.datetime | None = None) -> str:
+    """A time for a new instant: now, or just after the last one when the clock is not past it.
+
+    Args:
+        last: the greatest instant time of the table, pending ones included.
+        timezone: `UTC`, or `LOCAL` for the zone of this machine (`hoodie.table.timeline.timezone`).
+        now: the moment to take for now, with a zone.
+    """
+    moment = (now or dt.datetime.now(dt.UTC)).astimezone(dt.UTC if timezone == "UTC" else None)
+    time = format_instant_time(moment)
+    if last is None or time > last[:_DIGITS]:
+        return time
+    return format_instant_time(_wall_clock(last) + dt.timedelta(milliseconds=1))
+
+
+def instant_to_epoch_ms(time: str, timezone: str) -> int:
+    """Milliseconds since the epoch of an instant time; times without milliseconds count as their last one."""
+    moment = _wall_clock(time)
+    zoned = moment.replace(tzinfo=dt.UTC) if timezone == "UTC" else moment.astimezone()
+    return round(zoned.timestamp() * 1000)
+
+
+def parse_as_of(text: str, timezone: str) -> str:
+    """The instant time that a user means: an instant's digits, or an ISO 8601 date or time.
+
+    A date alone is its first moment; a time without an offset is of the table's zone. Digits without milliseconds take
+    in the whole second.
+
+    Raises:
+        OptionError: the text is neither.
+
+    >>> parse_as_of("2026-11-21 08:04:07.220", "UTC")
+    '20261121080407220'
+    >>> parse_as_of("20261121080407", "UTC")
+    '20261121080407999'
+    """
+    plain = text.strip()
+    if re.fullmatch(r"\d{14}|\d{17}", plain):
+        return plain if len(plain) == _DIGITS else f"{plain}999"
+    try:
+        moment = dt.datetime.fromisoformat(plain)
+    except ValueError as error:
+        raise OptionError(
+            f"as of {text!r}: give an instant (yyyyMMddHHmmssSSS) or a time such as 2026-01-31 12:00:00"
+        ) from error
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(dt.UTC if timezone == "UTC" else None)
+    return format_instant_time(moment)
+
+
+def _wall_clock(time: str) -> dt.datetime:
+    millis = time[14:17] if len(time) >= _DIGITS else "999"
+    try:
+        moment = dt.datetime.strptime(time[:14], _FORMAT)  # noqa: DTZ007 - the caller knows the zone
+        return moment.replace(microsecond=int(millis) * 1000)
+    except ValueError:
+        # the reserved instants of the metadata table (00000000000000…) are no calendar times
+        return dt.datetime(1970, 1, 1)  # noqa: DTZ001

@@ -1,0 +1,135 @@
+"""The active timeline of a table: its instants, and what the completed ones say (timeline layout 1)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from table_format.actions.commit import CommitMetadata
+from table_format.errors import UnsupportedTableError
+from table_format.instant import WRITE_ACTIONS, Action, Instant, State, parse_instant_file_name
+from table_format.storage import Storage
+
+FOLDER = ".hoodie"
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """One look at a table's timeline; later changes of the table do not show.
+
+    Attributes:
+        storage: rooted at the table's base folder.
+        instants: the highest state of each instant, by time, action and state.
+        folder: where the timeline's files lie.
+    """
+
+    storage: Storage
+    instants: tuple[Instant, ...]
+    folder: str = FOLDER
+
+    @functools.cached_property
+    def completed(self) -> tuple[Instant, ...]:
+        """Instants that completed, oldest first."""
+        return tuple(i for i in self.instants if i.state is State.COMPLETED)
+
+    @functools.cached_property
+    def pending(self) -> tuple[Instant, ...]:
+        """Instants requested or in flight, oldest first."""
+        return tuple(i for i in self.instants if i.state is not State.COMPLETED)
+
+    @functools.cached_property
+    def writes(self) -> tuple[Instant, ...]:
+        """Completed commits, deltacommits and replacecommits, oldest first."""
+        return tuple(i for i in self.completed if i.action in WRITE_ACTIONS)
+
+    @property
+    def first_instant(self) -> Instant | None:
+        """The oldest instant of the active timeline, pending or completed."""
+        return self.instants[0] if self.instants else None
+
+    @property
+    def last_instant_time(self) -> str | None:
+        """The greatest instant time, pending ones included."""
+        return self.instants[-1].time if self.instants else None
+
+    def last_completed_write(self, as_of: str | None = None) -> Instant | None:
+        """The newest completed write, at or before `as_of` if given."""
+        return next((i for i in reversed(self.writes) if as_of is None or i.time <= as_of), None)
+
+    @functools.cached_property
+    def _write_times(self) -> frozenset[str]:
+        return frozenset(i.time for i in self.writes)
+
+    @functools.cached_property
+    def _start(self) -> str | None:
+        """The oldest instant of the writes' timeline, where archived instants are known to lie before."""
+        return next((i.time for i in self.instants if i.comparable_action in WRITE_ACTIONS), None)
+
+    def is_committed(self, time: str) -> bool:
+        """Whether files of this instant count: it completed, or it is older than the active timeline.
+
+        Instants older than the timeline's first write were archived, which only completed ones are.
+        """
+        return time in self._write_times or (self._start is not None and time < self._start)
+
+    def committed_times(self) -> tuple[frozenset[str], str | None]:
+        """The completed writes' times, and the time before which every instant counts as committed."""
+        return self._write_times, self._start
+
+    def find(self, time: str, action: str | None = None) -> Instant | None:
+        """The instant of that time (and action)."""
+        return next((i for i in self.instants if i.time == time and action in (None, i.comparable_action)), None)
+
+    def path(self, instant: Instant) -> str:
+        """The instant's file, relative to the base folder."""
+        return f"{self.folder}/{instant.file_name}"
+
+    def read(self, instant: Instant) -> bytes:
+        """The content of the instant's file.
+
+        Raises:
+            MissingFileError: it was archived or rolled back meanwhile.
+        """
+        return self.storage.read(self.path(instant))
+
+    def commit_metadata(self, instant: Instant) -> CommitMetadata:
+        """What a completed commit, deltacommit or replacecommit did.
+
+        Raises:
+            CorruptFileError: the file is no commit metadata.
+        """
+        return CommitMetadata.from_json(self.read(instant), self.path(instant))
+
+
+def load_timeline(storage: Storage, folder: str = FOLDER) -> Timeline:
+    """Read which instants a table has; names that are not Hudi's are passed over.
+
+    Raises:
+        UnsupportedTableError: the folder holds files of timeline layout 2 (table version 8 and later).
+    """
+    names = [entry.name for entry in storage.list(folder) if not entry.is_dir]
+    return Timeline(storage, highest_states(parse_instant_file_name(name) for name in names), folder)
+
+
+def highest_states(instants: Iterable[Instant | None]) -> tuple[Instant, ...]:
+    """One instant for each time and action, in the highest state seen, sorted."""
+    best: dict[tuple[str, str], Instant] = {}
+    for instant in instants:
+        if instant is None:
+            continue
+        key = (instant.time, instant.comparable_action)
+        if key not in best or best[key].state < instant.state:
+            best[key] = instant
+    return tuple(sorted(best.values()))
+
+
+def refuse_merge_on_read(timeline: Timeline) -> None:
+    """Stop at a timeline that only merge-on-read tables have.
+
+    Raises:
+        UnsupportedTableError: there are deltacommits or compactions.
+    """
+    for instant in timeline.instants:
+        if instant.action in (Action.DELTACOMMIT, Action.COMPACTION, Action.LOGCOMPACTION):
+            raise UnsupportedTableError(f"{timeline.path(instant)}: merge-on-read tables are not read yet")
