@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from table_format.actions.commit import CommitMetadata
+from table_format.actions.rollback import RollbackMetadata
 from table_format.errors import UnsupportedTableError
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State, parse_instant_file_name
 from table_format.storage import Storage
@@ -69,13 +70,21 @@ class Timeline:
     def is_committed(self, time: str) -> bool:
         """Whether files of this instant count: it completed, or it is older than the active timeline.
 
-        Instants older than the timeline's first write were archived, which only completed ones are.
+        Instants older than the timeline's first write were archived, which only completed ones are; those that a
+        rollback names are the exception.
         """
-        return time in self._write_times or (self._start is not None and time < self._start)
+        if time in self._write_times:
+            return True
+        return self._start is not None and time < self._start and time not in self.rolled_back
 
-    def committed_times(self) -> tuple[frozenset[str], str | None]:
-        """The completed writes' times, and the time before which every instant counts as committed."""
-        return self._write_times, self._start
+    @functools.cached_property
+    def rolled_back(self) -> frozenset[str]:
+        """Times of instants that completed rollbacks undid; files of theirs may still lie about."""
+        found: set[str] = set()
+        for instant in self.completed:
+            if instant.action == Action.ROLLBACK:
+                found.update(RollbackMetadata.from_avro(self.read(instant), self.path(instant)).commits)
+        return frozenset(found)
 
     def find(self, time: str, action: str | None = None) -> Instant | None:
         """The instant of that time (and action)."""
@@ -103,11 +112,7 @@ class Timeline:
 
 
 def load_timeline(storage: Storage, folder: str = FOLDER) -> Timeline:
-    """Read which instants a table has; names that are not Hudi's are passed over.
-
-    Raises:
-        UnsupportedTableError: the folder holds files of timeline layout 2 (table version 8 and later).
-    """
+    """Read which instants a table has; names that are not Hudi's are passed over."""
     names = [entry.name for entry in storage.list(folder) if not entry.is_dir]
     return Timeline(storage, highest_states(parse_instant_file_name(name) for name in names), folder)
 

@@ -1,0 +1,114 @@
+"""Names of base files and log files, one by one and by whole columns."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_BASE: Final = (
+    r"^(?P<file_id>[a-zA-Z0-9-]+)_(?P<write_token>[a-zA-Z0-9-]+)_(?P<instant>[0-9]+)\.(?P<extension>[a-zA-Z0-9]+)$"
+)
+_BASE_PATTERN: Final = re.compile(_BASE)
+_LOG_PATTERN: Final = re.compile(
+    r"^\.(?P<file_id>[^._]+)_(?P<instant>[^.]*)\.(?:log|archive)\.(?P<version>\d+)"
+    r"(?:_(?P<write_token>\d+-\d+-\d+)(?P<cdc>\.cdc)?)?$"
+)
+_BUCKET_DIGITS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileName:
+    """`<file id>_<write token>_<instant>.<extension>`.
+
+    Attributes:
+        file_id: the file group.
+        write_token: `<task partition>-<stage>-<attempt>`; tells retries of a task apart.
+        instant: the write that made this version.
+        extension: `parquet`, or `hfile` in the metadata table.
+    """
+
+    file_id: str
+    write_token: str
+    instant: str
+    extension: str = "parquet"
+
+    def __str__(self) -> str:
+        return f"{self.file_id}_{self.write_token}_{self.instant}.{self.extension}"
+
+    @classmethod
+    def parse(cls, name: str) -> BaseFileName | None:
+        """The parts of a base file's name, or None for any other name."""
+        match = _BASE_PATTERN.match(name)
+        return cls(**match.groupdict()) if match else None
+
+
+@dataclass(frozen=True, slots=True)
+class LogFileName:
+    """`.<file id>_<base instant>.log.<version>_<write token>` (table version 6).
+
+    Attributes:
+        instant: the base instant of the file slice that the log belongs to.
+        version: rises from 1 within a file slice.
+        write_token: may be missing in old names.
+        is_cdc: change data, which snapshot reads pass over.
+    """
+
+    file_id: str
+    instant: str
+    version: int
+    write_token: str | None
+    is_cdc: bool = False
+
+    def __str__(self) -> str:
+        token = f"_{self.write_token}" if self.write_token else ""
+        return f".{self.file_id}_{self.instant}.log.{self.version}{token}{'.cdc' if self.is_cdc else ''}"
+
+    @classmethod
+    def parse(cls, name: str) -> LogFileName | None:
+        """The parts of a log file's name, or None for any other name."""
+        match = _LOG_PATTERN.match(name)
+        if match is None:
+            return None
+        parts = match.groupdict()
+        return cls(parts["file_id"], parts["instant"], int(parts["version"]), parts["write_token"], bool(parts["cdc"]))
+
+
+def new_file_id(counter: int = 0) -> str:
+    """A file group id for a file of no bucket: `<uuid>-<counter>`."""
+    return f"{uuid.uuid4()}-{counter}"
+
+
+def new_bucket_file_id(bucket: int) -> str:
+    """A file group id whose first eight digits are the bucket (RFC-29, hash index).
+
+    >>> new_bucket_file_id(3)[:9]
+    '00000003-'
+    """
+    return f"{bucket:0{_BUCKET_DIGITS}d}{str(uuid.uuid4())[_BUCKET_DIGITS:]}-0"
+
+
+def bucket_of_file_id(file_id: str) -> int | None:
+    """The bucket that a file id names, or None when it cannot be one's (a plain UUID may look like one by chance)."""
+    head, dash, _ = file_id.partition("-")
+    return int(head) if dash and len(head) == _BUCKET_DIGITS and head.isdecimal() and head.isascii() else None
+
+
+def parse_base_file_names(names: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Base file names by columns.
+
+    Args:
+        names: strings, of any files.
+
+    Returns:
+        One row per name: file_id, write_token, instant, extension; all null where the name is no base file's.
+    """
+    if isinstance(names, pa.ChunkedArray):
+        names = names.combine_chunks()
+    parts = pc.extract_regex(names, _BASE)
+    fields = ["file_id", "write_token", "instant", "extension"]
+    return pa.table({name: pc.struct_field(parts, name) for name in fields})
