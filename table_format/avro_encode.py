@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from table_format.arrow_numpy import from_numpy, to_numpy
 from table_format.avro_schema_tree import Node, parse
 from table_format.byte_spans import fixed_rows, join_bytes, masked_rows, spans_of
 from table_format.errors import SchemaError
@@ -84,13 +85,13 @@ def _encode_plain(node: Node, column: Any) -> pa.BinaryArray:
         width = pa.int64() if node.kind == "long" else pa.int32()
         if pa.types.is_temporal(column.type):
             column = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
-        return encode_longs(column.cast(width).to_numpy())
+        return encode_longs(to_numpy(column.cast(width)))
     if node.kind == "boolean":
-        flags = column.cast(pa.bool_()).to_numpy(zero_copy_only=False)
+        flags = to_numpy(column.cast(pa.bool_()))
         return fixed_rows(flags.astype(np.uint8).reshape(-1, 1))
     if node.kind in ("float", "double"):
         size = 4 if node.kind == "float" else 8
-        numbers = column.cast(pa.float32() if size == 4 else pa.float64()).to_numpy()
+        numbers = to_numpy(column.cast(pa.float32() if size == 4 else pa.float64()))
         return fixed_rows(np.ascontiguousarray(numbers, dtype=f"<f{size}").view(np.uint8).reshape(-1, size))
     if node.logical == "decimal":
         column = _decimal_bytes(node, column)
@@ -99,7 +100,7 @@ def _encode_plain(node: Node, column: Any) -> pa.BinaryArray:
     binary: pa.BinaryArray = (column.cast(pa.string()) if node.kind == "string" else column).cast(pa.binary())
     if node.kind == "fixed":
         return binary
-    return join_bytes(encode_longs(pc.binary_length(binary).to_numpy()), binary)
+    return join_bytes(encode_longs(to_numpy(pc.binary_length(binary))), binary)
 
 
 def _decimal_bytes(node: Node, column: Any) -> pa.BinaryArray:
@@ -143,10 +144,10 @@ def encode_union(node: Node, branch: int, array: pa.Array[Any]) -> pa.BinaryArra
     valid = column.is_valid()
     encoded: Any = join_bytes(_index(branch), encode_values(inner, column.drop_null()))
     null = pa.scalar(_index(_null_branch(node)), pa.binary())
-    positions = pc.cumulative_sum(valid.cast(pa.int64())).to_numpy() - 1
+    positions = np.cumsum(to_numpy(valid)) - 1
     if len(encoded) == 0:
         encoded = pa.array([b""], pa.binary())
-    spread = encoded.take(pa.array(np.maximum(positions, 0)))
+    spread = encoded.take(from_numpy(np.maximum(positions, 0)))
     joined: pa.BinaryArray = pc.if_else(valid, spread, null)
     return joined
 
@@ -241,7 +242,7 @@ def map_blocks(keys: pa.Array[Any], values: pa.BinaryArray, offsets: NDArray[np.
     """
     column: Any = keys
     binary = column.cast(pa.binary())
-    entries: Any = join_bytes(encode_longs(pc.binary_length(binary).to_numpy()), binary, values)
+    entries: Any = join_bytes(encode_longs(to_numpy(pc.binary_length(binary))), binary, values)
     counts = np.diff(offsets)
     heads = [head or b"" for head in encode_longs(counts).to_pylist()]
     data, starts, lengths = spans_of(entries)

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from table_format.arrow_numpy import Mask, from_numpy, packed
 from table_format.avro_schema_tree import Node
-from table_format.byte_spans import Bytes, Mask, Positions, binary_array
+from table_format.byte_spans import Bytes, Positions, binary_array
 from table_format.errors import SchemaError
 
 _SIGN = np.uint64(1)
@@ -153,7 +154,7 @@ def to_arrow(buffer: Bytes, leaf: Leaf) -> Any:
         numbers = numbers.astype(np.int32)
         if not np.array_equal(numbers, leaf.values):
             raise BadValueError("an int needs more than 32 bits")
-    array: Any = pa.array(numbers, mask=None if valid is None else ~valid)
+    array = from_numpy(numbers, valid)
     logical = _LOGICAL.get((node.kind, node.logical))
     return array if logical is None else array.cast(logical)
 
@@ -187,7 +188,7 @@ def _decimals(buffer: Bytes, leaf: Leaf) -> Any:
             inside = place < lengths[rows]
             source = np.where(inside, starts[rows] + lengths[rows] - 1 - place, starts[rows])
             out[rows, place] = np.where(inside, buffer[source], sign)
-    validity = pa.array(valid).buffers()[1]
+    validity = packed(valid)
     buffers: Any = [validity, pa.py_buffer(out.tobytes())]
     array: Any = pa.Array.from_buffers(
         pa.decimal128(min(leaf.node.precision or 38, 38), leaf.node.scale), count, buffers

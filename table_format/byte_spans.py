@@ -7,11 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from table_format.arrow_numpy import Mask, from_numpy, packed
+
 _INT32_MAX = 2**31 - 1
 
 Bytes = NDArray[np.uint8]
 Positions = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 def binary_array(buffer: Bytes, starts: Positions, lengths: Positions, valid: Mask | None = None) -> pa.BinaryArray:
@@ -47,8 +48,7 @@ def binary_array(buffer: Bytes, starts: Positions, lengths: Positions, valid: Ma
         offsets = offsets.astype(np.int32)
     interleaved: Any = _from_buffers(kind, 2 * count - 1, offsets, buffer)
     chosen = np.arange(0, 2 * count, 2, dtype=np.int64)
-    indices = pa.array(chosen) if valid is None else pa.array(chosen, mask=~valid)
-    taken: pa.BinaryArray = interleaved.take(indices).cast(pa.binary())
+    taken: pa.BinaryArray = interleaved.take(from_numpy(chosen, valid)).cast(pa.binary())
     return taken
 
 
@@ -64,7 +64,7 @@ def _gathered(buffer: Bytes, starts: Positions, lengths: Positions, valid: Mask 
     ends = np.cumsum(lengths)
     flat = np.arange(ends[-1], dtype=np.int64) + np.repeat(starts - (ends - lengths), lengths)
     offsets = np.concatenate([[0], ends]).astype(np.int32)
-    validity = None if valid is None else pa.array(valid).buffers()[1]
+    validity = None if valid is None else packed(valid)
     return _from_buffers(pa.binary(), len(starts), offsets, buffer[flat], validity)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from table_format.arrow_numpy import to_numpy
 from table_format.byte_spans import Bytes, Positions, binary_array
 from table_format.errors import CorruptFileError
 
@@ -26,7 +26,7 @@ ENTRY_OVERHEAD = _LENGTHS.size + 1
 
 @dataclass(frozen=True, slots=True)
 class HFileEntries:
-    """Keys and values of HFile entries, in ascending order of the keys.
+    """Keys and values of HFile entries, in the order of the file, which is that of the keys.
 
     Attributes:
         buffer: the decompressed blocks, one behind the other.
@@ -81,16 +81,16 @@ class HFileEntries:
 
     def prefix(self, prefix: bytes) -> HFileEntries:
         """The entries whose keys start with a prefix."""
-        places = range(len(self))
-        low = bisect.bisect_left(places, prefix, key=self.key)
-        size = len(prefix)
-        high = bisect.bisect_right(places, prefix, lo=low, key=lambda index: self.key(index)[:size])
-        return self.take(slice(low, high))
+        if not prefix:
+            return self
+        rows = np.flatnonzero(self.key_lengths >= len(prefix))
+        begins = _windows(self.buffer, len(prefix))[self.key_starts[rows]] == np.void(prefix)
+        return self.take(rows[begins])
 
     def get(self, keys: Sequence[bytes]) -> HFileEntries:
         """The entries that have one of these keys; absent keys are left out."""
         found = pc.is_in(self.keys(), value_set=pa.array(keys, pa.binary()))
-        return self.take(found.to_numpy(zero_copy_only=False))
+        return self.take(to_numpy(found))
 
 
 def parse_blocks(contents: Sequence[bytes], offsets: Sequence[int], path: str) -> HFileEntries:
@@ -137,15 +137,17 @@ def _split(buffer: Bytes, starts: Positions) -> tuple[HFileEntries, NDArray[np.b
     """The spans of keys and values, and whether each entry has the shape that Hudi writes."""
     key_sizes = _big_endian(buffer, starts, 4)
     value_lengths = _big_endian(buffer, starts + 4, 4)
-    sound = key_sizes >= KEY_OVERHEAD
-    # Unsound entries must not lead the gathering below out of the buffer.
-    row_lengths = np.where(sound, key_sizes - KEY_OVERHEAD, 0)
+    row_lengths = key_sizes - KEY_OVERHEAD
     key_starts = starts + _LENGTHS.size + 2
     value_starts = starts + _LENGTHS.size + key_sizes
-    sound &= _big_endian(buffer, np.where(sound, key_starts - 2, 0), 2) == row_lengths
-    sound &= (_windows(buffer, len(SUFFIX))[np.where(sound, key_starts + row_lengths, 0)] == np.void(SUFFIX)) | ~sound
+    entries = HFileEntries(buffer, key_starts, row_lengths, value_starts, value_lengths)
+    sound = row_lengths >= 0
+    if not sound.all():  # what follows would look outside the keys
+        return entries, sound
+    sound &= _big_endian(buffer, key_starts - 2, 2) == row_lengths
+    sound &= _windows(buffer, len(SUFFIX))[key_starts + row_lengths] == np.void(SUFFIX)
     sound &= buffer[value_starts + value_lengths] == 0
-    return HFileEntries(buffer, key_starts, row_lengths, value_starts, value_lengths), sound
+    return entries, sound
 
 
 def _windows(buffer: Bytes, width: int) -> NDArray[Any]:

@@ -116,14 +116,18 @@ class HFileReader:
         Raises:
             CorruptFileError: one of these blocks is broken.
         """
+        if index.order_is_doubtful(prefix):
+            return self.entries().prefix(prefix)
         return self._read_blocks(self.block_index.blocks_of_prefix(prefix)).prefix(prefix)
 
     def get(self, keys: Sequence[bytes]) -> HFileEntries:
-        """The entries that have one of these keys, in ascending order; absent keys are left out.
+        """The entries that have one of these keys, in the order of the file; absent keys are left out.
 
         Raises:
             CorruptFileError: a block that can hold one of the keys is broken.
         """
+        if any(index.order_is_doubtful(key) for key in keys):
+            return self.entries().get(keys)
         blocks = sorted({self.block_index.block_of(key) for key in keys} - {-1})
         return self._read_blocks(blocks).get(keys)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from table_format.arrow_numpy import from_numpy, to_numpy
 from table_format.byte_spans import fixed_rows, join_bytes, spans_of
 from table_format.errors import OptionError, RecordError
 from table_format.hfile import block
@@ -52,7 +53,7 @@ def write_hfile(
     blocks = _data_blocks(key_array, value_array, block_size)
     written = _write_blocks(blocks, codec)
     offsets = np.cumsum([0, *(len(data) for data in written)]).tolist()
-    firsts = key_array.take(pa.array(np.cumsum([0, *(count for _, count in blocks[:-1])])))
+    firsts = key_array.take(from_numpy(np.cumsum([0, *(count for _, count in blocks[:-1])])))
     root = b"".join(
         write_entry(offset, len(data), _internal_key(first.as_py()))
         for offset, data, first in zip(offsets, written, firsts, strict=False)
@@ -106,7 +107,7 @@ def _internal_key(row: bytes) -> bytes:
 
 def _data_blocks(keys: pa.BinaryArray, values: pa.BinaryArray, block_size: int) -> list[tuple[bytes, int]]:
     """The content of each data block and its number of entries."""
-    sizes = pc.binary_length(keys).to_numpy() + pc.binary_length(values).to_numpy()
+    sizes = to_numpy(pc.binary_length(keys)) + to_numpy(pc.binary_length(values))
     ends = np.cumsum(sizes.astype(np.int64) + ENTRY_OVERHEAD + KEY_OVERHEAD)
     blocks: list[tuple[bytes, int]] = []
     first = 0
@@ -121,10 +122,10 @@ def _data_blocks(keys: pa.BinaryArray, values: pa.BinaryArray, block_size: int) 
 
 def _entries(keys: pa.BinaryArray, values: pa.BinaryArray) -> bytes:
     """Entries one behind the other: lengths, key, value, and MVCC version 0."""
-    key_lengths = pc.binary_length(keys).to_numpy()
+    key_lengths = to_numpy(pc.binary_length(keys))
     head = np.empty(len(keys), dtype=[("key", ">u4"), ("value", ">u4"), ("row", ">u2")])
     head["key"] = key_lengths + KEY_OVERHEAD
-    head["value"] = pc.binary_length(values).to_numpy()
+    head["value"] = to_numpy(pc.binary_length(values))
     head["row"] = key_lengths
     heads = fixed_rows(head.view(np.uint8).reshape(len(keys), head.itemsize))
     data, starts, lengths = spans_of(join_bytes(heads, keys, SUFFIX, values, b"\x00"))
