@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ _SHORT_WIDTH = 12
 _FILE_WIDTH = 24
 _INT_MIN = -(1 << 31)
 
-StringColumn = pa.Array[Any] | pa.ChunkedArray[Any]
+StringColumn: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 
 def column_id(column: str) -> bytes:

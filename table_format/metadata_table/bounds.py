@@ -1,0 +1,167 @@
+"""Lower and upper bounds of column statistics as values of the column's Arrow type.
+
+The metadata table wraps a bound in a record that tells its kind. A bound narrows a plan only when it is certain to
+mean the same in the column's present type: everything else becomes null, which stands for unknown.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from table_format.avro_columns import UnionColumn
+
+_SHARED_SCALE = 15
+# UTF-8 lead bytes of characters from U+E000 on, from which UTF-16 sorts otherwise than UTF-8.
+_DISORDERED = 0xEE
+# Parquet leaves out statistics of 4096 bytes and more, so that one bound at least has half of that.
+_SMALLEST_OMITTED = 2048
+
+_INTEGERS = ("IntWrapper", "LongWrapper")
+_FLOATS = ("FloatWrapper", "DoubleWrapper")
+
+
+def typed_bounds(bounds: UnionColumn | pa.Array, kind: pa.DataType) -> pa.Array:
+    """The bounds of one side as values of a type; null where unknown, or where the wrapper cannot be trusted for it."""
+    result: Any = pa.nulls(len(bounds.branches) if isinstance(bounds, UnionColumn) else len(bounds), kind)
+    if not isinstance(bounds, UnionColumn):  # the writer's schema has no such union
+        return result
+    for branch, values in bounds.values.items():
+        converted = _convert(bounds.names[branch].rsplit(".", 1)[-1], values, kind)
+        if converted is not None:
+            result = converted if result.null_count == len(result) else pc.coalesce(result, converted)
+    return result
+
+
+def sound_lower(bounds: pa.Array) -> pa.Array:
+    """Lower bounds that hold in the order of bytes, whatever order the writer compared by.
+
+    Hudi combines the row groups of a file by Java's comparison, which puts some strings (UTF-16 order) and binary
+    values (signed bytes) elsewhere than Parquet and the engines do. What stands before the first byte that may sort
+    otherwise is a lower bound in either order.
+    """
+    limit = _limit(bounds.type)
+    if limit is None or not _has_bytes_from(bounds, limit):
+        return bounds
+    cut = [None if value is None else _cut(value, limit) for value in _as_bytes(bounds).to_pylist()]
+    return pa.array(cut, pa.binary()).cast(bounds.type)
+
+
+def sound_upper(bounds: pa.Array) -> pa.Array:
+    """Upper bounds that hold in the order of bytes; the others become null. See `sound_lower`."""
+    if pa.types.is_binary(bounds.type) or pa.types.is_large_binary(bounds.type):
+        return pa.nulls(len(bounds), bounds.type)
+    limit = _limit(bounds.type)
+    if limit is None or not _has_bytes_from(bounds, limit):
+        return bounds
+    sound = [value is not None and all(byte < limit for byte in value) for value in _as_bytes(bounds).to_pylist()]
+    return pc.if_else(pa.array(sound), bounds, pa.scalar(None, bounds.type))
+
+
+def trusted_null_counts(
+    null_counts: pa.Array, value_counts: pa.Array, uncompressed_sizes: pa.Array, kind: pa.DataType
+) -> pa.Array:
+    """Null counts, without those that only look like "all rows are null".
+
+    Parquet omits the statistics of a chunk with very long values, and Hudi then counts all its values as nulls. The
+    chunk's size tells the cases apart: values of that length do not fit into the few bytes of a chunk of nulls.
+
+    Args:
+        null_counts: as stored; negative or null for unknown.
+        value_counts: rows, nulls included.
+        uncompressed_sizes: bytes of the column in the file.
+        kind: the column's type; only values of variable length can be that long.
+    """
+    known = pc.if_else(pc.greater_equal(null_counts, 0), null_counts, pa.scalar(None, pa.int64()))
+    if not _is_variable(kind):
+        return known
+    sizes = pc.fill_null(uncompressed_sizes, 0)
+    small = pc.and_(pc.greater(sizes, 0), pc.less(sizes, _SMALLEST_OMITTED))
+    doubtful = pc.and_(pc.equal(known, value_counts), pc.invert(small))
+    return pc.if_else(pc.fill_null(doubtful, True), pa.scalar(None, pa.int64()), known)
+
+
+def _convert(wrapper: str, values: Any, kind: pa.DataType) -> Any:
+    try:
+        return _cast(wrapper, values, kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def _cast(wrapper: str, values: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911  # one line for each family of types
+    types = pa.types
+    if types.is_boolean(kind):
+        return values if wrapper == "BooleanWrapper" else None
+    if types.is_integer(kind):
+        return values.cast(kind) if wrapper in _INTEGERS else None
+    if types.is_floating(kind):
+        return _to_floating(wrapper, values, kind)
+    if _is_variable(kind):
+        if wrapper not in ("StringWrapper", "BytesWrapper"):
+            return None
+        return values.cast(pa.binary()).cast(kind)
+    if types.is_date32(kind):
+        return _from_days(values) if wrapper in ("DateWrapper", "LocalDateWrapper") else None
+    if types.is_timestamp(kind):
+        return _to_timestamp(wrapper, values, kind)
+    if types.is_time64(kind):
+        plain = wrapper in ("TimeMicrosWrapper", "LongWrapper") and kind.unit == "us"
+        return values.cast(pa.int64()).cast(kind) if plain else None
+    if types.is_time32(kind):
+        return values.cast(kind) if wrapper == "IntWrapper" and kind.unit == "ms" else None
+    if types.is_decimal(kind):
+        exact = wrapper == "DecimalWrapper" and kind.scale <= _SHARED_SCALE
+        return values.cast(kind) if exact else None
+    return None
+
+
+def _to_floating(wrapper: str, values: Any, kind: pa.DataType) -> Any:
+    if wrapper in _INTEGERS:
+        # Rounding to the nearest keeps the order, and the rows are rounded alike when they are read.
+        return values.cast(kind, safe=False)
+    if wrapper not in _FLOATS or (wrapper == "DoubleWrapper" and not pa.types.is_float64(kind)):
+        return None
+    return values.cast(kind)
+
+
+def _to_timestamp(wrapper: str, values: Any, kind: Any) -> Any:
+    if wrapper == "LongWrapper" and kind.unit in ("us", "ms"):
+        return values.cast(pa.int64()).cast(pa.timestamp(kind.unit)).cast(kind)
+    if wrapper == "TimestampMicrosWrapper" and kind.unit == "us":
+        return values.cast(pa.int64()).cast(pa.timestamp("us")).cast(kind)
+    return None
+
+
+def _from_days(values: Any) -> Any:
+    return values if pa.types.is_date32(values.type) else values.cast(pa.int32()).cast(pa.date32())
+
+
+def _is_variable(kind: pa.DataType) -> bool:
+    types = pa.types
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
+
+
+def _limit(kind: pa.DataType) -> int | None:
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _DISORDERED
+    return 0x80 if _is_variable(kind) else None
+
+
+def _as_bytes(bounds: pa.Array) -> Any:
+    large = pa.types.is_large_string(bounds.type) or pa.types.is_large_binary(bounds.type)
+    return bounds.cast(pa.large_binary() if large else pa.binary())
+
+
+def _has_bytes_from(bounds: Any, limit: int) -> bool:
+    data = bounds.buffers()[2]
+    return data is not None and len(data) > 0 and int(np.frombuffer(data, dtype=np.uint8).max()) >= limit
+
+
+def _cut(value: bytes, limit: int) -> bytes:
+    for place, byte in enumerate(value):
+        if byte >= limit:
+            return value[:place]
+    return value

@@ -1,0 +1,140 @@
+"""Names on disk of the metadata table of a version 6 table: folder, partitions, file groups, files, instants."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from table_format.storage import FileEntry, Storage
+
+FOLDER = ".hoodie/metadata"
+TIMELINE_FOLDER = f"{FOLDER}/.hoodie"
+
+FILES = "files"
+COLUMN_STATS = "column_stats"
+MAINTAINED = (COLUMN_STATS, FILES)
+"""Partitions that every commit of this project keeps up to date."""
+
+PARTITIONS_KEY = "hoodie.table.metadata.partitions"
+INFLIGHT_PARTITIONS_KEY = "hoodie.table.metadata.partitions.inflight"
+
+FILE_ID_PREFIXES = {
+    FILES: "files-",
+    COLUMN_STATS: "col-stats-",
+    "bloom_filters": "bloom-filters-",
+    "record_index": "record-index-",
+}
+
+EMPTY_TABLE_INSTANT = "00000000000000"
+"""Stands for the latest data instant when a metadata table is made for a table without any."""
+
+COMPACTION_SUFFIX = "001"
+CLEAN_SUFFIX = "002"
+ROLLBACK_SUFFIX = "006"
+_FIRST_INIT_SUFFIX = 10
+_SERVICE_SUFFIXES = ("001", "002", "003", "004", "005", "006")
+_INSTANT_DIGITS = 17
+
+_BASE_FILE = re.compile(r"^(?P<id>[^_.]+)_(?P<token>\d+-\d+-\d+)_(?P<instant>\d+)\.hfile$")
+_LOG_FILE = re.compile(r"^\.(?P<id>[^_]+)_(?P<instant>\d+)\.log\.(?P<version>\d+)_(?P<token>\d+-\d+-\d+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFile:
+    """A base HFile: path and size in the data table's storage, and the instant that wrote it."""
+
+    path: str
+    size: int
+    file_id: str
+    instant: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A log file of a file slice; `base_instant` is the slice's, `version` counts the slice's log files."""
+
+    path: str
+    size: int
+    file_id: str
+    base_instant: str
+    version: int
+    token: str
+
+    @property
+    def order(self) -> tuple[str, int, str]:
+        """Log files apply in this order."""
+        return self.base_instant, self.version, self.token
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroup:
+    """All files of one shard of a partition, in order."""
+
+    file_id: str
+    base_files: tuple[BaseFile, ...]
+    log_files: tuple[LogFile, ...]
+
+
+def file_id(partition: str, shard: int) -> str:
+    """The id of a shard's file group."""
+    return f"{FILE_ID_PREFIXES[partition]}{shard:04d}-0"
+
+
+def base_file_path(partition: str, group: str, instant: str, token: str = "0-0-0") -> str:
+    """Path of a base HFile, relative to the data table."""
+    return f"{FOLDER}/{partition}/{group}_{token}_{instant}.hfile"
+
+
+def log_file_path(partition: str, group: str, base_instant: str, version: int, token: str = "0-0-0") -> str:
+    """Path of a log file, relative to the data table."""
+    return f"{FOLDER}/{partition}/.{group}_{base_instant}.log.{version}_{token}"
+
+
+def init_instant(latest_data_instant: str, number: int) -> str:
+    """The instant that builds a metadata partition: the data instant it is built from, and a number from 010 on."""
+    return f"{latest_data_instant}{_FIRST_INIT_SUFFIX + number:03d}"
+
+
+def has_service_suffix(instant: str) -> bool:
+    """Whether an instant of the metadata table belongs to a table service or builds a partition.
+
+    Such instants have no namesake in the data table: its 17 digits are followed by three more.
+    """
+    if not instant.isdigit() or len(instant) != _INSTANT_DIGITS + 3:
+        return False
+    suffix = instant[_INSTANT_DIGITS:]
+    return suffix in _SERVICE_SUFFIXES or int(suffix) >= _FIRST_INIT_SUFFIX
+
+
+def list_file_groups(storage: Storage, partition: str) -> tuple[FileGroup, ...]:
+    """The file groups of a metadata partition in the order of their ids, which is the order of the shards."""
+    bases: dict[str, list[BaseFile]] = {}
+    logs: dict[str, list[LogFile]] = {}
+    for entry in storage.list(f"{FOLDER}/{partition}"):
+        if entry.is_dir:
+            continue
+        base, log = _base_file(entry), _log_file(entry)
+        if base is not None:
+            bases.setdefault(base.file_id, []).append(base)
+        elif log is not None:
+            logs.setdefault(log.file_id, []).append(log)
+    return tuple(
+        FileGroup(
+            name,
+            tuple(sorted(bases.get(name, []), key=lambda file: file.instant)),
+            tuple(sorted(logs.get(name, []), key=lambda file: file.order)),
+        )
+        for name in sorted(bases.keys() | logs.keys())
+    )
+
+
+def _base_file(entry: FileEntry) -> BaseFile | None:
+    match = _BASE_FILE.match(entry.name)
+    return BaseFile(entry.path, entry.size, match["id"], match["instant"]) if match else None
+
+
+def _log_file(entry: FileEntry) -> LogFile | None:
+    match = _LOG_FILE.match(entry.name)
+    if match is None:
+        return None
+    return LogFile(entry.path, entry.size, match["id"], match["instant"], int(match["version"]), match["token"])

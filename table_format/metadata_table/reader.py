@@ -1,0 +1,231 @@
+"""Reading the metadata table: the files of the data table, and what is known of their columns."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from table_format.avro_columns import MapColumn, decode_columns
+from table_format.errors import CorruptFileError
+from table_format.instant import WRITE_ACTIONS
+from table_format.meta_client import TableClient
+from table_format.metadata_table import layout, stats
+from table_format.metadata_table.keys import (
+    ALL_PARTITIONS_KEY,
+    column_id,
+    partition_identifier,
+    partition_of_identifier,
+)
+from table_format.metadata_table.slices import ValidInstants
+from table_format.metadata_table.sources import PartitionSources, Piece, newest_versions
+from table_format.timeline import Timeline, load_timeline
+
+_LOG = logging.getLogger(__name__)
+
+FILES_SCHEMA = pa.schema([("partition", pa.string()), ("file_name", pa.string()), ("size", pa.int64())])
+
+
+class MetadataTable:
+    """The metadata table of a data table, as of the moment of opening.
+
+    What has been read stays in the instance, so that a table held open answers from memory. Instances may be shared
+    by threads.
+
+    Args:
+        client: the data table.
+        timeline: the data table's timeline; it decides which blocks count.
+        metadata_timeline: the metadata table's own.
+        partitions: the partitions that are ready for use.
+    """
+
+    def __init__(
+        self, client: TableClient, timeline: Timeline, metadata_timeline: Timeline, partitions: Sequence[str]
+    ) -> None:
+        self._storage = client.storage
+        self._valid = ValidInstants(timeline, metadata_timeline)
+        self._lock = threading.Lock()
+        self._sources: dict[str, PartitionSources] = {}
+        self._statistics: dict[tuple[str, pa.DataType], pa.Table] = {}
+        self.partitions = tuple(partitions)
+
+    @classmethod
+    def open(cls, client: TableClient, timeline: Timeline) -> MetadataTable | None:
+        """Open the metadata table, if the data table has one that may be used.
+
+        Returns:
+            None when `hoodie.table.metadata.partitions` does not list `files`, and also, with a warning in the log,
+            when the metadata table is missing or lacks a completed commit: callers then list the storage.
+        """
+        listed = client.config.metadata_partitions
+        if layout.FILES not in listed:
+            return None
+        metadata_timeline = load_timeline(client.storage, layout.TIMELINE_FOLDER)
+        missing = missing_instants(timeline, metadata_timeline)
+        if missing is not None:
+            _LOG.warning("%s: the metadata table is not used: %s", client.storage.uri, missing)
+            return None
+        return cls(client, timeline, metadata_timeline, listed)
+
+    def all_partitions(self) -> list[str]:
+        """Partition paths of the data table, sorted; `""` for the root of a table without partitions."""
+        with self._lock:
+            return self._all_partitions
+
+    def files(self, partitions: Sequence[str] | None = None) -> pa.Table:
+        """The files of the data table that are not deleted, those of uncommitted instants included.
+
+        Args:
+            partitions: only these partition paths; None for all.
+
+        Returns:
+            Columns `partition`, `file_name`, `size` (bytes).
+        """
+        with self._lock:
+            every = self._all_files
+        if partitions is None:
+            return every
+        return every.filter(pc.is_in(every["partition"], value_set=pa.array(list(partitions), pa.string())))
+
+    @property
+    def has_column_stats(self) -> bool:
+        """Whether there are column statistics at all."""
+        return layout.COLUMN_STATS in self.partitions
+
+    def column_stats(self, column: str, kind: pa.DataType) -> pa.Table:
+        """What is known of one column in each file; a file without a row is unknown.
+
+        Args:
+            column: its name; dotted for a nested column.
+            kind: its present type.
+
+        Returns:
+            Columns `file_name`, `min` and `max` (of `kind`; null for unknown, and both for a file in which every row
+            is null), `null_count` (null for unknown), `value_count` (rows).
+        """
+        with self._lock:
+            known = self._statistics.get((column, kind))
+            if known is None:
+                known = self._read_column_stats(column, kind)
+                self._statistics[column, kind] = known
+            return known
+
+    def column_stats_raw(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The statistics as they are stored, bounds in Avro's bytes; schema `stats.RAW_SCHEMA`.
+
+        Args:
+            columns: names; None for all that the table holds.
+        """
+        if not self.has_column_stats:
+            return stats.RAW_SCHEMA.empty_table()
+        with self._lock:
+            sources = self._open(layout.COLUMN_STATS)
+        if columns is None:
+            return stats.raw(sources.everything())
+        return pa.concat_tables(
+            [stats.RAW_SCHEMA.empty_table(), *(stats.raw(sources.prefix(column_id(name))) for name in columns)]
+        )
+
+    def _read_column_stats(self, column: str, kind: pa.DataType) -> pa.Table:
+        if not self.has_column_stats:
+            return stats.typed_schema(kind).empty_table()
+        return stats.typed(self._open(layout.COLUMN_STATS).prefix(column_id(column)), column, kind)
+
+    def _open(self, partition: str) -> PartitionSources:
+        sources = self._sources.get(partition)
+        if sources is None:
+            sources = PartitionSources(self._storage, partition, self._valid)
+            self._sources[partition] = sources
+        return sources
+
+    @functools.cached_property
+    def _listing(self) -> pa.Table:
+        return read_listing(self._open(layout.FILES))
+
+    @functools.cached_property
+    def _all_partitions(self) -> list[str]:
+        listing = self._listing
+        named = listing.filter(pc.equal(listing["partition"], ALL_PARTITIONS_KEY))["file_name"]
+        return sorted(partition_of_identifier(name) for name in named.to_pylist())
+
+    @functools.cached_property
+    def _all_files(self) -> pa.Table:
+        listing = self._listing
+        files = listing.filter(pc.not_equal(listing["partition"], ALL_PARTITIONS_KEY))
+        # The root of the table is stored as "."; no partition path is.
+        root = pc.equal(files["partition"], partition_identifier(""))
+        partitions: Any = pc.if_else(root, "", files["partition"])
+        return files.set_column(0, "partition", partitions).cast(FILES_SCHEMA)
+
+
+def missing_instants(timeline: Timeline, metadata_timeline: Timeline) -> str | None:
+    """Why a metadata table cannot be trusted to be complete; None when it can.
+
+    A writer completes an instant in the metadata table before it does in the data table. A commit of the data table
+    that the metadata table should know of and does not was made by a writer that did not maintain it.
+    """
+    done = {instant.time for instant in metadata_timeline.completed}
+    if not done:
+        return "it has no completed instant"
+    first = min(instant.time for instant in metadata_timeline.instants)
+    last_built = max((time for time in done if layout.has_service_suffix(time)), default="")
+    for instant in timeline.completed:
+        if instant.action not in WRITE_ACTIONS or instant.time <= max(first, last_built[:17]):
+            continue
+        if instant.time not in done:
+            return f"the completed {instant.action} {instant.time} is not in it"
+    return None
+
+
+def read_listing(sources: PartitionSources) -> pa.Table:
+    """The merged content of the `files` partition.
+
+    Returns:
+        Columns `partition` (the record's key), `file_name`, `size`; deleted entries are left out.
+    """
+    tables = [_decode_files(piece) for pieces in sources.everything() for piece in pieces]
+    if not tables:
+        return FILES_SCHEMA.empty_table()
+    rows = pa.concat_tables(tables)
+    if len(tables) == 1:  # within one file, each name stands once
+        return rows.filter(pc.invert(rows["deleted"])).select(FILES_SCHEMA.names)
+    separator = "\x00"  # in no path
+    keys: Any = pc.binary_join_element_wise(rows["partition"], rows["file_name"], separator)
+    versions = newest_versions(keys, rows["deleted"].to_numpy())
+    kept = rows.take(pa.array(versions.live)).select(FILES_SCHEMA.names)
+    if versions.unique:
+        return kept
+    # A file that was written more than once has grown: the greatest size counts.
+    grouped = kept.append_column("code", pa.array(versions.codes)).group_by("code", use_threads=False)
+    merged = grouped.aggregate([("partition", "first"), ("file_name", "first"), ("size", "max")])
+    return merged.select(["partition_first", "file_name_first", "size_max"]).rename_columns(FILES_SCHEMA.names)
+
+
+def _decode_files(piece: Piece) -> pa.Table:
+    """Entries of the maps of one source; a record deleted as a whole is not known to occur and refused."""
+    if piece.schema is None:
+        raise CorruptFileError(piece.name, 0, "a delete block takes whole partitions from the list of files")
+    entries = piece.entries
+    path = "filesystemMetadata"
+    decoded = decode_columns(
+        entries.buffer, entries.value_starts, entries.value_lengths, piece.schema, [path], name=piece.name
+    )[path]
+    if not isinstance(decoded, MapColumn):
+        raise CorruptFileError(piece.name, 0, f"{path} is not a map in the schema of the records")
+    partitions: Any = pa.DictionaryArray.from_arrays(
+        pa.array(decoded.records.astype(np.int32)), entries.keys().cast(pa.string())
+    )
+    return pa.table(
+        {
+            "partition": partitions.dictionary_decode(),
+            "file_name": decoded.keys,
+            "size": decoded.values["size"],
+            "deleted": decoded.values["isDeleted"],
+        }
+    )

@@ -1,0 +1,246 @@
+"""Records of the `column_stats` partition, decoded by whole columns and merged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from table_format.avro_columns import UnionColumn, decode_columns
+from table_format.metadata_table import bounds
+from table_format.metadata_table.sources import Piece, Versions, newest_versions
+
+STATS_SCHEMA = pa.schema(
+    [
+        ("partition", pa.string()),
+        ("file_name", pa.string()),
+        ("column", pa.string()),
+        ("type", pa.string()),
+        ("min", pa.binary()),
+        ("max", pa.binary()),
+        ("value_count", pa.int64()),
+        ("null_count", pa.int64()),
+        ("total_size", pa.int64()),
+        ("total_uncompressed_size", pa.int64()),
+    ]
+)
+"""Statistics on their way from the file's writer into the metadata table, a row for each file and column.
+
+`min` and `max` are the Avro bytes of the wrapped bound with its index in the union (`record_schema.WRAPPERS`, null
+being 0); null for none.
+"""
+
+RAW_SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("file_name", pa.string()),
+        ("column", pa.string()),
+        ("min", pa.binary()),
+        ("max", pa.binary()),
+        ("value_count", pa.int64()),
+        ("null_count", pa.int64()),
+        ("total_size", pa.int64()),
+        ("total_uncompressed_size", pa.int64()),
+    ]
+)
+
+_ROOT = "ColumnStatsMetadata"
+_COUNTS = {
+    "value_count": "valueCount",
+    "null_count": "nullCount",
+    "total_size": "totalSize",
+    "total_uncompressed_size": "totalUncompressedSize",
+}
+_LONG = pa.int64()
+
+
+def typed_schema(kind: pa.DataType) -> pa.Schema:
+    """The schema of typed statistics of a column."""
+    return pa.schema([("file_name", pa.string()), ("min", kind), ("max", kind), ("null_count", _LONG), ("value_count", _LONG)])
+
+
+def typed(shards: Sequence[Sequence[Piece]], column: str, kind: pa.DataType) -> pa.Table:
+    """The newest statistics of one column, in its type.
+
+    Versions of one file's statistics are merged as Hudi does, by the widest bounds and the sum of the counts; where
+    one version does not know a bound, the merged one is unknown.
+    """
+    pieces = [piece for shard in shards for piece in shard]
+    tables = [_decode_typed(piece, column, kind) for piece in pieces]
+    if not tables:
+        return typed_schema(kind).empty_table()
+    rows = pa.concat_tables(tables)
+    deleted = rows["deleted"].to_numpy()
+    if len(pieces) > 1 and any(len(shard) > 1 for shard in shards):
+        keys = pa.chunked_array([key for piece in pieces for key in _keys(piece)], pa.binary())
+        versions = newest_versions(keys, deleted)
+        rows = rows.take(pa.array(versions.live))
+        if not versions.unique:
+            rows = _widened(rows, versions)
+    elif deleted.any():
+        rows = rows.filter(pc.invert(rows["deleted"]))
+    return _trusted(rows.combine_chunks(), kind)
+
+
+def raw(shards: Sequence[Sequence[Piece]]) -> pa.Table:
+    """The newest statistics as they are stored; of several versions of a file's statistics, the newest."""
+    tables = []
+    for shard in shards:
+        found = [_decode_raw(piece) for piece in shard]
+        if not found:
+            continue
+        rows = pa.concat_tables(found)
+        versions = newest_versions(rows["key"], rows["deleted"].to_numpy())
+        tables.append(rows.take(pa.array(_last_of_each(versions))).select(RAW_SCHEMA.names))
+    return pa.concat_tables([RAW_SCHEMA.empty_table(), *tables])
+
+
+def newest_of_each_key(shard: Sequence[Piece]) -> Iterator[tuple[Piece, Any]]:
+    """For each piece of a shard the positions of its records that are the newest of their key, and not deleted."""
+    flags = [_deleted(piece) for piece in shard]
+    keys = pa.chunked_array([key for piece in shard for key in _keys(piece)], pa.binary())
+    versions = newest_versions(keys, np.concatenate(flags) if flags else np.empty(0, np.bool_))
+    chosen = _last_of_each(versions)
+    start = 0
+    for piece, flag in zip(shard, flags, strict=True):
+        inside = chosen[(chosen >= start) & (chosen < start + len(flag))] - start
+        start += len(flag)
+        if len(inside):
+            yield piece, inside
+
+
+def _last_of_each(versions: Versions) -> Any:
+    if versions.unique:
+        return versions.live
+    _, first_from_behind = np.unique(versions.codes[::-1], return_index=True)
+    return np.sort(versions.live[len(versions.live) - 1 - first_from_behind])
+
+
+def _keys(piece: Piece) -> list[pa.Array]:
+    if piece.schema is None:
+        return [pa.array(piece.deleted_keys, pa.binary())]
+    return [piece.entries.keys()]
+
+
+def _deleted(piece: Piece) -> Any:
+    if piece.schema is None:
+        return np.ones(len(piece.deleted_keys), dtype=np.bool_)
+    flags: Any = _decode(piece, ["isDeleted"])["isDeleted"]
+    return flags.fill_null(True).to_numpy(zero_copy_only=False)
+
+
+def _decode(piece: Piece, fields: Sequence[str]) -> dict[str, Any]:
+    entries = piece.entries
+    paths = [f"{_ROOT}.{field}" for field in fields]
+    decoded = decode_columns(
+        entries.buffer, entries.value_starts, entries.value_lengths, piece.schema, paths, name=piece.name
+    )
+    return {field: decoded[path] for field, path in zip(fields, paths, strict=True)}
+
+
+def _typed_rows(kind: pa.DataType) -> pa.Schema:
+    return typed_schema(kind).append(pa.field("size", _LONG)).append(pa.field("deleted", pa.bool_()))
+
+
+def _decode_typed(piece: Piece, column: str, kind: pa.DataType) -> pa.Table:
+    schema = _typed_rows(kind)
+    if piece.schema is None:
+        count = len(piece.deleted_keys)
+        blank: list[Any] = [pa.nulls(count, field.type) for field in schema]
+        return pa.table([*blank[:-1], pa.array([True] * count, pa.bool_())], schema=schema)
+    fields = ["fileName", "columnName", "minValue", "maxValue", "nullCount", "valueCount"]
+    decoded = _decode(piece, [*fields, "totalUncompressedSize", "isDeleted"])
+    columns = [
+        decoded["fileName"],
+        bounds.typed_bounds(decoded["minValue"], kind),
+        bounds.typed_bounds(decoded["maxValue"], kind),
+        decoded["nullCount"],
+        decoded["valueCount"],
+        decoded["totalUncompressedSize"],
+        decoded["isDeleted"].fill_null(True),
+    ]
+    rows = pa.table(columns, schema=schema)
+    # The hash of another column may be the same, though nobody has seen that.
+    mine = pc.or_(pc.fill_null(pc.equal(decoded["columnName"], column), False), rows["deleted"])
+    return rows if pc.all(mine).as_py() is not False else rows.set_column(6, "deleted", pc.or_(rows["deleted"], pc.invert(mine)))
+
+
+def _decode_raw(piece: Piece) -> pa.Table:
+    schema = RAW_SCHEMA.append(pa.field("deleted", pa.bool_()))
+    if piece.schema is None:
+        count = len(piece.deleted_keys)
+        blank: list[Any] = [pa.nulls(count, field.type) for field in RAW_SCHEMA][1:]
+        return pa.table([*_keys(piece), *blank, pa.array([True] * count, pa.bool_())], schema=schema)
+    decoded = _decode(piece, ["fileName", "columnName", "minValue", "maxValue", *_COUNTS.values(), "isDeleted"])
+    columns = [
+        *_keys(piece),
+        decoded["fileName"],
+        decoded["columnName"],
+        _encoded_bound(decoded["minValue"]),
+        _encoded_bound(decoded["maxValue"]),
+        *(decoded[name] for name in _COUNTS.values()),
+        decoded["isDeleted"].fill_null(True),
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _encoded_bound(column: Any) -> pa.Array:
+    if not isinstance(column, UnionColumn):
+        return pa.nulls(len(column), pa.binary())
+    encoded: Any = column.encoded()
+    return pc.if_else(pa.array(column.branches > 0), encoded, pa.scalar(None, pa.binary()))
+
+
+def _widened(rows: pa.Table, versions: Versions) -> pa.Table:
+    """Merge the versions of each key, oldest first."""
+    order = np.argsort(versions.codes, kind="stable")
+    codes = versions.codes[order]
+    firsts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
+    rank = np.arange(len(codes)) - np.repeat(firsts, np.diff(np.append(firsts, len(codes))))
+    merged = rows.take(pa.array(order[firsts]))
+    for version in range(1, int(rank.max()) + 1):
+        here = np.flatnonzero(rank == version)
+        target = np.searchsorted(codes[firsts], codes[here])
+        newer = pa.nulls(len(firsts), _LONG).to_numpy(zero_copy_only=False)
+        newer[target] = order[here]
+        present = ~np.isnan(newer)
+        other = rows.take(pa.array(newer, from_pandas=True).cast(_LONG))
+        merged = _widen(merged, other, pa.array(present))
+    return merged
+
+
+def _widen(left: pa.Table, right: pa.Table, present: pa.Array) -> pa.Table:
+    columns: dict[str, Any] = {"file_name": left["file_name"]}
+    empty_left, empty_right = _all_null(left), _all_null(right)
+    for side, widest in (("min", pc.min_element_wise), ("max", pc.max_element_wise)):
+        # A version without a value takes no part; one that has values and no bound makes the bound unknown.
+        both = pc.and_(pc.is_valid(left[side]), pc.is_valid(right[side]))
+        either = pc.if_else(both, widest(left[side], right[side]), pa.scalar(None, left[side].type))
+        joined = pc.if_else(empty_left, right[side], pc.if_else(empty_right, left[side], either))
+        columns[side] = pc.if_else(present, joined, left[side])
+    for name in ("null_count", "value_count", "size"):
+        columns[name] = pc.if_else(present, pc.add(left[name], right[name]), left[name])
+    columns["deleted"] = left["deleted"]
+    return pa.table(columns)
+
+
+def _all_null(rows: pa.Table) -> Any:
+    return pc.fill_null(pc.equal(rows["null_count"], rows["value_count"]), False)
+
+
+def _trusted(rows: pa.Table, kind: pa.DataType) -> pa.Table:
+    plain = {name: _one_chunk(rows[name]) for name in rows.column_names}
+    lower, upper = bounds.sound_lower(plain["min"]), bounds.sound_upper(plain["max"])
+    nulls = bounds.trusted_null_counts(plain["null_count"], plain["value_count"], plain["size"], kind)
+    values = pc.if_else(pc.greater_equal(plain["value_count"], 0), plain["value_count"], pa.scalar(None, _LONG))
+    return pa.table([plain["file_name"], lower, upper, nulls, values], schema=typed_schema(kind))
+
+
+def _one_chunk(column: pa.ChunkedArray) -> Any:
+    merged: Any = column.combine_chunks()
+    if isinstance(merged, pa.ChunkedArray):
+        return merged.chunk(0) if merged.num_chunks else pa.array([], merged.type)
+    return merged
