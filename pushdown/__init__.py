@@ -1,1 +1,62 @@
-"""Filters as one `HudiExpression` tree, and their evaluation over statistics and rows."""
+"""Filters as one `HudiExpression` tree, and their evaluation over statistics and rows.
+
+`parse_sql` or `col` make a filter, `bind` fits it to a schema, `evaluate` tells from statistics which truth values each
+file's rows may have, `matches` selects rows exactly. Nothing here opens a file.
+"""
+
+from pushdown.bind import bind
+from pushdown.bindings import key_bindings
+from pushdown.builder import Column, col
+from pushdown.columns import ResolvedColumn, resolve_column
+from pushdown.errors import (
+    ExpressionError,
+    FilterSyntaxError,
+    InexactFilterError,
+    LiteralTypeError,
+    UnknownColumnError,
+)
+from pushdown.evaluate import Outcomes, evaluate
+from pushdown.expression import And, Constant, HudiExpression, Not, Op, Or, Predicate, Unknown, all_of, any_of
+from pushdown.rows import matches
+from pushdown.simplify import simplify
+from pushdown.sql import DIALECTS, parse_sql
+from pushdown.statistics import ColumnStatistics
+from pushdown.verdict import Candidates, CannotPrune, Verdict
+from pushdown.walk import columns_of, reasons_of, restrict
+
+__all__ = [
+    "DIALECTS",
+    "And",
+    "Candidates",
+    "CannotPrune",
+    "Column",
+    "ColumnStatistics",
+    "Constant",
+    "ExpressionError",
+    "FilterSyntaxError",
+    "HudiExpression",
+    "InexactFilterError",
+    "LiteralTypeError",
+    "Not",
+    "Op",
+    "Or",
+    "Outcomes",
+    "Predicate",
+    "ResolvedColumn",
+    "Unknown",
+    "UnknownColumnError",
+    "Verdict",
+    "all_of",
+    "any_of",
+    "bind",
+    "col",
+    "columns_of",
+    "evaluate",
+    "key_bindings",
+    "matches",
+    "parse_sql",
+    "reasons_of",
+    "resolve_column",
+    "restrict",
+    "simplify",
+]

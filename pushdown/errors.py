@@ -17,3 +17,7 @@ class UnknownColumnError(ExpressionError):
 
 class LiteralTypeError(ExpressionError):
     """A literal that cannot be compared with the column it stands against."""
+
+
+class InexactFilterError(ExpressionError, NotImplementedError):
+    """Exact rows were asked of a filter that has a part which is not understood; planning with it is possible."""

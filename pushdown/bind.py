@@ -1,0 +1,226 @@
+"""Resolve a filter's columns in a schema and bring its literals to the columns' types, without changing a result."""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from pushdown.coerce import Place, Point, Span, Undecided, place
+from pushdown.columns import ResolvedColumn, resolve_column
+from pushdown.errors import LiteralTypeError
+from pushdown.expression import Constant, HudiExpression, Not, Op, Predicate, Unknown, all_of, always, any_of, never
+from pushdown.kinds import Kind, array_of, domain_of, kind_of, literal_type
+from pushdown.like import shape_of
+from pushdown.ordering import sorted_distinct
+from pushdown.temporal import zone_of
+from pushdown.walk import fold, rebuilt
+
+pc: Any = pyarrow.compute
+
+_NEGATIVE = frozenset({Op.NE, Op.NOT_IN, Op.NOT_STARTS_WITH, Op.NOT_LIKE, Op.NULL_SAFE_NE})
+
+
+def bind(
+    expression: HudiExpression, schema: pa.Schema, *, case_sensitive: bool = False, time_zone: str = "UTC"
+) -> HudiExpression:
+    """Resolve columns and coerce literals.
+
+    The bound filter gives every row the same truth value as the filter did. Comparisons that a type decides alone
+    become constants for values and stay null for nulls; comparisons that engines decide differently become `Unknown`.
+
+    Args:
+        expression: a filter, bound or not.
+        schema: the table's columns, with their Arrow types.
+        case_sensitive: whether names that differ in case are different columns.
+        time_zone: the session's zone, for dates and clock times against instants.
+
+    Raises:
+        UnknownColumnError: a column that is not there, or is ambiguous.
+        LiteralTypeError: a literal that cannot be compared with its column.
+        ExpressionError: an unknown time zone.
+    """
+    zone_of(time_zone)
+    resolved: dict[str, ResolvedColumn] = {}
+
+    def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
+        if children:
+            return rebuilt(node, children)
+        if not isinstance(node, Predicate):
+            return node
+        column = resolved.get(node.column)
+        if column is None:
+            column = resolve_column(node.column, schema, case_sensitive=case_sensitive)
+            resolved[node.column] = column
+        return _bind_predicate(node, column, time_zone)
+
+    return fold(expression, visit)
+
+
+def _bind_predicate(predicate: Predicate, column: ResolvedColumn, time_zone: str) -> HudiExpression:  # noqa: PLR0911
+    if predicate.bound:
+        if predicate.column_type == column.type and predicate.column == column.name:
+            return predicate
+        raise LiteralTypeError(f"{predicate.column} was bound as {predicate.column_type}, but is {column.type} here")
+    op = predicate.op
+    if op in {Op.IS_NULL, Op.NOT_NULL}:
+        return Predicate(op, column.name, pa.nulls(0), column.type)
+    if op in _NEGATIVE:
+        positive = _bind_predicate(predicate.replaced(op.negated), column, time_zone)
+        return positive.replaced(op) if isinstance(positive, Predicate) and positive.op is op.negated else Not(positive)
+    binder = _Binder(column, time_zone)
+    if op is Op.IN:
+        return binder.is_in(predicate.values)
+    literal = predicate.values[0]
+    if op is Op.NULL_SAFE_EQ:
+        return binder.null_safe_eq(literal)
+    if literal is None:
+        return Constant(value=None)
+    if op in {Op.STARTS_WITH, Op.LIKE}:
+        return binder.text_match(op, literal)
+    return binder.compare(op, place(literal, column.type, column.name, time_zone))
+
+
+class _Binder:
+    """Predicates over one resolved column."""
+
+    def __init__(self, column: ResolvedColumn, time_zone: str) -> None:
+        self.name = column.name
+        self.type = column.type
+        self.kind = kind_of(column.type)
+        self.time_zone = time_zone
+
+    def compare(self, op: Op, at: Place) -> HudiExpression:  # noqa: PLR0911
+        if isinstance(at, Undecided):
+            return Unknown(at.reason)
+        if isinstance(at, Point):
+            return self._predicate(op, pa.array([at.value], literal_type(self.type)))
+        if op is Op.EQ:
+            return self._equals(at)
+        if op in {Op.LT, Op.GE}:
+            # Below the literal is below the first number that is not below it.
+            if at.first is None:
+                return self._always() if op is Op.LT else self._never()
+            return self._number(op, at.first)
+        if at.last is None:
+            return self._never() if op is Op.LE else self._always()
+        return self._number(op, at.last)
+
+    def _equals(self, at: Span) -> HudiExpression:
+        if at.first is None or at.last is None or at.first > at.last:
+            return self._never()
+        if at.first == at.last:
+            return self._number(Op.EQ, at.first)
+        return all_of(self._number(Op.GE, at.first), self._number(Op.LE, at.last))
+
+    def null_safe_eq(self, literal: Any) -> HudiExpression:
+        is_null = Predicate(Op.IS_NULL, self.name, pa.nulls(0), self.type)
+        if literal is None:
+            return is_null
+        equal = self.compare(Op.EQ, place(literal, self.type, self.name, self.time_zone))
+        if isinstance(equal, Predicate):
+            return equal.replaced(Op.NULL_SAFE_EQ)
+        if isinstance(equal, Unknown):
+            # Never null, whatever the comparison is.
+            return equal
+        return all_of(Predicate(Op.NOT_NULL, self.name, pa.nulls(0), self.type), equal)
+
+    def is_in(self, literals: Iterable[Any]) -> HudiExpression:
+        values = list(literals)
+        if not values:
+            return Constant(value=False)
+        present = [value for value in values if value is not None]
+        has_null = len(present) < len(values)
+        quick = self._quick_array(present)
+        if quick is not None:
+            return self._set(quick, has_null=has_null)
+        types = {type(value) for value in present}
+        if str in types and types & {int, float, decimal.Decimal} and self.kind is not Kind.STRING:
+            return Unknown(f"{self.name} is compared with a list that mixes texts and numbers")
+        if float in types and self.kind in {Kind.INTEGER, Kind.DECIMAL}:
+            # Engines bring the column and the whole list to one type, which is double then.
+            present = [_as_float(value) for value in present]
+        points: list[Any] = []
+        numbers: list[int] = []
+        others: list[HudiExpression] = []
+        for literal in present:
+            at = place(literal, self.type, self.name, self.time_zone)
+            if isinstance(at, Undecided):
+                others.append(Unknown(at.reason))
+            elif isinstance(at, Point):
+                points.append(at.value)
+            elif at.first is not None and at.first == at.last:
+                numbers.append(at.first)
+            elif at.first is not None and at.last is not None and at.first < at.last:
+                others.append(self._equals(at))
+        array = array_of(self.type, numbers) if numbers else pa.array(points, literal_type(self.type))
+        parts = [self._set(array, has_null=has_null), *dict.fromkeys(others)]
+        return any_of(*parts)
+
+    def _quick_array(self, values: list[Any]) -> pa.Array[Any] | None:
+        """Long lists of one type, by whole columns."""
+        types = set(map(type, values))
+        if types == {str} and self.kind is Kind.STRING:
+            try:
+                return pa.array(values, pa.string())
+            except (UnicodeEncodeError, pa.ArrowInvalid):
+                return None
+        if types == {int} and self.kind is Kind.INTEGER:
+            try:
+                wide: Any = pa.array(values, pa.int64())
+            except (OverflowError, pa.ArrowInvalid):
+                return None
+            domain = domain_of(self.type)
+            low, high = max(domain.first, -(2**63)), min(domain.last, 2**63 - 1)
+            inside: Any = wide.filter(pc.and_(pc.greater_equal(wide, low), pc.less_equal(wide, high)))
+            narrowed: pa.Array[Any] = inside.cast(self.type)
+            return narrowed
+        return None
+
+    def _set(self, values: pa.Array[Any], *, has_null: bool) -> HudiExpression:
+        distinct = sorted_distinct(values)
+        if len(distinct) == 0:
+            return Constant(value=None) if has_null else self._never()
+        if has_null:
+            with_null: Any = pa.concat_arrays([distinct, pa.nulls(1, distinct.type)])
+            return self._predicate(Op.IN, with_null)
+        return self._predicate(Op.EQ if len(distinct) == 1 else Op.IN, distinct)
+
+    def text_match(self, op: Op, literal: Any) -> HudiExpression:
+        if self.kind is not Kind.STRING or not isinstance(literal, str):
+            return Unknown(f"{self.name} is of type {self.type}: {op.value} is for text")
+        place(literal, self.type, self.name, self.time_zone)  # refuses what is not Unicode
+        if op is Op.LIKE:
+            shape = shape_of(literal)
+            if shape.is_literal:
+                return self.compare(Op.EQ, Point(shape.prefix))
+            if not shape.is_prefix:
+                return self._predicate(Op.LIKE, pa.array([literal], pa.string()))
+            literal = shape.prefix
+        if not literal:
+            return self._always()
+        return self._predicate(Op.STARTS_WITH, pa.array([literal], pa.string()))
+
+    def _number(self, op: Op, number: int) -> Predicate:
+        return self._predicate(op, array_of(self.type, [number]))
+
+    def _predicate(self, op: Op, values: pa.Array[Any]) -> Predicate:
+        return Predicate(op, self.name, values, self.type)
+
+    def _never(self) -> HudiExpression:
+        return never(self.name, self.type)
+
+    def _always(self) -> HudiExpression:
+        return always(self.name, self.type)
+
+
+def _as_float(value: Any) -> Any:
+    if not isinstance(value, int | decimal.Decimal) or isinstance(value, bool):
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        return value

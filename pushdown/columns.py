@@ -1,0 +1,68 @@
+"""Find the column that a filter names: top-level, or a field of a struct by its dotted path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from pushdown.errors import UnknownColumnError
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class ResolvedColumn:
+    """A column of a schema.
+
+    Attributes:
+        path: the names from the top-level column down.
+        type: the Arrow type of the last one.
+    """
+
+    path: tuple[str, ...]
+    type: pa.DataType
+
+    @property
+    def name(self) -> str:
+        """The dotted name, as statistics spell it."""
+        return ".".join(self.path)
+
+
+def resolve_column(name: str, schema: pa.Schema, *, case_sensitive: bool = False) -> ResolvedColumn:
+    """Find a column.
+
+    A name may contain dots itself, so every way to cut the path is tried; only struct fields can be stepped into.
+
+    Args:
+        name: as the filter has it.
+        schema: the table's columns.
+        case_sensitive: whether ``A`` and ``a`` are different names; in Spark, Hive and Trino they are not.
+
+    Raises:
+        UnknownColumnError: no column has that name, or more than one.
+    """
+    found = list(_matches(name, list(schema), (), case_sensitive=case_sensitive))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(column.name for column in found)
+        raise UnknownColumnError(f"column {name} is ambiguous: it may be any of {names}")
+    shown = ", ".join(schema.names[:_SHOWN]) + (", …" if len(schema.names) > _SHOWN else "")
+    raise UnknownColumnError(f"there is no column {name}; the columns are {shown}")
+
+
+def _matches(name: str, fields: list[Any], above: tuple[str, ...], *, case_sensitive: bool) -> Iterator[ResolvedColumn]:
+    wanted = name if case_sensitive else name.lower()
+    for field in fields:
+        own = field.name if case_sensitive else field.name.lower()
+        path = (*above, field.name)
+        if wanted == own:
+            yield ResolvedColumn(path, field.type)
+        elif wanted.startswith(own + ".") and pa.types.is_struct(field.type):
+            # Cut by the length of the field's own spelling as lowered: lower() can change a text's length.
+            rest = wanted[len(own) + 1 :]
+            inner = [field.type.field(i) for i in range(field.type.num_fields)]
+            yield from _matches(rest, inner, path, case_sensitive=case_sensitive)

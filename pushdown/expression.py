@@ -1,0 +1,332 @@
+"""The one tree that every engine's filter becomes.
+
+A filter is And / Or / Not over predicates ``(op, column, values)``. What a translator cannot express is `Unknown`,
+which may be true, false or null for any row: it weakens a plan and never makes it wrong. Truth is SQL's: three-valued.
+
+Trees may be thousands of levels deep, so nothing here recurses: depth and hash are computed once per node from the
+children's, everything else walks with a stack of its own.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from pushdown.text import column_sql, literal_sql
+
+Values: TypeAlias = "tuple[Any, ...] | pa.Array[Any]"
+
+
+class Op(enum.Enum):
+    """What a predicate asks of one column; the value is the operator's SQL spelling."""
+
+    EQ = "="
+    NE = "<>"
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    IN = "IN"
+    NOT_IN = "NOT IN"
+    IS_NULL = "IS NULL"
+    NOT_NULL = "IS NOT NULL"
+    STARTS_WITH = "STARTS WITH"
+    NOT_STARTS_WITH = "NOT STARTS WITH"
+    LIKE = "LIKE"
+    NOT_LIKE = "NOT LIKE"
+    NULL_SAFE_EQ = "<=>"
+    NULL_SAFE_NE = "IS DISTINCT FROM"
+
+    @property
+    def negated(self) -> Op:
+        """The operator that is true where this one is false, and null where this one is null."""
+        return _NEGATED[self]
+
+
+_PAIRS = (
+    (Op.EQ, Op.NE),
+    (Op.LT, Op.GE),
+    (Op.LE, Op.GT),
+    (Op.IN, Op.NOT_IN),
+    (Op.IS_NULL, Op.NOT_NULL),
+    (Op.STARTS_WITH, Op.NOT_STARTS_WITH),
+    (Op.LIKE, Op.NOT_LIKE),
+    (Op.NULL_SAFE_EQ, Op.NULL_SAFE_NE),
+)
+_NEGATED = {**dict(_PAIRS), **{b: a for a, b in _PAIRS}}
+_NO_VALUE = frozenset({Op.IS_NULL, Op.NOT_NULL})
+_SETS = frozenset({Op.IN, Op.NOT_IN})
+_PRINTED_VALUES = 20
+
+
+class HudiExpression:
+    """Base of all filters; combine them with ``&``, ``|`` and ``~``.
+
+    Immutable and hashable. Two expressions are equal when they are the same tree over the same literals, where ``1``,
+    ``1.0`` and ``True`` are different literals.
+    """
+
+    __slots__ = ()
+    children: tuple[HudiExpression, ...] = ()
+    depth: int = 1
+    _hash: int = 0
+
+    def __and__(self, other: HudiExpression) -> HudiExpression:
+        return all_of(self, other)
+
+    def __or__(self, other: HudiExpression) -> HudiExpression:
+        return any_of(self, other)
+
+    def __invert__(self) -> HudiExpression:
+        return Not(self)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a filter has no truth value of its own: combine filters with & | ~, not with and / or / not")
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HudiExpression) and _same_tree(self, other)
+
+    def __repr__(self) -> str:
+        return _to_sql(self, _PRINTED_VALUES)
+
+    def to_sql(self) -> str:
+        """The filter as SQL text that `pushdown.parse_sql` reads back (an `Unknown` as a call of ``unknown``)."""
+        return _to_sql(self, None)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class And(HudiExpression):
+    """True when all children are; false when one is; null otherwise. No children: true."""
+
+    children: tuple[HudiExpression, ...]
+    depth: int = field(init=False)
+    _hash: int = field(init=False)
+
+    def __init__(self, children: Iterable[HudiExpression]) -> None:
+        _seal_branch(self, children)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Or(HudiExpression):
+    """True when one child is; false when all are; null otherwise. No children: false."""
+
+    children: tuple[HudiExpression, ...]
+    depth: int = field(init=False)
+    _hash: int = field(init=False)
+
+    def __init__(self, children: Iterable[HudiExpression]) -> None:
+        _seal_branch(self, children)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Not(HudiExpression):
+    """True becomes false, false becomes true, null stays null."""
+
+    children: tuple[HudiExpression, ...]
+    depth: int = field(init=False)
+    _hash: int = field(init=False)
+
+    def __init__(self, child: HudiExpression) -> None:
+        _seal_branch(self, (child,))
+
+    @property
+    def child(self) -> HudiExpression:
+        """What is negated."""
+        return self.children[0]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Constant(HudiExpression):
+    """The same for every row: True, False, or None for SQL's NULL."""
+
+    value: bool | None
+    _hash: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((Constant, self.value)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Unknown(HudiExpression):
+    """Something an engine said that cannot be expressed here: any row may give true, false or null."""
+
+    reason: str
+    _hash: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((Unknown, self.reason)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Predicate(HudiExpression):
+    """One operator over one column.
+
+    Attributes:
+        op: the operator.
+        column: the column's name; a field of a struct by its dotted path.
+        values: Python literals (None is SQL's NULL) as the filter's author wrote them or, once bound, an Arrow array.
+            One value, except any number for IN / NOT IN and none for IS NULL / IS NOT NULL. The value of LIKE is a
+            pattern whose escape character is the backslash.
+        column_type: the column's Arrow type once `pushdown.bind` has resolved it, else None. Bound values have the
+            column's type, except that those of a 32-bit float column stay 64-bit floats: rounding them would move them.
+    """
+
+    op: Op
+    column: str
+    values: Values = ()
+    column_type: pa.DataType | None = None
+    _hash: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.values, pa.Array):
+            object.__setattr__(self, "values", tuple(self.values))
+        expected = None if self.op in _SETS else 0 if self.op in _NO_VALUE else 1
+        if expected is not None and self.column_type is None and len(self.values) != expected:
+            raise ValueError(
+                f"{self.op.value} on column {self.column} takes {expected} value(s), got {len(self.values)}"
+            )
+        first = str([literal_sql(value) for value in self.values[:4]])
+        object.__setattr__(self, "_hash", hash((self.op, self.column, len(self.values), first)))
+
+    @property
+    def bound(self) -> bool:
+        """Whether the column is resolved and the literals have its type."""
+        return self.column_type is not None
+
+    def replaced(self, op: Op) -> Predicate:
+        """The same column and values under another operator."""
+        return Predicate(op, self.column, self.values, self.column_type)
+
+
+def all_of(*parts: HudiExpression) -> HudiExpression:
+    """And of the parts, flattened; one part alone is itself."""
+    return _joined(And, parts)
+
+
+def any_of(*parts: HudiExpression) -> HudiExpression:
+    """Or of the parts, flattened; one part alone is itself."""
+    return _joined(Or, parts)
+
+
+def never(column: str, column_type: pa.DataType) -> HudiExpression:
+    """False where the column has a value, null where it is null: what a comparison that can't be true yields."""
+    return And((Predicate(Op.IS_NULL, column, _no_values(), column_type), Constant(value=None)))
+
+
+def always(column: str, column_type: pa.DataType) -> HudiExpression:
+    """True where the column has a value, null where it is null: what a comparison that can't be false yields."""
+    return Or((Predicate(Op.NOT_NULL, column, _no_values(), column_type), Constant(value=None)))
+
+
+def _no_values() -> pa.Array[Any]:
+    return pa.nulls(0)
+
+
+def _joined(kind: type[And | Or], parts: tuple[HudiExpression, ...]) -> HudiExpression:
+    flat: list[HudiExpression] = []
+    for part in parts:
+        if isinstance(part, kind):
+            flat.extend(part.children)
+        else:
+            flat.append(part)
+    return flat[0] if len(flat) == 1 else kind(flat)
+
+
+def _seal_branch(node: And | Or | Not, children: Iterable[HudiExpression]) -> None:
+    sealed = tuple(children)
+    for child in sealed:
+        if not isinstance(child, HudiExpression):
+            raise TypeError(f"a filter is made of filters, not of {type(child).__name__}")
+    object.__setattr__(node, "children", sealed)
+    object.__setattr__(node, "depth", 1 + max((child.depth for child in sealed), default=0))
+    object.__setattr__(node, "_hash", hash((type(node), *(child._hash for child in sealed))))  # noqa: SLF001
+
+
+def _same_tree(left: HudiExpression, right: HudiExpression) -> bool:
+    pending = [(left, right)]
+    while pending:
+        a, b = pending.pop()
+        if a is b:
+            continue
+        if type(a) is not type(b) or hash(a) != hash(b) or len(a.children) != len(b.children):
+            return False
+        if not a.children and not _same_leaf(a, b):
+            return False
+        pending.extend(zip(a.children, b.children, strict=True))
+    return True
+
+
+def _same_leaf(a: HudiExpression, b: HudiExpression) -> bool:
+    if isinstance(a, Constant) and isinstance(b, Constant):
+        return a.value is b.value
+    if isinstance(a, Unknown) and isinstance(b, Unknown):
+        return a.reason == b.reason
+    if isinstance(a, Predicate) and isinstance(b, Predicate):
+        return (
+            a.op is b.op
+            and a.column == b.column
+            and a.column_type == b.column_type
+            and _same_values(a.values, b.values)
+        )
+    return True  # And or Or without children
+
+
+def _same_values(a: Values, b: Values) -> bool:
+    if isinstance(a, pa.Array) or isinstance(b, pa.Array):
+        return isinstance(a, pa.Array) and isinstance(b, pa.Array) and a.type == b.type and a.equals(b)
+    return len(a) == len(b) and all(type(x) is type(y) and repr(x) == repr(y) for x, y in zip(a, b, strict=True))
+
+
+def _to_sql(root: HudiExpression, limit: int | None) -> str:
+    out: list[str] = []
+    pending: list[HudiExpression | str] = [root]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, str):
+            out.append(item)
+        elif isinstance(item, Not):
+            pending += [")", item.child, "NOT ("]
+        elif isinstance(item, And | Or) and item.children:
+            word = " AND " if isinstance(item, And) else " OR "
+            parts: list[HudiExpression | str] = []
+            for child in item.children:
+                wrap = isinstance(child, And | Or)
+                parts += [word, "(", child, ")"] if wrap else [word, child]
+            pending.extend(reversed(parts[1:]))
+        else:
+            out.append(_leaf_sql(item, limit))
+    return "".join(out)
+
+
+def _leaf_sql(leaf: HudiExpression, limit: int | None) -> str:
+    if isinstance(leaf, Predicate):
+        return _predicate_sql(leaf, limit)
+    if isinstance(leaf, Unknown):
+        return f"unknown({literal_sql(leaf.reason)})"
+    if isinstance(leaf, Constant):
+        return literal_sql(leaf.value)
+    return "TRUE" if isinstance(leaf, And) else "FALSE"
+
+
+def _predicate_sql(predicate: Predicate, limit: int | None) -> str:
+    column = column_sql(predicate.column)
+    op = predicate.op
+    if op in _NO_VALUE:
+        return f"{column} {op.value}"
+    shown = predicate.values if limit is None else predicate.values[:limit]
+    texts = [literal_sql(value) for value in shown]
+    if op in _SETS:
+        hidden = len(predicate.values) - len(texts)
+        more = [f"… {hidden:,} more"] if hidden else []
+        return f"{column} {op.value} ({', '.join(texts + more)})"
+    if op in {Op.STARTS_WITH, Op.NOT_STARTS_WITH}:
+        call = f"startswith({column}, {texts[0]})"
+        return call if op is Op.STARTS_WITH else f"NOT ({call})"
+    return f"{column} {op.value} {texts[0]}"

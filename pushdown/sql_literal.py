@@ -1,0 +1,166 @@
+"""Literals of SQL as Python values."""
+
+from __future__ import annotations
+
+import decimal
+import math
+import re
+from typing import Any, Final
+
+import numpy as np
+from sqlglot import exp
+
+from pushdown.temporal import TextNotUnderstoodError, parse_date, parse_timestamp
+
+NOT_A_LITERAL: Final[Any] = object()
+
+_Type = exp.DataType.Type
+_INTEGERS = {_Type.TINYINT: 8, _Type.SMALLINT: 16, _Type.INT: 32, _Type.BIGINT: 64}
+_TIMESTAMPS = frozenset({_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ})
+_TEXTS = frozenset({_Type.TEXT, _Type.VARCHAR})
+_SPECIAL_FLOATS = {
+    "nan": math.nan,
+    "infinity": math.inf,
+    "inf": math.inf,
+    "+infinity": math.inf,
+    "+inf": math.inf,
+    "-infinity": -math.inf,
+    "-inf": -math.inf,
+}
+_FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d+\Z", re.ASCII)
+
+
+def literal_value(node: Any) -> Any:  # noqa: PLR0911
+    """The value of a literal: None for NULL, `NOT_A_LITERAL` for anything that is not one.
+
+    ``1.5`` is a decimal, ``1e0`` a double. Casts of literals are carried out where every engine gives the same value.
+    """
+    if isinstance(node, exp.Paren):
+        return literal_value(node.this)
+    if isinstance(node, exp.Null):
+        return None
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    if isinstance(node, exp.Neg):
+        return _negative(literal_value(node.this))
+    if isinstance(node, exp.Literal):
+        return node.this if node.is_string else _or_none(number_value(node.this))
+    if isinstance(node, exp.RawString):
+        return node.this
+    if isinstance(node, exp.HexString):
+        return _hex_value(node)
+    if isinstance(node, exp.Concat):
+        return _concatenated(node)
+    if isinstance(node, exp.Cast):
+        return _cast(node)
+    return NOT_A_LITERAL
+
+
+def number_value(text: str) -> Any:
+    """A number as int, Decimal (with a point) or float (with an exponent); None when it is none of them."""
+    if _INTEGER.match(text):
+        return int(text) if len(text) < 4000 else None  # Python limits the digits of an int
+    if not _FLOAT.match(text):
+        return None
+    if "e" in text.lower():
+        value = float(text)
+        return value if math.isfinite(value) else None
+    return decimal.Decimal(text)
+
+
+def _or_none(number: Any) -> Any:
+    return NOT_A_LITERAL if number is None else number
+
+
+def _negative(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float | decimal.Decimal):
+        return NOT_A_LITERAL
+    # Of a Decimal, unary minus would round to the context's precision.
+    return value.copy_negate() if isinstance(value, decimal.Decimal) else -value
+
+
+def _hex_value(node: Any) -> Any:
+    text = str(node.this)
+    if node.args.get("is_integer") or not re.fullmatch("[0-9a-fA-F]*", text):
+        return NOT_A_LITERAL
+    return bytes.fromhex(text.rjust(len(text) + len(text) % 2, "0"))
+
+
+def _concatenated(node: Any) -> Any:
+    parts = [literal_value(part) for part in node.expressions]
+    return "".join(parts) if all(isinstance(part, str) for part in parts) else NOT_A_LITERAL
+
+
+def _cast(node: Any) -> Any:  # noqa: C901, PLR0911 - one line a type
+    value, to = literal_value(node.this), node.to
+    if value is NOT_A_LITERAL or node.args.get("format"):
+        return NOT_A_LITERAL
+    if value is None:
+        return None
+    target = to.this
+    if target in _INTEGERS:
+        return _to_integer(value, _INTEGERS[target])
+    if target in {_Type.DOUBLE, _Type.FLOAT}:
+        return _to_float(value, single=target is _Type.FLOAT)
+    if target is _Type.DECIMAL:
+        return _to_decimal(value, [int(param.name) for param in to.expressions])
+    if target is _Type.DATE and isinstance(value, str):
+        return _temporal(parse_date, value)
+    if target in _TIMESTAMPS and isinstance(value, str):
+        return _temporal(parse_timestamp, value)
+    if target is _Type.TIMESTAMPNTZ and isinstance(value, str):
+        moment = _temporal(parse_timestamp, value)
+        return NOT_A_LITERAL if getattr(moment, "tzinfo", None) is not None else moment
+    if target in _TEXTS and not to.expressions and isinstance(value, str):
+        return value
+    if target is _Type.BOOLEAN and isinstance(value, str) and value.lower() in {"true", "false"}:
+        return value.lower() == "true"
+    return NOT_A_LITERAL
+
+
+def _temporal(parse: Any, text: str) -> Any:
+    try:
+        return parse(text)
+    except TextNotUnderstoodError:
+        return NOT_A_LITERAL
+
+
+def _to_integer(value: Any, bits: int) -> Any:
+    if isinstance(value, str) and _INTEGER.match(value) and len(value) < 40:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+        return NOT_A_LITERAL
+    return value
+
+
+def _to_float(value: Any, *, single: bool) -> Any:
+    if isinstance(value, str):
+        special = _SPECIAL_FLOATS.get(value.lower())
+        if special is not None:
+            return special
+        if not _FLOAT.match(value):
+            return NOT_A_LITERAL
+    elif isinstance(value, bool) or not isinstance(value, int | float | decimal.Decimal):
+        return NOT_A_LITERAL
+    try:
+        number = float(value)
+        with np.errstate(over="ignore"):
+            number = float(np.float32(number)) if single else number
+    except OverflowError:
+        return NOT_A_LITERAL
+    return NOT_A_LITERAL if math.isinf(number) and value not in {math.inf, -math.inf} else number
+
+
+def _to_decimal(value: Any, parameters: list[int]) -> Any:
+    """The value, if the type holds it without rounding."""
+    precision, scale = [*parameters, 0][:2] if parameters else (10, 0)
+    if isinstance(value, str) and _FLOAT.match(value) and "e" not in value.lower():
+        value = decimal.Decimal(value)
+    if isinstance(value, bool) or not isinstance(value, int | decimal.Decimal):
+        return NOT_A_LITERAL
+    number = decimal.Decimal(value)
+    digits = number.as_tuple()
+    if not isinstance(digits.exponent, int) or -digits.exponent > scale or number.adjusted() >= precision - scale:
+        return NOT_A_LITERAL
+    return number

@@ -1,0 +1,73 @@
+"""Columns and literals as SQL text, in the spelling that `pushdown.parse_sql` reads back."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import re
+from typing import Any
+
+import pyarrow as pa
+
+_SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+# Words that would not be read as a column when they stand bare.
+_RESERVED = frozenset(
+    re.findall(
+        "[a-z_]+",
+        """
+        all and any between binary boolean both case cast current_date date decimal distinct div double else end escape
+        exists false float from ilike in int interval is left like limit not null on or order r regexp right rlike
+        select similar some string table then timestamp true union unknown using values when where with x
+        """,
+    )
+)
+
+
+def column_sql(column: str) -> str:
+    """A column's name, its parts in backquotes where they need it."""
+    return ".".join(_part(part) for part in column.split("."))
+
+
+def _part(part: str) -> str:
+    if _SIMPLE.match(part) and part.lower() not in _RESERVED:
+        return part
+    return "`" + part.replace("`", "``") + "`"
+
+
+def literal_sql(value: Any) -> str:  # noqa: PLR0911
+    """One literal: a Python value or an Arrow scalar."""
+    if isinstance(value, pa.Scalar):
+        value = _from_scalar(value)
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, float):
+        return _float_sql(value)
+    if isinstance(value, decimal.Decimal):
+        return f"{value:f}BD"
+    if isinstance(value, dt.datetime):
+        return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+    if isinstance(value, dt.date):
+        return f"DATE '{value.isoformat()}'"
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return str(value)
+
+
+def _float_sql(value: float) -> str:
+    if not math.isfinite(value):
+        return f"CAST('{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}' AS DOUBLE)"
+    text = repr(value)
+    return text if "e" in text else text + "e0"
+
+
+def _from_scalar(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        # Beyond Python's years 1 to 9999; the text is for reading only.
+        return str(scalar.cast(pa.int64()).as_py())

@@ -1,0 +1,141 @@
+"""Walks over filter trees, with a stack of their own: depth is limited by memory only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from pushdown.expression import And, HudiExpression, Not, Or, Predicate, Unknown
+
+T = TypeVar("T")
+
+
+def fold(root: HudiExpression, visit: Callable[[HudiExpression, list[T]], T]) -> T:
+    """Visit every node after its children; `visit` gets the node and its children's results, in their order."""
+    results: list[T] = []
+    pending: list[tuple[HudiExpression, bool]] = [(root, False)]
+    while pending:
+        node, expanded = pending.pop()
+        if not expanded and node.children:
+            pending.append((node, True))
+            pending.extend((child, False) for child in reversed(node.children))
+            continue
+        count = len(node.children)
+        mine = results[len(results) - count :] if count else []
+        del results[len(results) - count :]
+        results.append(visit(node, mine))
+    return results[0]
+
+
+@dataclass(frozen=True)
+class Logic(Generic[T]):
+    """How the results of leaves are joined."""
+
+    leaf: Callable[[HudiExpression], T]
+    both: Callable[[T, T], T]
+    either: Callable[[T, T], T]
+    negate: Callable[[T], T]
+    empty_and: Callable[[], T]
+    empty_or: Callable[[], T]
+
+
+class _Frame(Generic[T]):
+    __slots__ = ("node", "rest", "total")
+
+    def __init__(self, node: HudiExpression) -> None:
+        self.node = node
+        # The deepest child first: then no more results wait than the tree is bushy, however deep it is.
+        self.rest: Iterator[HudiExpression] = iter(sorted(node.children, key=lambda child: -child.depth))
+        self.total: T | None = None
+
+
+def fold_logic(root: HudiExpression, logic: Logic[T]) -> T:
+    """Evaluate And / Or / Not over leaf results, joining each result as soon as it is there.
+
+    And and Or are commutative, so children are taken in the order that keeps the fewest results alive. That matters
+    when a result is a mask over 100,000 files.
+    """
+    if not root.children:
+        return _leaf_result(root, logic)
+    frames: list[_Frame[T]] = [_Frame(root)]
+    while True:
+        frame = frames[-1]
+        child = next(frame.rest, None)
+        if child is not None and child.children:
+            frames.append(_Frame(child))
+            continue
+        if child is not None:
+            _absorb(frame, _leaf_result(child, logic), logic)
+            continue
+        frames.pop()
+        result = frame.total
+        if result is None:
+            raise AssertionError("a branch without children is a leaf")
+        if not frames:
+            return result
+        _absorb(frames[-1], result, logic)
+
+
+def _leaf_result(node: HudiExpression, logic: Logic[T]) -> T:
+    if isinstance(node, And):
+        return logic.empty_and()
+    if isinstance(node, Or):
+        return logic.empty_or()
+    return logic.leaf(node)
+
+
+def _absorb(frame: _Frame[T], result: T, logic: Logic[T]) -> None:
+    if isinstance(frame.node, Not):
+        frame.total = logic.negate(result)
+    elif frame.total is None:
+        frame.total = result
+    elif isinstance(frame.node, And):
+        frame.total = logic.both(frame.total, result)
+    else:
+        frame.total = logic.either(frame.total, result)
+
+
+def leaves(root: HudiExpression) -> Iterator[HudiExpression]:
+    """All nodes without children, from left to right."""
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if node.children:
+            pending.extend(reversed(node.children))
+        else:
+            yield node
+
+
+def rebuilt(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
+    """The same node over other children; itself when they are the same objects."""
+    if all(a is b for a, b in zip(node.children, children, strict=True)):
+        return node
+    if isinstance(node, Not):
+        return Not(children[0])
+    return And(children) if isinstance(node, And) else Or(children)
+
+
+def columns_of(expression: HudiExpression) -> tuple[str, ...]:
+    """The columns that the filter's predicates mention, each once, in the order of the text."""
+    return tuple(dict.fromkeys(leaf.column for leaf in leaves(expression) if isinstance(leaf, Predicate)))
+
+
+def reasons_of(expression: HudiExpression) -> tuple[str, ...]:
+    """Why parts of the filter are unknown, each reason once; empty when the whole filter is understood."""
+    return tuple(dict.fromkeys(leaf.reason for leaf in leaves(expression) if isinstance(leaf, Unknown)))
+
+
+def restrict(expression: HudiExpression, columns: Collection[str]) -> HudiExpression:
+    """A weaker filter that mentions only these columns: predicates on others become `Unknown`.
+
+    A row that makes the filter true can always make the restricted filter true, under any nesting of Not.
+    """
+    kept = frozenset(columns)
+
+    def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
+        if isinstance(node, Predicate) and node.column not in kept:
+            return Unknown(f"{node.column} is not among the columns looked at")
+        return rebuilt(node, children) if children else node
+
+    return fold(expression, visit)
