@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,7 @@ _BASE: Final = (
     r"^(?P<file_id>[a-zA-Z0-9-]+)_(?P<write_token>[a-zA-Z0-9-]+)_(?P<instant>[0-9]+)\.(?P<extension>[a-zA-Z0-9]+)$"
 )
 _BASE_PATTERN: Final = re.compile(_BASE)
+_BASE_SHAPE: Final = re.sub(r"\?P<\w+>", "", _BASE)
 _LOG_PATTERN: Final = re.compile(
     r"^\.(?P<file_id>[^._]+)_(?P<instant>[^.]*)\.(?:log|archive)\.(?P<version>\d+)"
     r"(?:_(?P<write_token>\d+-\d+-\d+)(?P<cdc>\.cdc)?)?$"
@@ -98,7 +99,7 @@ def bucket_of_file_id(file_id: str) -> int | None:
     return int(head) if dash and len(head) == _BUCKET_DIGITS and head.isdecimal() and head.isascii() else None
 
 
-def parse_base_file_names(names: pa.Array | pa.ChunkedArray) -> pa.Table:
+def parse_base_file_names(names: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Table:
     """Base file names by columns.
 
     Args:
@@ -109,6 +110,14 @@ def parse_base_file_names(names: pa.Array | pa.ChunkedArray) -> pa.Table:
     """
     if isinstance(names, pa.ChunkedArray):
         names = names.combine_chunks()
-    parts = pc.extract_regex(names, _BASE)
-    fields = ["file_id", "write_token", "instant", "extension"]
-    return pa.table({name: pc.struct_field(parts, name) for name in fields})
+    # one match and plain splits are several times as fast as extracting the groups
+    known: Any = pc.if_else(pc.match_substring_regex(names, _BASE_SHAPE), names, pa.scalar(None, pa.string()))
+    parts = pc.split_pattern(known, "_")
+    tail = pc.split_pattern(_element(parts, 2), ".")
+    values = [_element(parts, 0), _element(parts, 1), _element(tail, 0), _element(tail, 1)]
+    return pa.table(dict(zip(("file_id", "write_token", "instant", "extension"), values, strict=True)))
+
+
+def _element(lists: Any, index: int) -> Any:
+    # list_element fails on an array of no lists
+    return pc.list_element(lists, index) if len(lists) > lists.null_count else pa.nulls(len(lists), pa.string())
