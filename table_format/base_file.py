@@ -107,7 +107,7 @@ def write_base_file(
     texts = {AVRO_SCHEMA: avro_schema_json, MODEL_NAME: "avro"}
     if RECORD_KEY in table.column_names:
         texts |= _key_texts(table.column(RECORD_KEY), settings)
-    table = table.replace_schema_metadata(texts)
+    table = table.replace_schema_metadata(None)
     collected: list[pq.FileMetaData] = []
     with storage.open_output(path) as stream:
         writer = parquet.ParquetWriter(
@@ -116,6 +116,7 @@ def write_base_file(
         with writer:
             if len(table):
                 writer.write_table(table, row_group_size=settings.rows_per_group(table))
+            writer.add_key_value_metadata(texts)
         size = stream.tell()
     return BaseFileResult(size, len(table), collected[0])
 
