@@ -1,1 +1,15 @@
-"""Tables by name, scan planning, and the command line."""
+"""Tables by name, scan planning, and the command line.
+
+`Catalog` finds the tables of a warehouse, `Table.open` opens one by its folder; `Table.scan(filter, columns, as_of=…)`
+asks for rows: its `plan()` tells which files may hold some and why, `to_arrow()` and `to_batches()` read those files only.
+"""
+
+from catalog.catalog import Catalog, TableEntry
+from catalog.history import HistoryEntry
+from catalog.planner import Plan
+from catalog.scan import Scan
+from catalog.splits import FileSplit, Splits
+from catalog.stages.stage import StageResult
+from catalog.table import Table
+
+__all__ = ["Catalog", "FileSplit", "HistoryEntry", "Plan", "Scan", "Splits", "StageResult", "Table", "TableEntry"]

@@ -1,0 +1,212 @@
+"""The command line: `hudi-catalog tables | show | history | plan | explain | read`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+from rich.console import Console
+
+from catalog.catalog import Catalog
+from catalog.explain import explain as explain_plan
+from catalog.explain import plan_json
+from catalog.html import plan_html
+from catalog.json_rows import json_lines
+from catalog.print import history_table, rows_table, show_json, show_lines, tables_json, tables_table
+from catalog.scan import Scan
+from catalog.scan_options import BUCKET_COUNT
+from catalog.table import Table
+from table_format.errors import HudiError, OptionError
+
+_PRINTED_ROWS = 50
+
+app = typer.Typer(
+    help="Apache Hudi tables: what they hold, which files a filter needs, and why.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Path = Annotated[str, typer.Argument(help="Folder or URI of a table.")]
+Where = Annotated[
+    str | None, typer.Option("--where", help="Condition in SQL, such as \"day = '2026-01-31' AND x > 5\".")
+]
+AsOf = Annotated[str | None, typer.Option("--as-of", help="Instant, or ISO time in the table's zone: read the past.")]
+Buckets = Annotated[
+    int | None, typer.Option("--buckets", min=1, help="Bucket count, for tables that do not record it.")
+]
+Options = Annotated[list[str] | None, typer.Option("--option", "-o", help="Scan option as key=value; repeatable.")]
+Json = Annotated[bool, typer.Option("--json", help="For scripts: JSON on standard output, nothing else.")]
+
+
+@app.command()
+def tables(
+    warehouse: Annotated[str, typer.Argument(help="Folder or URI under which tables lie.")], *, as_json: Json = False
+) -> None:
+    """List the tables of a warehouse."""
+    entries = Catalog(warehouse).tables()
+    if as_json:
+        _print_json(tables_json(entries))
+        return
+    _console().print(tables_table(entries) if entries else "no Hudi tables here")
+
+
+@app.command()
+def show(path: Path, *, as_of: AsOf = None, as_json: Json = False) -> None:
+    """Show what a table is: keys, partitions, index, columns, size."""
+    table = Table.open(path)
+    if as_json:
+        _print_json(show_json(table, as_of))
+        return
+    console = _console()
+    for line in show_lines(table, as_of):
+        console.print(line)
+
+
+@app.command()
+def history(path: Path, *, as_json: Json = False) -> None:
+    """Show what was done to a table, oldest first."""
+    entries = Table.open(path).history()
+    if as_json:
+        _print_json([entry.to_json() for entry in entries])
+        return
+    _console().print(history_table(entries))
+
+
+@app.command()
+def plan(
+    path: Path,
+    *,
+    where: Where = None,
+    as_of: AsOf = None,
+    buckets: Buckets = None,
+    option: Options = None,
+    as_json: Json = False,
+) -> None:
+    """List the file splits that may hold matching rows."""
+    planned = Table.open(path).scan(where, as_of=as_of, options=_options(buckets, option)).plan()
+    if as_json:
+        _print_json(plan_json(planned))
+        return
+    console = _console()
+    for split in planned.splits:
+        console.print(split.path, soft_wrap=True, highlight=False, markup=False)
+    console.print(f"{len(planned):,} of {planned.files_total:,} files", style="dim")
+
+
+@app.command()
+def explain(
+    path: Path,
+    *,
+    where: Where = None,
+    as_of: AsOf = None,
+    buckets: Buckets = None,
+    option: Options = None,
+    html: Annotated[str | None, typer.Option("--html", help="Draw the plan into this HTML file.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell how each planning stage narrowed the files, and why."""
+    planned = Table.open(path).scan(where, as_of=as_of, options=_options(buckets, option)).plan()
+    if html is not None:
+        with open(html, "w", encoding="utf-8") as stream:
+            stream.write(plan_html(planned))
+    if as_json:
+        _print_json({name: value for name, value in plan_json(planned).items() if name != "splits"})
+        return
+    console = _console()
+    for line in explain_plan(planned):
+        console.print(line)
+    if html is not None:
+        console.print(f"drawn in {html}", style="dim")
+
+
+@app.command()
+def read(
+    path: Path,
+    *,
+    where: Where = None,
+    columns: Annotated[str | None, typer.Option("--columns", help="Names with commas between; all by default.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=0, help="Stop after this many rows.")] = None,
+    as_of: AsOf = None,
+    buckets: Buckets = None,
+    option: Options = None,
+    as_json: Json = False,
+) -> None:
+    """Print matching rows; with --json one object a row."""
+    names = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
+    scan = Table.open(path).scan(where, names, as_of=as_of, options=_options(buckets, option))
+    if as_json:
+        _write_rows(scan, limit)
+        return
+    shown = _PRINTED_ROWS if limit is None else limit
+    rows = _first_rows(scan, shown + 1)
+    console = _console()
+    console.print(rows_table(rows.slice(0, shown)))
+    if rows.num_rows > shown and limit is None:
+        console.print(f"first {shown} rows; --limit shows more", style="dim")
+
+
+def _options(buckets: int | None, option: list[str] | None) -> dict[str, str]:
+    options = dict(_key_value(text) for text in option or [])
+    return options if buckets is None else {**options, BUCKET_COUNT: str(buckets)}
+
+
+def _key_value(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise OptionError(f"--option {text}: write key=value")
+    return key.strip(), value.strip()
+
+
+def _write_rows(scan: Scan, limit: int | None) -> None:
+    left = limit
+    out = sys.stdout.buffer
+    for batch in scan.to_batches() if left != 0 else ():
+        part = batch if left is None else batch.slice(0, left)
+        for line in json_lines(part):
+            out.write(line.encode() + b"\n")
+        if left is not None:
+            left -= part.num_rows
+            if left <= 0:
+                break
+    out.flush()
+
+
+def _first_rows(scan: Scan, count: int) -> pa.Table:
+    batches, rows = [], 0
+    for batch in scan.to_batches():
+        batches.append(batch)
+        rows += batch.num_rows
+        if rows >= count:
+            break
+    return pa.Table.from_batches(batches, scan.schema).slice(0, count)
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def _console() -> Console:
+    # Files and pipes get whole lines; a terminal its own width.
+    return Console(width=None if sys.stdout.isatty() else 1000)
+
+
+def main() -> None:
+    """Run the command line: exit code 1 with one line for what went wrong, 2 for wrong usage."""
+    try:
+        app()
+    except BrokenPipeError:
+        # The reader of a pipe, such as head, has seen enough; Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except (HudiError, pa.ArrowException, OSError) as error:
+        message = " ".join(str(error).split())
+        sys.stderr.write(f"hudi-catalog: {message}\n")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,106 @@
+"""A plan in words: what each stage looked at, how many files it dropped, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from catalog.planner import Plan
+from catalog.text import bytes_text, share_text
+
+_SHOWN_SPLITS = 20
+
+
+def explain(plan: Plan, *, splits: int = _SHOWN_SPLITS) -> Iterator[RenderableType]:
+    """What to print for a plan.
+
+    Args:
+        plan: to explain.
+        splits: at most so many splits are listed.
+    """
+    snapshot = plan.snapshot
+    yield Text.assemble(("table   ", "dim"), f"{snapshot.config.name}  ", (snapshot.client.storage.uri, "dim"))
+    yield Text.assemble(("instant ", "dim"), snapshot.instant or "none yet")
+    yield Text.assemble(("filter  ", "dim"), repr(plan.expression) if plan.expression is not None else "none")
+    for reason in plan.unknowns:
+        yield Text(f"not understood, and so not used: {reason}", style="yellow")
+    yield _stage_table(plan)
+    yield _summary(plan)
+    if len(plan) and splits:
+        yield split_table(plan, splits)
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """The plan for scripts: the question, each stage's counts and reason, and the splits."""
+    return {
+        "table": plan.snapshot.client.storage.uri,
+        "instant": plan.snapshot.instant,
+        "filter": None if plan.expression is None else plan.expression.to_sql(),
+        "not_understood": list(plan.unknowns),
+        "files_total": plan.files_total,
+        "files_kept": len(plan),
+        "bytes_total": plan.bytes_total,
+        "bytes_kept": plan.bytes_kept,
+        "seconds": plan.seconds,
+        "stages": [
+            {
+                "name": stage.name,
+                "files_in": stage.files_in,
+                "files_out": stage.files_out,
+                "bytes_in": stage.bytes_in,
+                "bytes_out": stage.bytes_out,
+                "pruned": stage.pruned,
+                "reason": stage.reason,
+                "seconds": stage.seconds,
+            }
+            for stage in plan.stages
+        ],
+        "splits": list(plan.splits.json_objects()),
+    }
+
+
+def _stage_table(plan: Plan) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("stage")
+    for name in ("files in", "dropped", "files out"):
+        table.add_column(name, justify="right")
+    table.add_column("why", overflow="fold")
+    for stage in plan.stages:
+        dropped = stage.files_in - stage.files_out
+        table.add_row(
+            stage.name,
+            f"{stage.files_in:,}",
+            Text(f"{dropped:,}", style="green" if dropped else "dim"),
+            f"{stage.files_out:,}",
+            Text(stage.reason, style="" if stage.pruned else "dim"),
+        )
+    return table
+
+
+def _summary(plan: Plan) -> Text:
+    sure = int(plan.fully_matching.sum())
+    text = (
+        f"{len(plan):,} of {plan.files_total:,} files ({share_text(len(plan), plan.files_total)}), "
+        f"{bytes_text(plan.bytes_kept)} of {bytes_text(plan.bytes_total)}, planned in {plan.seconds * 1000:.1f} ms"
+    )
+    if plan.expression is not None and len(plan):
+        text += f"; in {sure:,} of them every row matches"
+    return Text(text, style="bold")
+
+
+def split_table(plan: Plan, limit: int) -> Table:
+    """The first splits of a plan as a table to print."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("partition", "file", "size", "rows", "match"):
+        table.add_column(name, justify="right" if name in {"size", "rows"} else "left", overflow="fold")
+    for split in next(plan.splits.batches(limit), []):
+        rows = "?" if split.record_count is None else f"{split.record_count:,}"
+        match = "all rows" if split.fully_matching else "some rows may"
+        table.add_row(split.partition or "-", split.file_name, bytes_text(split.size), rows, match)
+    if len(plan) > limit:
+        table.add_row("…", f"and {len(plan) - limit:,} more", "", "", "")
+    return table

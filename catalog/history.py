@@ -1,0 +1,85 @@
+"""What was done to a table, instant by instant."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from table_format.actions.clean import CleanMetadata
+from table_format.actions.rollback import RollbackMetadata
+from table_format.instant import WRITE_ACTIONS, Action, Instant, State
+from table_format.timeline import Timeline
+
+
+@dataclass(frozen=True)
+class HistoryEntry:
+    """One instant of the active timeline.
+
+    Attributes:
+        instant: its time.
+        action: `commit`, `replacecommit`, `clean`, `rollback`, …
+        state: `COMPLETED`, `INFLIGHT` or `REQUESTED`.
+        operation: what the writer called it, such as `UPSERT`; else the action's name.
+        rows_inserted: new rows; None for what is not a write.
+        rows_updated: rows that got new values.
+        rows_deleted: rows that were taken out by key.
+        files_written: data files written.
+        files_removed: data files deleted from storage, or file groups replaced.
+        bytes_written: their sizes together.
+        partitions: partitions touched.
+    """
+
+    instant: str
+    action: str
+    state: str
+    operation: str
+    rows_inserted: int | None = None
+    rows_updated: int | None = None
+    rows_deleted: int | None = None
+    files_written: int | None = None
+    files_removed: int | None = None
+    bytes_written: int | None = None
+    partitions: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields by name."""
+        return dataclasses.asdict(self)
+
+
+def history_of(timeline: Timeline) -> list[HistoryEntry]:
+    """All instants of a timeline, oldest first."""
+    return [_entry(timeline, instant) for instant in timeline.instants]
+
+
+def _entry(timeline: Timeline, instant: Instant) -> HistoryEntry:
+    plain = HistoryEntry(instant.time, instant.comparable_action, instant.state.name, instant.action.upper())
+    if instant.state is not State.COMPLETED:
+        return plain
+    if instant.action in WRITE_ACTIONS:
+        return _write(timeline, instant, plain)
+    if instant.action == Action.CLEAN:
+        metadata = CleanMetadata.from_avro(timeline.read(instant), timeline.path(instant))
+        removed = metadata.total_files_deleted
+        return dataclasses.replace(plain, files_removed=removed, partitions=len(metadata.partitions))
+    if instant.action == Action.ROLLBACK:
+        rollback = RollbackMetadata.from_avro(timeline.read(instant), timeline.path(instant))
+        return dataclasses.replace(plain, operation=f"ROLLBACK of {', '.join(rollback.commits)}")
+    return plain
+
+
+def _write(timeline: Timeline, instant: Instant, plain: HistoryEntry) -> HistoryEntry:
+    metadata = timeline.commit_metadata(instant)
+    stats = list(metadata.stats())
+    replaced = metadata.partition_to_replace_file_ids or {}
+    return dataclasses.replace(
+        plain,
+        operation=metadata.operation_type,
+        rows_inserted=sum(stat.num_inserts for stat in stats),
+        rows_updated=sum(stat.num_update_writes for stat in stats),
+        rows_deleted=sum(stat.num_deletes for stat in stats),
+        files_written=len(stats),
+        files_removed=sum(len(ids) for ids in replaced.values()),
+        bytes_written=sum(stat.file_size_in_bytes or stat.total_write_bytes for stat in stats),
+        partitions=len({*metadata.partition_to_write_stats, *replaced}),
+    )

@@ -1,0 +1,162 @@
+"""A filter and a snapshot become a plan: the stages in their order, each narrowing what the one before left."""
+
+from __future__ import annotations
+
+import functools
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from catalog.scan_options import ScanOptions
+from catalog.snapshot import IndexedColumn, Snapshot
+from catalog.splits import SPLIT_FIELDS, Splits
+from catalog.stages.bucket import prune_by_bucket
+from catalog.stages.column_stats import prune_by_column_statistics
+from catalog.stages.partition import prune_by_partition
+from catalog.stages.stage import FileRows, Stage, StageInput, StageResult
+from pushdown.expression import HudiExpression
+from pushdown.verdict import CannotPrune
+from pushdown.walk import columns_of, reasons_of
+from table_format.arrow_numpy import from_numpy
+
+pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+
+STAGES: tuple[tuple[str, Stage], ...] = (
+    ("partition", prune_by_partition),
+    ("bucket", prune_by_bucket),
+    ("column statistics", prune_by_column_statistics),
+)
+"""Cheapest first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Which files a scan reads, and why.
+
+    Attributes:
+        snapshot: the table at the instant that was planned for.
+        expression: the bound filter; None for all rows.
+        stages: what each stage did, in order.
+        rows: positions of the kept files in the snapshot's files.
+        fully_matching: for each kept file, whether statistics prove that all its rows match.
+        dropped_by: for each file of the snapshot, the position of the stage that dropped it, -1 for kept ones.
+        seconds: how long planning took.
+    """
+
+    snapshot: Snapshot
+    expression: HudiExpression | None
+    stages: tuple[StageResult, ...]
+    rows: FileRows
+    fully_matching: NDArray[np.bool_]
+    dropped_by: NDArray[np.int8]
+    seconds: float
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @functools.cached_property
+    def splits(self) -> Splits:
+        """The files to read; objects are made as they are asked for."""
+        return Splits(_split_table(self))
+
+    @property
+    def files_total(self) -> int:
+        """Files of the table at this instant."""
+        return len(self.snapshot)
+
+    @property
+    def bytes_total(self) -> int:
+        """Their sizes together."""
+        return int(self.snapshot.sizes.sum())
+
+    @property
+    def bytes_kept(self) -> int:
+        """Sizes of the kept files together."""
+        return int(self.snapshot.sizes[self.rows].sum())
+
+    @property
+    def unknowns(self) -> tuple[str, ...]:
+        """What of the filter was not understood, and so did not narrow the plan."""
+        return () if self.expression is None else reasons_of(self.expression)
+
+
+def make_plan(snapshot: Snapshot, expression: HudiExpression | None, options: ScanOptions) -> Plan:
+    """Run the stages.
+
+    Args:
+        snapshot: what is scanned.
+        expression: a filter bound to the snapshot's schema; None for all rows.
+        options: of the scan.
+    """
+    begin = time.perf_counter()
+    count = len(snapshot)
+    rows: FileRows = np.arange(count, dtype=np.int64)
+    matched = np.full(count, expression is None, np.bool_)
+    dropped_by = np.full(count, -1, np.int8)
+    results = []
+    for position, (name, stage) in enumerate(STAGES):
+        started = time.perf_counter()
+        before = rows
+        verdict = CannotPrune("there is no filter")
+        if expression is not None:
+            verdict = stage(StageInput(snapshot, expression, rows, options))  # type: ignore[assignment]
+        if not isinstance(verdict, CannotPrune):
+            dropped_by[rows[~verdict.keep]] = position
+            if verdict.matched is not None:
+                matched[rows] |= verdict.matched
+            rows = rows[verdict.keep]
+        results.append(_result(name, snapshot, before, rows, verdict, time.perf_counter() - started))
+    return Plan(snapshot, expression, tuple(results), rows, matched[rows], dropped_by, time.perf_counter() - begin)
+
+
+def _result(
+    name: str, snapshot: Snapshot, before: FileRows, after: FileRows, verdict: Any, seconds: float
+) -> StageResult:
+    return StageResult(
+        name=name,
+        files_in=len(before),
+        files_out=len(after),
+        bytes_in=int(snapshot.sizes[before].sum()),
+        bytes_out=int(snapshot.sizes[after].sum()),
+        pruned=not isinstance(verdict, CannotPrune),
+        reason=verdict.reason,
+        seconds=seconds,
+    )
+
+
+def _split_table(plan: Plan) -> pa.Table:
+    snapshot = plan.snapshot
+    files = snapshot.files.take(from_numpy(plan.rows))
+    base = pc.binary_join_element_wise(snapshot.client.storage.full_uri("").rstrip("/"), files.column("path"), "/")
+    sizes = files.column("size")
+    columns: dict[str, Any] = {name: files.column(name) for name in ("partition", "file_id", "instant", "file_name")}
+    columns |= {"path": base, "size": sizes, "length": sizes, "start": from_numpy(np.zeros(len(plan), np.int64))}
+    columns["fully_matching"] = from_numpy(plan.fully_matching)
+    columns["record_count"] = _record_counts(plan)
+    columns["partition_values"] = _partition_values(plan)
+    return pa.table({name: columns[name] for name in SPLIT_FIELDS})
+
+
+def _record_counts(plan: Plan) -> pa.Array[Any]:
+    """Rows of each kept file, from statistics that the plan has read anyway."""
+    for column in columns_of(plan.expression) if plan.expression is not None else ():
+        indexed = plan.snapshot.cached_column(column)
+        if isinstance(indexed, IndexedColumn):
+            return indexed.row_count.take(from_numpy(plan.rows))
+    return pa.nulls(len(plan), pa.int64())
+
+
+def _partition_values(plan: Plan) -> pa.Array[Any]:
+    told = plan.snapshot.path_values()
+    if isinstance(told, CannotPrune) or not len(plan):
+        return pa.array([{}] * len(plan), pa.struct([]))
+    partitions = plan.snapshot.partition_index[plan.rows]
+    at = from_numpy(partitions)
+    arrays = [values.take(at) for values in told.values.values()]
+    mask = from_numpy(~told.known[partitions])
+    return pa.StructArray.from_arrays(arrays, names=list(told.values), mask=mask)

@@ -1,0 +1,76 @@
+"""Options of a scan, typed and checked once; the keys are Apache Hudi's own where it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from table_format.errors import OptionError
+
+BUCKET_COUNT = "hoodie.bucket.index.num.buckets"
+BUCKET_HASH_FIELDS = "hoodie.bucket.index.hash.field"
+FOOTER_LIMIT = "hudi.catalog.scan.footer.limit"
+THREADS = "hudi.catalog.scan.threads"
+# Names that the proposals of the bucket index (RFC-29) used, before it was released under others.
+_ALIASES = {
+    "hoodie.hash.index.bucket.num": BUCKET_COUNT,
+    "hoodie.datasource.write.indexkey.field": BUCKET_HASH_FIELDS,
+}
+_KEYS = (BUCKET_COUNT, BUCKET_HASH_FIELDS, FOOTER_LIMIT, THREADS)
+
+
+@dataclass(frozen=True)
+class ScanOptions:
+    """Options of a scan.
+
+    Attributes:
+        bucket_count: buckets of each partition, for a table whose `hoodie.properties` don't say;
+            `hoodie.bucket.index.num.buckets`.
+        bucket_hash_fields: record key columns that are hashed; `hoodie.bucket.index.hash.field`.
+        footer_limit: at most so many Parquet footers are read for statistics that no index has, 0 for none;
+            `hudi.catalog.scan.footer.limit`.
+        threads: files and footers that are read at once; `hudi.catalog.scan.threads`.
+    """
+
+    bucket_count: int | None = None
+    bucket_hash_fields: tuple[str, ...] | None = None
+    footer_limit: int = 1000
+    threads: int = 8
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str] | None) -> ScanOptions:
+        """Options by their keys.
+
+        Raises:
+            OptionError: an unknown key, or a value that does not fit it.
+        """
+        values = {_ALIASES.get(key, key): str(value) for key, value in (options or {}).items()}
+        unknown = sorted(set(values) - set(_KEYS))
+        if unknown:
+            raise OptionError(f"{unknown[0]}: no such option of a scan; there are {', '.join(_KEYS)}")
+        parsed: dict[str, int | tuple[str, ...] | None] = {
+            "bucket_count": _integer(values, BUCKET_COUNT, 1),
+            "bucket_hash_fields": _names(values.get(BUCKET_HASH_FIELDS)),
+            "footer_limit": _integer(values, FOOTER_LIMIT, 0),
+            "threads": _integer(values, THREADS, 1),
+        }
+        defaults = {field.name: field.default for field in fields(cls)}
+        return cls(**{name: defaults[name] if value is None else value for name, value in parsed.items()})  # type: ignore[arg-type]
+
+
+def _integer(values: Mapping[str, str], key: str, least: int) -> int | None:
+    text = values.get(key)
+    if text is None:
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise OptionError(f"{key}: {text!r} is not a whole number of at least {least}")
+    return number
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    names = tuple(name.strip() for name in (text or "").split(",") if name.strip())
+    return names or None

@@ -1,0 +1,1 @@
+"""What narrows a plan, one file a stage; `catalog.planner.STAGES` is their order."""

@@ -1,0 +1,62 @@
+"""What a pruning stage is given, and what is kept of its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.scan_options import ScanOptions
+from catalog.snapshot import Snapshot
+from pushdown.expression import HudiExpression
+from pushdown.verdict import Verdict
+
+FileRows: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class StageInput:
+    """What a stage looks at.
+
+    Attributes:
+        snapshot: the table at one instant.
+        expression: the filter, bound to the snapshot's schema.
+        rows: positions, in the snapshot's files, of those that the stages before let through.
+        options: of the scan.
+    """
+
+    snapshot: Snapshot
+    expression: HudiExpression
+    rows: FileRows
+    options: ScanOptions
+
+
+Stage: TypeAlias = Callable[[StageInput], Verdict]
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """What a stage did.
+
+    Attributes:
+        name: of the stage.
+        files_in: files that came in.
+        files_out: files that stay.
+        bytes_in: their sizes together.
+        bytes_out: their sizes together.
+        pruned: whether the stage had a say (`Candidates`) or not (`CannotPrune`).
+        reason: what it looked at, or why it could not prune.
+        seconds: how long it took.
+    """
+
+    name: str
+    files_in: int
+    files_out: int
+    bytes_in: int
+    bytes_out: int
+    pruned: bool
+    reason: str
+    seconds: float
