@@ -64,6 +64,9 @@ class MapColumn:
     values: Mapping[str, Any]
 
 
+# What numpy and Arrow raise on positions, numbers and strings that cannot be.
+_BROKEN = (avro_leaves.BadValueError, IndexError, pa.ArrowInvalid)
+
 Wanted = dict[str, "Wanted"]
 
 
@@ -106,7 +109,7 @@ def decode_columns(
     try:
         with np.errstate(over="ignore"):
             leaves, reached = decoder.value(root, positions, wanted, "")
-    except (avro_leaves.BadValueError, IndexError) as error:
+    except _BROKEN as error:
         raise CorruptFileError(name, 0, f"records do not follow their Avro schema ({error})") from error
     wrong = reached != starts + lengths
     if wrong.any():
@@ -115,7 +118,7 @@ def decode_columns(
         raise CorruptFileError(name, int(starts[index]), reason)
     try:
         return {path: _finish(buffer, leaves[path], len(starts)) for path in paths}
-    except (pa.ArrowInvalid, IndexError, avro_leaves.BadValueError) as error:
+    except _BROKEN as error:
         raise CorruptFileError(name, 0, f"an Avro value cannot be ({error})") from error
 
 

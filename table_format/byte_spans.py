@@ -37,7 +37,8 @@ def binary_array(buffer: Bytes, starts: Positions, lengths: Positions, valid: Ma
         raise IndexError("a span leaves its buffer")
     if valid is not None:
         lengths = np.where(valid, lengths, 0)
-        starts = np.maximum.accumulate(np.where(valid, starts, 0))
+        # An empty span behind what came before keeps the offsets below in order.
+        starts = np.where(valid, starts, np.maximum.accumulate(np.where(valid, starts + lengths, 0)))
     offsets: NDArray[Any] = np.empty(2 * count, dtype=np.int64)
     offsets[0::2] = starts
     np.add(starts, lengths, out=offsets[1::2])
