@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import fastavro
 
 from table_format.errors import CorruptFileError
 
 _MAGIC = b"Obj\x01"
+
+Built = TypeVar("Built")
 
 
 def read_avro_file(data: bytes, path: str) -> list[dict[str, Any]]:
@@ -29,6 +31,21 @@ def read_avro_file(data: bytes, path: str) -> list[dict[str, Any]]:
     if not all(isinstance(record, dict) for record in records):
         raise CorruptFileError(path, 0, "an Avro container file whose rows are no records")
     return records  # type: ignore[return-value]
+
+
+def read_avro_record(data: bytes, path: str, build: Callable[[dict[str, Any]], Built]) -> Built:
+    """What `build` makes of the first record of a container file.
+
+    Raises:
+        CorruptFileError: the file is damaged, holds no record, or one that `build` stumbles over.
+    """
+    records = read_avro_file(data, path)
+    if not records:
+        raise CorruptFileError(path, len(data), "an Avro container file without a record")
+    try:
+        return build(records[0])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CorruptFileError(path, 0, f"an Avro record of an unknown shape: {error!r}") from error
 
 
 def write_avro_file(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> bytes:

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _BASE: Final = (
-    r"^(?P<file_id>[a-zA-Z0-9-]+)_(?P<write_token>[a-zA-Z0-9-]+)_(?P<instant>[0-9]+)\.(?P<extension>[a-zA-Z0-9]+)$"
+    r"^(?P<file_id>[a-zA-Z0-9-]+)_(?P<write_token>[a-zA-Z0-9-]+)_(?P<instant>[0-9]+)\.(?P<extension>[a-zA-Z0-9]+)\z"
 )
-_BASE_PATTERN: Final = re.compile(_BASE)
+_BASE_PATTERN: Final = re.compile(_BASE.removesuffix(r"\z"))
 _BASE_SHAPE: Final = re.sub(r"\?P<\w+>", "", _BASE)
 _LOG_PATTERN: Final = re.compile(
-    r"^\.(?P<file_id>[^._]+)_(?P<instant>[^.]*)\.(?:log|archive)\.(?P<version>\d+)"
-    r"(?:_(?P<write_token>\d+-\d+-\d+)(?P<cdc>\.cdc)?)?$"
+    r"\.(?P<file_id>[^._]+)_(?P<instant>[^.]*)\.(?:log|archive)\.(?P<version>[0-9]{1,18})"
+    r"(?:_(?P<write_token>[0-9]+-[0-9]+-[0-9]+)(?P<cdc>\.cdc)?)?"
 )
 _BUCKET_DIGITS: Final = 8
 
@@ -44,7 +44,7 @@ class BaseFileName:
     @classmethod
     def parse(cls, name: str) -> BaseFileName | None:
         """The parts of a base file's name, or None for any other name."""
-        match = _BASE_PATTERN.match(name)
+        match = _BASE_PATTERN.fullmatch(name)
         return cls(**match.groupdict()) if match else None
 
 
@@ -72,7 +72,7 @@ class LogFileName:
     @classmethod
     def parse(cls, name: str) -> LogFileName | None:
         """The parts of a log file's name, or None for any other name."""
-        match = _LOG_PATTERN.match(name)
+        match = _LOG_PATTERN.fullmatch(name)
         if match is None:
             return None
         parts = match.groupdict()

@@ -100,12 +100,13 @@ def latest_base_files(
         A table of `BASE_FILES_SCHEMA`, by path.
 
     Raises:
-        UnsupportedTableError: a log file, so the table is merge-on-read.
+        UnsupportedTableError: a log file, so the table is merge-on-read; or a base file that is not Parquet.
     """
     _refuse_log_files(files)
     parts = parse_base_file_names(files["file_name"])
     columns = {name: files[name] for name in FILES_SCHEMA.names} | {name: parts[name] for name in parts.column_names}
     rows = pa.table(columns)
+    _refuse_other_formats(rows)
     rows = rows.filter(pc.equal(rows["extension"], pa.scalar("parquet")))
     rows = rows.filter(_visible(rows["instant"], timeline, as_of))
     rows = _newest_of_each_group(rows, timeline)
@@ -158,6 +159,13 @@ def _refuse_log_files(files: pa.Table) -> None:
         if LogFileName.parse(entry["file_name"]) is not None:
             place = posixpath.join(entry["partition"], entry["file_name"])
             raise UnsupportedTableError(f"{place}: a log file; merge-on-read tables are not read yet")
+
+
+def _refuse_other_formats(rows: pa.Table) -> None:
+    others = rows.filter(pc.is_in(rows["extension"], pa.array(["orc", "hfile"])))
+    if others.num_rows:
+        place = posixpath.join(others["partition"][0].as_py(), others["file_name"][0].as_py())
+        raise UnsupportedTableError(f"{place}: base files are read in Parquet only")
 
 
 def _visible(instants: pa.ChunkedArray[Any], timeline: Timeline, as_of: str | None) -> pa.BooleanArray:

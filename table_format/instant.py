@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import re
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from table_format.errors import OptionError
+from table_format.errors import OptionError, TransactionError
 
 _FORMAT: Final = "%Y%m%d%H%M%S"
 _DIGITS: Final = 17
-_FILE_NAME: Final = re.compile(r"^(\d+)\.(\w+)(?:\.(requested|inflight))?$")
+_FILE_NAME: Final = re.compile(r"([0-9]+)\.(\w+)(?:\.(requested|inflight))?", re.ASCII)
+_DIGIT_FORMS: Final = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
 
 
 class State(IntEnum):
@@ -88,7 +90,7 @@ def parse_instant_file_name(name: str) -> Instant | None:
     '20260101000000000 commit INFLIGHT'
     >>> parse_instant_file_name("hoodie.properties")
     """
-    match = _FILE_NAME.match(name)
+    match = _FILE_NAME.fullmatch(name)
     if match is None:
         return None
     time, action, suffix = match.groups()
@@ -101,7 +103,8 @@ def parse_instant_file_name(name: str) -> Instant | None:
 
 def format_instant_time(moment: dt.datetime) -> str:
     """A moment as an instant time, to the millisecond, in the zone that the moment carries."""
-    return f"{moment.strftime(_FORMAT)}{moment.microsecond // 1000:03d}"
+    # strftime does not pad years before 1000
+    return f"{moment.year:04d}{moment:%m%d%H%M%S}{moment.microsecond // 1000:03d}"
 
 
 def next_instant_time(last: str | None, timezone: str, now: dt.datetime | None = None) -> str:
@@ -111,12 +114,22 @@ def next_instant_time(last: str | None, timezone: str, now: dt.datetime | None =
         last: the greatest instant time of the table, pending ones included.
         timezone: `UTC`, or `LOCAL` for the zone of this machine (`hoodie.table.timeline.timezone`).
         now: the moment to take for now, with a zone.
+
+    Raises:
+        TransactionError: the last time is the greatest that there can be.
     """
     moment = (now or dt.datetime.now(dt.UTC)).astimezone(dt.UTC if timezone == "UTC" else None)
     time = format_instant_time(moment)
     if last is None or time > last[:_DIGITS]:
         return time
-    return format_instant_time(_wall_clock(last) + dt.timedelta(milliseconds=1))
+    with contextlib.suppress(OverflowError):
+        time = format_instant_time(_wall_clock(last) + dt.timedelta(milliseconds=1))
+    if time <= last:
+        # no calendar time, such as 00000000000000010 or one that a broken clock left
+        time = str(int(last[:_DIGITS]) + 1).zfill(_DIGITS)
+    if time <= last:
+        raise TransactionError(f"no instant time can follow {last}; remove what made it")
+    return time
 
 
 def instant_to_epoch_ms(time: str, timezone: str) -> int:
@@ -141,16 +154,16 @@ def parse_as_of(text: str, timezone: str) -> str:
     '20261121080407999'
     """
     plain = text.strip()
-    if re.fullmatch(r"\d{14}|\d{17}", plain):
+    if _DIGIT_FORMS.fullmatch(plain):
         return plain if len(plain) == _DIGITS else f"{plain}999"
     try:
         moment = dt.datetime.fromisoformat(plain)
-    except ValueError as error:
+        if moment.tzinfo is not None:
+            moment = moment.astimezone(dt.UTC if timezone == "UTC" else None)
+    except (ValueError, OverflowError) as error:
         raise OptionError(
             f"as of {text!r}: give an instant (yyyyMMddHHmmssSSS) or a time such as 2026-01-31 12:00:00"
         ) from error
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(dt.UTC if timezone == "UTC" else None)
     return format_instant_time(moment)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from table_format.avro_schema import avro_to_arrow
-from table_format.errors import CorruptFileError, SchemaError
+from table_format.errors import CorruptFileError, SchemaError, StorageError
 from table_format.file_slices import latest_base_files, list_data_files
 from table_format.meta_columns import META_COLUMNS
 from table_format.storage import Storage
@@ -71,8 +71,10 @@ class TableClient:
         try:
             with self.storage.open_input(path) as stream:
                 return without_meta_columns(pq.read_schema(stream).remove_metadata())
-        except pa.ArrowException as error:
-            raise CorruptFileError(path, 0, f"not a Parquet file: {error}") from error
+        except StorageError:
+            raise
+        except (pa.ArrowException, OSError) as error:
+            raise CorruptFileError(path, 0, f"not a Parquet file, or a damaged one: {error}") from error
 
     def table_schema_json(self, timeline: Timeline | None = None, as_of: str | None = None) -> str | None:
         """The Avro schema text behind `table_schema`, where the timeline or the properties have one."""

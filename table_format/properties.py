@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from table_format.errors import CorruptFileError
+from table_format.errors import CorruptFileError, OptionError
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _CODES = {value: key for key, value in _ESCAPES.items()}
+_HEX = re.compile("[0-9a-fA-F]{4}")
+_NATURAL_LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
@@ -30,39 +33,51 @@ def parse_properties(data: bytes, path: str) -> dict[str, str]:
     except UnicodeDecodeError as error:
         raise CorruptFileError(path, error.start, "not UTF-8; is it a properties file?") from error
     values = {}
-    for line in _logical_lines(text):
+    for start, line in _logical_lines(text):
         key, value = _split(line)
-        values[_unescape(key, path)] = _unescape(value, path)
+        try:
+            values[_unescape(key)] = _unescape(value)
+        except ValueError as error:
+            raise CorruptFileError(path, len(text[:start].encode()), f"{error} in {line[:80]!r}") from error
     return values
 
 
 def format_properties(values: Mapping[str, str], comment: str = "") -> bytes:
-    r"""Write properties text as Java does, in UTF-8, keys in the order given.
+    r"""Write properties text as Java does, keys in the order given.
+
+    The bytes are ASCII: Java reads them as Latin-1, so that other characters must be escapes.
+
+    Raises:
+        OptionError: a text holds half a surrogate pair, which no reader could take back.
 
     >>> format_properties({"a:b": " x=1"}, "note")
     b'#note\na\\:b=\\ x\\=1\n'
     """
     lines = [f"#{line}" for line in comment.splitlines()]
     lines += [f"{_escape(key, is_key=True)}={_escape(value, is_key=False)}" for key, value in values.items()]
-    return ("\n".join(lines) + "\n").encode()
+    return ("\n".join(lines) + "\n").encode("ascii", "replace")
 
 
-def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and blanks; a line that ends in an odd number of backslashes goes on in the next."""
-    pending = ""
-    for natural in re.split(r"\r\n|\r|\n", text):
-        line = natural.lstrip(" \t\f")
-        if not pending and (not line or line[0] in "#!"):
-            continue
-        line = pending + line
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines without comments and blanks, each with the place where it starts.
+
+    A line that ends in an odd number of backslashes goes on in the next.
+    """
+    start, parts = 0, list[str]()
+    for natural in _NATURAL_LINE.finditer(text):
+        line = natural[1].lstrip(" \t\f")
+        if not parts:
+            start = natural.start()
+            if not line or line[0] in "#!":
+                continue
         backslashes = len(line) - len(line.rstrip("\\"))
-        if backslashes % 2:
-            pending = line[:-1]
-            continue
-        pending = ""
-        yield line
-    if pending:
-        yield pending
+        parts.append(line[: len(line) - backslashes % 2])
+        if backslashes % 2 == 0:
+            if any(parts):
+                yield start, "".join(parts)
+            parts = []
+    if any(parts):
+        yield start, "".join(parts)
 
 
 def _split(line: str) -> tuple[str, str]:
@@ -75,7 +90,7 @@ def _split(line: str) -> tuple[str, str]:
     return key, rest
 
 
-def _unescape(text: str, path: str) -> str:
+def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
     out: list[str] = []
@@ -90,14 +105,16 @@ def _unescape(text: str, path: str) -> str:
         at += 1
         if char == "u":
             code = text[at : at + 4]
-            if not re.fullmatch("[0-9a-fA-F]{4}", code):
-                raise CorruptFileError(path, 0, f"malformed \\u escape in {text!r}")
+            if not _HEX.fullmatch(code):
+                raise ValueError("malformed \\u escape")
             out.append(chr(int(code, 16)))
             at += 4
         else:
             out.append(_ESCAPES.get(char, char))
-    joined = "".join(out)
-    return _SURROGATE_PAIR.sub(lambda m: m[0].encode("utf-16", "surrogatepass").decode("utf-16"), joined)
+    joined = _SURROGATE_PAIR.sub(lambda m: m[0].encode("utf-16", "surrogatepass").decode("utf-16"), "".join(out))
+    if _SURROGATE.search(joined):
+        raise ValueError("half a surrogate pair")
+    return joined
 
 
 def _escape(text: str, *, is_key: bool) -> str:
@@ -107,6 +124,11 @@ def _escape(text: str, *, is_key: bool) -> str:
             out.append("\\" + _CODES[char])
         elif char in "\\:=#!" or (char == " " and (is_key or at == 0)):
             out.append("\\" + char)
-        else:
+        elif " " <= char <= "~":
             out.append(char)
+        else:
+            if _SURROGATE.match(char):
+                raise OptionError(f"{text!r} holds half a surrogate pair, which is no text")
+            units = char.encode("utf-16-be").hex().upper()
+            out += [f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4)]
     return "".join(out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import functools
 import zlib
@@ -248,13 +249,20 @@ def load_table_config(storage: Storage) -> TableConfig:
 
 def _load_raw(storage: Storage) -> TableConfig:
     failure: CorruptFileError | None = None
-    for path in (PROPERTIES_PATH, BACKUP_PATH):
+    # the third try is for an update that ended between the first two
+    for path in (PROPERTIES_PATH, BACKUP_PATH, PROPERTIES_PATH):
         try:
-            return parse_table_config(storage.read(path), path)
+            config = parse_table_config(storage.read(path), path)
         except MissingFileError:
             continue
         except CorruptFileError as error:
             failure = failure or error
+            continue
+        if path == PROPERTIES_PATH and CHECKSUM not in config.raw and storage.exists(BACKUP_PATH):
+            # a Java writer may be half way through the file, whose checksum is to come
+            with contextlib.suppress(MissingFileError, CorruptFileError):
+                return parse_table_config(storage.read(BACKUP_PATH), BACKUP_PATH)
+        return config
     if failure is not None:
         raise failure
     raise TableNotFoundError(f"{storage.uri}: no Hudi table here (there is no {PROPERTIES_PATH})")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from table_format.actions.commit import CommitMetadata
+from table_format.actions.restore import RestoreMetadata
 from table_format.actions.rollback import RollbackMetadata
+from table_format.actions.savepoint import SavepointMetadata
 from table_format.errors import UnsupportedTableError
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State, parse_instant_file_name
 from table_format.storage import Storage
 
 FOLDER = ".hoodie"
+_LAYOUT_2 = re.compile(r"[0-9]+_[0-9]+\.\w+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +83,30 @@ class Timeline:
 
     @functools.cached_property
     def rolled_back(self) -> frozenset[str]:
-        """Times of instants that completed rollbacks undid; files of theirs may still lie about."""
+        """Times of instants that completed rollbacks and restores undid; files of theirs may still lie about.
+
+        Raises:
+            CorruptFileError: a rollback's or restore's file is damaged.
+        """
         found: set[str] = set()
+        readers: dict[str, Callable[[bytes, str], RollbackMetadata | RestoreMetadata]] = {
+            Action.ROLLBACK: RollbackMetadata.from_avro,
+            Action.RESTORE: RestoreMetadata.from_avro,
+        }
         for instant in self.completed:
-            if instant.action == Action.ROLLBACK:
-                found.update(RollbackMetadata.from_avro(self.read(instant), self.path(instant)).commits)
+            if instant.action in readers:
+                data = self.read(instant)
+                # Hudi takes an empty file for one that says nothing
+                found.update(readers[instant.action](data, self.path(instant)).commits if data else ())
         return frozenset(found)
+
+    def savepoint_metadata(self, instant: Instant) -> SavepointMetadata:
+        """Which files a completed savepoint holds; no service may delete them.
+
+        Raises:
+            CorruptFileError: the file is damaged.
+        """
+        return SavepointMetadata.from_avro(self.read(instant), self.path(instant))
 
     def find(self, time: str, action: str | None = None) -> Instant | None:
         """The instant of that time (and action)."""
@@ -114,6 +136,9 @@ class Timeline:
 def load_timeline(storage: Storage, folder: str = FOLDER) -> Timeline:
     """Read which instants a table has; names that are not Hudi's are passed over."""
     names = [entry.name for entry in storage.list(folder) if not entry.is_dir]
+    for name in names:
+        if _LAYOUT_2.fullmatch(name):
+            raise UnsupportedTableError(f"{folder}/{name}: timelines with completion times in their names are not read")
     return Timeline(storage, highest_states(parse_instant_file_name(name) for name in names), folder)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from table_format.actions.avro_schemas import CLEAN_METADATA, CLEANER_PLAN
-from table_format.avro_file import read_avro_file, write_avro_file
-from table_format.errors import CorruptFileError
+from table_format.avro_file import read_avro_record, write_avro_file
 from table_format.instant import Instant, State
 
 
@@ -54,8 +54,8 @@ class CleanerPlan:
         Raises:
             CorruptFileError: the file is damaged or of another shape.
         """
-        try:
-            [record] = read_avro_file(data, path)
+
+        def build(record: dict[str, Any]) -> CleanerPlan:
             earliest = record.get("earliestInstantToRetain")
             return cls(
                 policy=record["policy"],
@@ -68,8 +68,8 @@ class CleanerPlan:
                 last_completed_commit=record.get("lastCompletedCommitTimestamp") or "",
                 partitions_to_delete=list(record.get("partitionsToBeDeleted") or []),
             )
-        except (KeyError, ValueError, TypeError) as error:
-            raise _shape(error, path, "cleaner plan") from error
+
+        return read_avro_record(data, path, build)
 
 
 @dataclass(slots=True)
@@ -138,8 +138,8 @@ class CleanMetadata:
         Raises:
             CorruptFileError: the file is damaged or of another shape.
         """
-        try:
-            [record] = read_avro_file(data, path)
+
+        def build(record: dict[str, Any]) -> CleanMetadata:
             return cls(
                 start_time=record["startCleanTime"],
                 millis=record["timeTakenInMillis"],
@@ -156,11 +156,5 @@ class CleanMetadata:
                     for partition, values in record["partitionMetadata"].items()
                 },
             )
-        except (KeyError, ValueError, TypeError) as error:
-            raise _shape(error, path, "clean metadata") from error
 
-
-def _shape(error: Exception, path: str, what: str) -> CorruptFileError:
-    if isinstance(error, CorruptFileError):
-        return error
-    return CorruptFileError(path, 0, f"{what} of an unknown shape: {error!r}")
+        return read_avro_record(data, path, build)

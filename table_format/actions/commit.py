@@ -126,22 +126,54 @@ class CommitMetadata:
         """
         if not data.strip():
             return cls()
-        try:
-            values = json.loads(data)
-        except json.JSONDecodeError as error:
-            raise CorruptFileError(path, error.pos, f"commit metadata that is no JSON: {error.msg}") from error
-        except (UnicodeDecodeError, RecursionError) as error:
-            raise CorruptFileError(path, 0, f"commit metadata that is no JSON: {error}") from error
+        values = _parse(data, path)
         try:
             return cls(
                 partition_to_write_stats={
-                    partition: [WriteStat.from_json(stat) for stat in stats]
+                    partition: [_checked(WriteStat.from_json(stat)) for stat in stats]
                     for partition, stats in (values.get("partitionToWriteStats") or {}).items()
                 },
-                operation_type=values.get("operationType") or "UNKNOWN",
-                extra_metadata=dict(values.get("extraMetadata") or {}),
+                operation_type=str(values.get("operationType") or "UNKNOWN"),
+                extra_metadata={
+                    key: _text(value, key)
+                    for key, value in (values.get("extraMetadata") or {}).items()
+                    if value is not None
+                },
                 compacted=bool(values.get("compacted")),
-                partition_to_replace_file_ids=values.get("partitionToReplaceFileIds"),
+                partition_to_replace_file_ids=_replaced(values.get("partitionToReplaceFileIds")),
             )
         except (AttributeError, TypeError, ValueError) as error:
             raise CorruptFileError(path, 0, f"commit metadata of an unknown shape: {error}") from error
+
+
+def _parse(data: bytes, path: str) -> Any:
+    try:
+        return json.loads(data.decode())
+    except UnicodeDecodeError as error:
+        raise CorruptFileError(path, error.start, "commit metadata that is not UTF-8") from error
+    except json.JSONDecodeError as error:
+        offset = len(error.doc[: error.pos].encode())
+        raise CorruptFileError(path, offset, f"commit metadata that is no JSON, or cut off: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError(path, 0, f"commit metadata that is no JSON: {error}") from error
+
+
+def _checked(stat: WriteStat) -> WriteStat:
+    """The fields that readers go by must have their types."""
+    texts = (stat.file_id, stat.path or "", stat.partition_path, stat.prev_commit)
+    numbers = (stat.num_writes, stat.num_inserts, stat.num_update_writes, stat.num_deletes, stat.file_size_in_bytes)
+    if not all(isinstance(text, str) for text in texts) or not all(isinstance(number, int) for number in numbers):
+        raise TypeError(f"a write stat with a field of the wrong type: {stat.path!r}")
+    return stat
+
+
+def _text(value: Any, key: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"extraMetadata.{key} is no text")
+    return value
+
+
+def _replaced(groups: Any) -> dict[str, list[str]] | None:
+    if groups is None:
+        return None
+    return {partition: [_text(file_id, partition) for file_id in ids] for partition, ids in groups.items()}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from table_format.actions.avro_schemas import REQUESTED_REPLACE
-from table_format.avro_file import read_avro_file, write_avro_file
+from table_format.avro_file import read_avro_record, write_avro_file
 
 
 @dataclass(slots=True)
@@ -36,12 +37,13 @@ class RequestedReplaceMetadata:
         Raises:
             CorruptFileError: the file is damaged.
         """
-        records = read_avro_file(data, path) if data else []
-        if not records:
-            return cls()
-        plan = records[0].get("clusteringPlan") or {}
-        slices = [s for group in plan.get("inputGroups") or [] for s in group.get("slices") or []]
-        return cls(
-            operation=records[0].get("operationType"),
-            clustered=[(s.get("partitionPath") or "", s.get("fileId") or "") for s in slices],
-        )
+
+        def build(record: dict[str, Any]) -> RequestedReplaceMetadata:
+            plan = record.get("clusteringPlan") or {}
+            slices = [s for group in plan.get("inputGroups") or [] for s in group.get("slices") or []]
+            return cls(
+                operation=record.get("operationType"),
+                clustered=[(s.get("partitionPath") or "", s.get("fileId") or "") for s in slices],
+            )
+
+        return read_avro_record(data, path, build) if data else cls()

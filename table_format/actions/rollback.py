@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from table_format.actions.avro_schemas import ROLLBACK_METADATA, ROLLBACK_PLAN
-from table_format.avro_file import read_avro_file, write_avro_file
-from table_format.errors import CorruptFileError
+from table_format.avro_file import read_avro_record, write_avro_file
 
 
 @dataclass(slots=True)
@@ -52,8 +52,8 @@ class RollbackPlan:
         Raises:
             CorruptFileError: the file is damaged or of another shape.
         """
-        try:
-            [record] = read_avro_file(data, path)
+
+        def build(record: dict[str, Any]) -> RollbackPlan:
             return cls(
                 instant=record["instantToRollback"]["commitTime"],
                 action=record["instantToRollback"]["action"],
@@ -67,10 +67,8 @@ class RollbackPlan:
                     for request in record.get("RollbackRequests") or []
                 ],
             )
-        except CorruptFileError:
-            raise
-        except (KeyError, ValueError, TypeError) as error:
-            raise CorruptFileError(path, 0, f"rollback plan of an unknown shape: {error!r}") from error
+
+        return read_avro_record(data, path, build)
 
 
 @dataclass(slots=True)
@@ -134,8 +132,8 @@ class RollbackMetadata:
         Raises:
             CorruptFileError: the file is damaged or of another shape.
         """
-        try:
-            [record] = read_avro_file(data, path)
+
+        def build(record: dict[str, Any]) -> RollbackMetadata:
             infos = record.get("instantsRollback") or []
             return cls(
                 start_time=record["startRollbackTime"],
@@ -152,7 +150,5 @@ class RollbackMetadata:
                     for partition, values in record["partitionMetadata"].items()
                 },
             )
-        except CorruptFileError:
-            raise
-        except (KeyError, ValueError, TypeError) as error:
-            raise CorruptFileError(path, 0, f"rollback metadata of an unknown shape: {error!r}") from error
+
+        return read_avro_record(data, path, build)
