@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from table_format.avro_columns import UnionColumn
+from table_format.metadata_table.arrow import Column, pc
 
 _SHARED_SCALE = 15
 # UTF-8 lead bytes of characters from U+E000 on, from which UTF-16 sorts otherwise than UTF-8.
@@ -24,9 +24,11 @@ _INTEGERS = ("IntWrapper", "LongWrapper")
 _FLOATS = ("FloatWrapper", "DoubleWrapper")
 
 
-def typed_bounds(bounds: UnionColumn | pa.Array, kind: pa.DataType) -> pa.Array:
+def typed_bounds(bounds: Any, kind: pa.DataType) -> Column:
     """The bounds of one side as values of a type; null where unknown, or where the wrapper cannot be trusted for it."""
-    result: Any = pa.nulls(len(bounds.branches) if isinstance(bounds, UnionColumn) else len(bounds), kind)
+    count = len(bounds.branches) if isinstance(bounds, UnionColumn) else len(bounds)
+    target: Any = kind
+    result: Any = pa.nulls(count, target)
     if not isinstance(bounds, UnionColumn):  # the writer's schema has no such union
         return result
     for branch, values in bounds.values.items():
@@ -36,7 +38,7 @@ def typed_bounds(bounds: UnionColumn | pa.Array, kind: pa.DataType) -> pa.Array:
     return result
 
 
-def sound_lower(bounds: pa.Array) -> pa.Array:
+def sound_lower(bounds: Column) -> Column:
     """Lower bounds that hold in the order of bytes, whatever order the writer compared by.
 
     Hudi combines the row groups of a file by Java's comparison, which puts some strings (UTF-16 order) and binary
@@ -50,7 +52,7 @@ def sound_lower(bounds: pa.Array) -> pa.Array:
     return pa.array(cut, pa.binary()).cast(bounds.type)
 
 
-def sound_upper(bounds: pa.Array) -> pa.Array:
+def sound_upper(bounds: Column) -> Column:
     """Upper bounds that hold in the order of bytes; the others become null. See `sound_lower`."""
     if pa.types.is_binary(bounds.type) or pa.types.is_large_binary(bounds.type):
         return pa.nulls(len(bounds), bounds.type)
@@ -62,8 +64,8 @@ def sound_upper(bounds: pa.Array) -> pa.Array:
 
 
 def trusted_null_counts(
-    null_counts: pa.Array, value_counts: pa.Array, uncompressed_sizes: pa.Array, kind: pa.DataType
-) -> pa.Array:
+    null_counts: Column, value_counts: Column, uncompressed_sizes: Column, kind: pa.DataType
+) -> Column:
     """Null counts, without those that only look like "all rows are null".
 
     Parquet omits the statistics of a chunk with very long values, and Hudi then counts all its values as nulls. The
@@ -91,31 +93,39 @@ def _convert(wrapper: str, values: Any, kind: pa.DataType) -> Any:
         return None
 
 
-def _cast(wrapper: str, values: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911  # one line for each family of types
-    types = pa.types
-    if types.is_boolean(kind):
-        return values if wrapper == "BooleanWrapper" else None
-    if types.is_integer(kind):
-        return values.cast(kind) if wrapper in _INTEGERS else None
-    if types.is_floating(kind):
-        return _to_floating(wrapper, values, kind)
-    if _is_variable(kind):
-        if wrapper not in ("StringWrapper", "BytesWrapper"):
-            return None
-        return values.cast(pa.binary()).cast(kind)
-    if types.is_date32(kind):
-        return _from_days(values) if wrapper in ("DateWrapper", "LocalDateWrapper") else None
-    if types.is_timestamp(kind):
-        return _to_timestamp(wrapper, values, kind)
-    if types.is_time64(kind):
-        plain = wrapper in ("TimeMicrosWrapper", "LongWrapper") and kind.unit == "us"
-        return values.cast(pa.int64()).cast(kind) if plain else None
-    if types.is_time32(kind):
-        return values.cast(kind) if wrapper == "IntWrapper" and kind.unit == "ms" else None
-    if types.is_decimal(kind):
-        exact = wrapper == "DecimalWrapper" and kind.scale <= _SHARED_SCALE
-        return values.cast(kind) if exact else None
+def _cast(wrapper: str, values: Any, kind: Any) -> Any:
+    for is_kind, cast in _CASTS:
+        if is_kind(kind):
+            return cast(wrapper, values, kind)
     return None
+
+
+def _to_boolean(wrapper: str, values: Any, _kind: Any) -> Any:
+    return values if wrapper == "BooleanWrapper" else None
+
+
+def _to_integer(wrapper: str, values: Any, kind: Any) -> Any:
+    return values.cast(kind) if wrapper in _INTEGERS else None
+
+
+def _to_variable(wrapper: str, values: Any, kind: Any) -> Any:
+    return values.cast(pa.binary()).cast(kind) if wrapper in ("StringWrapper", "BytesWrapper") else None
+
+
+def _to_date(wrapper: str, values: Any, _kind: Any) -> Any:
+    if wrapper not in ("DateWrapper", "LocalDateWrapper"):
+        return None
+    return values if pa.types.is_date32(values.type) else values.cast(pa.int32()).cast(pa.date32())
+
+
+def _to_time(wrapper: str, values: Any, kind: Any) -> Any:
+    if kind.unit == "us" and wrapper in ("TimeMicrosWrapper", "LongWrapper"):
+        return values.cast(pa.int64()).cast(kind)
+    return values.cast(kind) if kind.unit == "ms" and wrapper == "IntWrapper" else None
+
+
+def _to_decimal(wrapper: str, values: Any, kind: Any) -> Any:
+    return values.cast(kind) if wrapper == "DecimalWrapper" and kind.scale <= _SHARED_SCALE else None
 
 
 def _to_floating(wrapper: str, values: Any, kind: pa.DataType) -> Any:
@@ -135,10 +145,6 @@ def _to_timestamp(wrapper: str, values: Any, kind: Any) -> Any:
     return None
 
 
-def _from_days(values: Any) -> Any:
-    return values if pa.types.is_date32(values.type) else values.cast(pa.int32()).cast(pa.date32())
-
-
 def _is_variable(kind: pa.DataType) -> bool:
     types = pa.types
     return types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
@@ -150,7 +156,7 @@ def _limit(kind: pa.DataType) -> int | None:
     return 0x80 if _is_variable(kind) else None
 
 
-def _as_bytes(bounds: pa.Array) -> Any:
+def _as_bytes(bounds: Column) -> Any:
     large = pa.types.is_large_string(bounds.type) or pa.types.is_large_binary(bounds.type)
     return bounds.cast(pa.large_binary() if large else pa.binary())
 
@@ -165,3 +171,16 @@ def _cut(value: bytes, limit: int) -> bytes:
         if byte >= limit:
             return value[:place]
     return value
+
+
+_CASTS: tuple[tuple[Any, Any], ...] = (
+    (pa.types.is_boolean, _to_boolean),
+    (pa.types.is_integer, _to_integer),
+    (pa.types.is_floating, _to_floating),
+    (_is_variable, _to_variable),
+    (pa.types.is_date32, _to_date),
+    (pa.types.is_timestamp, _to_timestamp),
+    (pa.types.is_time, _to_time),
+    (pa.types.is_decimal, _to_decimal),
+)
+"""For each family of column types, how wrapped values become such values; None when they cannot for certain."""

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from table_format.arrow_numpy import to_numpy
 from table_format.byte_spans import fixed_rows
 from table_format.java_hash import java_string_hash, java_string_hash_one
 
@@ -118,7 +119,7 @@ def _encoded(column: StringColumn) -> tuple[npt.NDArray[np.int64], list[str]]:
     if isinstance(merged, pa.ChunkedArray):  # of no chunk at all
         merged = pa.array([], pa.string())
     encoded: Any = merged if isinstance(merged, pa.DictionaryArray) else merged.dictionary_encode()
-    indices = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    indices = to_numpy(encoded.indices).astype(np.int64)
     return indices, encoded.dictionary.to_pylist()
 
 

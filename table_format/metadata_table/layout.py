@@ -28,6 +28,9 @@ FILE_ID_PREFIXES = {
 EMPTY_TABLE_INSTANT = "00000000000000"
 """Stands for the latest data instant when a metadata table is made for a table without any."""
 
+TOKEN, ROLLBACK_TOKEN = "0-0-0", "1-0-1"
+"""Write tokens, which in Spark name the attempt of a task; rollbacks have one of their own."""
+
 COMPACTION_SUFFIX = "001"
 CLEAN_SUFFIX = "002"
 ROLLBACK_SUFFIX = "006"
@@ -80,12 +83,12 @@ def file_id(partition: str, shard: int) -> str:
     return f"{FILE_ID_PREFIXES[partition]}{shard:04d}-0"
 
 
-def base_file_path(partition: str, group: str, instant: str, token: str = "0-0-0") -> str:
+def base_file_path(partition: str, group: str, instant: str, token: str = TOKEN) -> str:
     """Path of a base HFile, relative to the data table."""
     return f"{FOLDER}/{partition}/{group}_{token}_{instant}.hfile"
 
 
-def log_file_path(partition: str, group: str, base_instant: str, version: int, token: str = "0-0-0") -> str:
+def log_file_path(partition: str, group: str, base_instant: str, version: int, token: str = TOKEN) -> str:
     """Path of a log file, relative to the data table."""
     return f"{FOLDER}/{partition}/.{group}_{base_instant}.log.{version}_{token}"
 

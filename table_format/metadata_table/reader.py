@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from table_format.arrow_numpy import from_numpy, to_numpy
 from table_format.avro_columns import MapColumn, decode_columns
 from table_format.errors import CorruptFileError
 from table_format.instant import WRITE_ACTIONS
 from table_format.meta_client import TableClient
 from table_format.metadata_table import layout, stats
+from table_format.metadata_table.arrow import pc, schema_of
 from table_format.metadata_table.keys import (
     ALL_PARTITIONS_KEY,
     column_id,
@@ -29,7 +30,7 @@ from table_format.timeline import Timeline, load_timeline
 
 _LOG = logging.getLogger(__name__)
 
-FILES_SCHEMA = pa.schema([("partition", pa.string()), ("file_name", pa.string()), ("size", pa.int64())])
+FILES_SCHEMA = schema_of(partition=pa.string(), file_name=pa.string(), size=pa.int64())
 
 
 class MetadataTable:
@@ -151,7 +152,7 @@ class MetadataTable:
     @functools.cached_property
     def _all_partitions(self) -> list[str]:
         listing = self._listing
-        named = listing.filter(pc.equal(listing["partition"], ALL_PARTITIONS_KEY))["file_name"]
+        named: Any = listing.filter(pc.equal(listing["partition"], ALL_PARTITIONS_KEY))["file_name"]
         return sorted(partition_of_identifier(name) for name in named.to_pylist())
 
     @functools.cached_property
@@ -197,12 +198,12 @@ def read_listing(sources: PartitionSources) -> pa.Table:
         return rows.filter(pc.invert(rows["deleted"])).select(FILES_SCHEMA.names)
     separator = "\x00"  # in no path
     keys: Any = pc.binary_join_element_wise(rows["partition"], rows["file_name"], separator)
-    versions = newest_versions(keys, rows["deleted"].to_numpy())
-    kept = rows.take(pa.array(versions.live)).select(FILES_SCHEMA.names)
+    versions = newest_versions(keys, to_numpy(rows["deleted"].combine_chunks()))
+    kept = rows.take(from_numpy(versions.live)).select(FILES_SCHEMA.names)
     if versions.unique:
         return kept
     # A file that was written more than once has grown: the greatest size counts.
-    grouped = kept.append_column("code", pa.array(versions.codes)).group_by("code", use_threads=False)
+    grouped = kept.append_column("code", from_numpy(versions.codes)).group_by("code", use_threads=False)
     merged = grouped.aggregate([("partition", "first"), ("file_name", "first"), ("size", "max")])
     return merged.select(["partition_first", "file_name_first", "size_max"]).rename_columns(FILES_SCHEMA.names)
 
@@ -219,7 +220,7 @@ def _decode_files(piece: Piece) -> pa.Table:
     if not isinstance(decoded, MapColumn):
         raise CorruptFileError(piece.name, 0, f"{path} is not a map in the schema of the records")
     partitions: Any = pa.DictionaryArray.from_arrays(
-        pa.array(decoded.records.astype(np.int32)), entries.keys().cast(pa.string())
+        from_numpy(decoded.records.astype(np.int32)), entries.keys().cast(pa.string())
     )
     return pa.table(
         {

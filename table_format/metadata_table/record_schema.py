@@ -143,3 +143,6 @@ SCHEMA: dict[str, Any] = {
 }
 
 SCHEMA_JSON: str = json.dumps(SCHEMA, separators=(",", ":"))
+
+PLAIN_SCHEMA_JSON: str = json.dumps({**SCHEMA, "fields": SCHEMA["fields"][len(META_FIELDS) :]}, separators=(",", ":"))
+"""The schema without the meta columns, as commit metadata carries it."""

@@ -84,8 +84,16 @@ def latest_log_files(group: FileGroup, base: BaseFile | None) -> list[LogFile]:
     return [log for log in group.log_files if base is None or log.base_instant >= base.instant]
 
 
-def read_slices(storage: Storage, groups: Iterable[FileGroup], valid: ValidInstants) -> list[FileSlice]:
+def read_slices(
+    storage: Storage, groups: Iterable[FileGroup], valid: ValidInstants, before: str | None = None
+) -> list[FileSlice]:
     """Read the log files of the newest slice of each file group, several files at a time.
+
+    Args:
+        storage: of the data table.
+        groups: the file groups of one partition.
+        valid: which blocks count.
+        before: leave out slices of this instant and later ones.
 
     Raises:
         CorruptFileError: a log file breaks the format, or a completed instant lost its block.
@@ -93,7 +101,8 @@ def read_slices(storage: Storage, groups: Iterable[FileGroup], valid: ValidInsta
     chosen = []
     for group in groups:
         base = latest_base_file(group, valid)
-        chosen.append((group, base, latest_log_files(group, base)))
+        logs = [log for log in latest_log_files(group, base) if before is None or log.base_instant < before]
+        chosen.append((group, base, logs))
     with concurrent.futures.ThreadPoolExecutor(_READERS) as pool:
         reading = [[pool.submit(_read_log, storage, log) for log in logs] for _, _, logs in chosen]
         blocks = [[block for future in files for block in future.result()] for files in reading]

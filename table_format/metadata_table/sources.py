@@ -10,14 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from table_format.arrow_numpy import to_numpy
 from table_format.avro_schema_tree import Node, parse
 from table_format.errors import CorruptFileError
 from table_format.hfile.entries import HFileEntries
 from table_format.hfile.reader import HFileReader
 from table_format.log.deletes import read_deletes
 from table_format.log.format import BlockType, LogBlock
+from table_format.metadata_table.arrow import Column, one_chunk
 from table_format.metadata_table.layout import BaseFile, list_file_groups
 from table_format.metadata_table.slices import FileSlice, ValidInstants, read_slices
 from table_format.storage import Storage
@@ -51,19 +52,20 @@ class PartitionSources:
         storage: of the data table.
         partition: name of the metadata partition.
         valid: which blocks count.
+        before: only file slices older than this instant, the one of a compaction that reads them.
 
     Raises:
         CorruptFileError: a log file or HFile breaks the format, or the partition has no file group.
     """
 
-    def __init__(self, storage: Storage, partition: str, valid: ValidInstants) -> None:
+    def __init__(self, storage: Storage, partition: str, valid: ValidInstants, before: str | None = None) -> None:
         self.partition = partition
         self.groups = list_file_groups(storage, partition)
         if not self.groups:
             raise CorruptFileError(
                 f".hoodie/metadata/{partition}", 0, "the metadata table has no file group there; drop and rebuild it"
             )
-        self.slices = read_slices(storage, self.groups, valid)
+        self.slices = read_slices(storage, self.groups, valid, before)
         with concurrent.futures.ThreadPoolExecutor(_WORKERS) as pool:
             self._shards = list(pool.map(functools.partial(_open_sources, storage), self.slices))
 
@@ -159,16 +161,15 @@ class Versions:
     unique: bool
 
 
-def newest_versions(keys: pa.Array | pa.ChunkedArray, deleted: npt.NDArray[np.bool_]) -> Versions:
+def newest_versions(keys: Column, deleted: npt.NDArray[np.bool_]) -> Versions:
     """Drop what deletions took away.
 
     Args:
         keys: the key of each version, in the order in which the versions apply.
         deleted: whether the version is a deletion.
     """
-    merged = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
-    encoded = merged.dictionary_encode()
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    encoded = one_chunk(keys).dictionary_encode()
+    codes = to_numpy(encoded.indices).astype(np.int64)
     distinct = len(encoded.dictionary)
     rows = np.arange(len(codes), dtype=np.int64)
     alive = ~deleted

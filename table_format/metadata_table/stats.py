@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from table_format.arrow_numpy import from_numpy, to_numpy
 from table_format.avro_columns import UnionColumn, decode_columns
 from table_format.metadata_table import bounds
+from table_format.metadata_table.arrow import Column, one_chunk, pc, schema_of
 from table_format.metadata_table.sources import Piece, Versions, newest_versions
 
-STATS_SCHEMA = pa.schema(
-    [
-        ("partition", pa.string()),
-        ("file_name", pa.string()),
-        ("column", pa.string()),
-        ("type", pa.string()),
-        ("min", pa.binary()),
-        ("max", pa.binary()),
-        ("value_count", pa.int64()),
-        ("null_count", pa.int64()),
-        ("total_size", pa.int64()),
-        ("total_uncompressed_size", pa.int64()),
-    ]
+STATS_SCHEMA = schema_of(
+    partition=pa.string(),
+    file_name=pa.string(),
+    column=pa.string(),
+    type=pa.string(),
+    min=pa.binary(),
+    max=pa.binary(),
+    value_count=pa.int64(),
+    null_count=pa.int64(),
+    total_size=pa.int64(),
+    total_uncompressed_size=pa.int64(),
 )
 """Statistics on their way from the file's writer into the metadata table, a row for each file and column.
 
@@ -33,18 +32,16 @@ STATS_SCHEMA = pa.schema(
 being 0); null for none.
 """
 
-RAW_SCHEMA = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("file_name", pa.string()),
-        ("column", pa.string()),
-        ("min", pa.binary()),
-        ("max", pa.binary()),
-        ("value_count", pa.int64()),
-        ("null_count", pa.int64()),
-        ("total_size", pa.int64()),
-        ("total_uncompressed_size", pa.int64()),
-    ]
+RAW_SCHEMA = schema_of(
+    key=pa.binary(),
+    file_name=pa.string(),
+    column=pa.string(),
+    min=pa.binary(),
+    max=pa.binary(),
+    value_count=pa.int64(),
+    null_count=pa.int64(),
+    total_size=pa.int64(),
+    total_uncompressed_size=pa.int64(),
 )
 
 _ROOT = "ColumnStatsMetadata"
@@ -59,7 +56,9 @@ _LONG = pa.int64()
 
 def typed_schema(kind: pa.DataType) -> pa.Schema:
     """The schema of typed statistics of a column."""
-    return pa.schema([("file_name", pa.string()), ("min", kind), ("max", kind), ("null_count", _LONG), ("value_count", _LONG)])
+    return pa.schema(
+        [("file_name", pa.string()), ("min", kind), ("max", kind), ("null_count", _LONG), ("value_count", _LONG)]
+    )
 
 
 def typed(shards: Sequence[Sequence[Piece]], column: str, kind: pa.DataType) -> pa.Table:
@@ -73,11 +72,11 @@ def typed(shards: Sequence[Sequence[Piece]], column: str, kind: pa.DataType) -> 
     if not tables:
         return typed_schema(kind).empty_table()
     rows = pa.concat_tables(tables)
-    deleted = rows["deleted"].to_numpy()
+    deleted = to_numpy(one_chunk(rows["deleted"]))
     if len(pieces) > 1 and any(len(shard) > 1 for shard in shards):
         keys = pa.chunked_array([key for piece in pieces for key in _keys(piece)], pa.binary())
         versions = newest_versions(keys, deleted)
-        rows = rows.take(pa.array(versions.live))
+        rows = rows.take(from_numpy(versions.live))
         if not versions.unique:
             rows = _widened(rows, versions)
     elif deleted.any():
@@ -85,31 +84,41 @@ def typed(shards: Sequence[Sequence[Piece]], column: str, kind: pa.DataType) -> 
     return _trusted(rows.combine_chunks(), kind)
 
 
-def raw(shards: Sequence[Sequence[Piece]]) -> pa.Table:
-    """The newest statistics as they are stored; of several versions of a file's statistics, the newest."""
+def raw(shards: Sequence[Sequence[Piece]], *, unify: bool = False) -> pa.Table:
+    """The newest statistics as they are stored; of several versions of a file's statistics, the newest.
+
+    Args:
+        shards: what was found.
+        unify: leave out the bounds and null counts in which such versions differ, so that the result says nothing
+            that one of them denies.
+    """
     tables = []
     for shard in shards:
         found = [_decode_raw(piece) for piece in shard]
         if not found:
             continue
         rows = pa.concat_tables(found)
-        versions = newest_versions(rows["key"], rows["deleted"].to_numpy())
-        tables.append(rows.take(pa.array(_last_of_each(versions))).select(RAW_SCHEMA.names))
+        versions = newest_versions(rows["key"], to_numpy(one_chunk(rows["deleted"])))
+        last = _last_of_each(versions)
+        newest = rows.take(from_numpy(last)).select(RAW_SCHEMA.names)
+        if unify and not versions.unique:
+            newest = _without_contradictions(newest, rows, versions, last)
+        tables.append(newest)
     return pa.concat_tables([RAW_SCHEMA.empty_table(), *tables])
 
 
-def newest_of_each_key(shard: Sequence[Piece]) -> Iterator[tuple[Piece, Any]]:
-    """For each piece of a shard the positions of its records that are the newest of their key, and not deleted."""
-    flags = [_deleted(piece) for piece in shard]
-    keys = pa.chunked_array([key for piece in shard for key in _keys(piece)], pa.binary())
-    versions = newest_versions(keys, np.concatenate(flags) if flags else np.empty(0, np.bool_))
-    chosen = _last_of_each(versions)
-    start = 0
-    for piece, flag in zip(shard, flags, strict=True):
-        inside = chosen[(chosen >= start) & (chosen < start + len(flag))] - start
-        start += len(flag)
-        if len(inside):
-            yield piece, inside
+def _without_contradictions(newest: pa.Table, rows: pa.Table, versions: Versions, last: Any) -> pa.Table:
+    order = np.argsort(versions.codes[np.searchsorted(versions.live, last)])
+    places = order[np.searchsorted(np.sort(versions.codes[np.searchsorted(versions.live, last)]), versions.codes)]
+    for name in ("min", "max", "null_count"):
+        mine = rows[name].take(from_numpy(versions.live))
+        theirs = newest[name].take(from_numpy(places))
+        same = pc.or_(pc.fill_null(pc.equal(mine, theirs), False), pc.and_(pc.is_null(mine), pc.is_null(theirs)))
+        doubtful = np.zeros(newest.num_rows, dtype=np.bool_)
+        doubtful[places[~to_numpy(one_chunk(same))]] = True
+        blank = pc.if_else(from_numpy(doubtful), pa.scalar(None, newest[name].type), newest[name])
+        newest = newest.set_column(newest.column_names.index(name), name, blank)
+    return newest
 
 
 def _last_of_each(versions: Versions) -> Any:
@@ -119,17 +128,10 @@ def _last_of_each(versions: Versions) -> Any:
     return np.sort(versions.live[len(versions.live) - 1 - first_from_behind])
 
 
-def _keys(piece: Piece) -> list[pa.Array]:
+def _keys(piece: Piece) -> list[Column]:
     if piece.schema is None:
         return [pa.array(piece.deleted_keys, pa.binary())]
     return [piece.entries.keys()]
-
-
-def _deleted(piece: Piece) -> Any:
-    if piece.schema is None:
-        return np.ones(len(piece.deleted_keys), dtype=np.bool_)
-    flags: Any = _decode(piece, ["isDeleted"])["isDeleted"]
-    return flags.fill_null(True).to_numpy(zero_copy_only=False)
 
 
 def _decode(piece: Piece, fields: Sequence[str]) -> dict[str, Any]:
@@ -165,7 +167,11 @@ def _decode_typed(piece: Piece, column: str, kind: pa.DataType) -> pa.Table:
     rows = pa.table(columns, schema=schema)
     # The hash of another column may be the same, though nobody has seen that.
     mine = pc.or_(pc.fill_null(pc.equal(decoded["columnName"], column), False), rows["deleted"])
-    return rows if pc.all(mine).as_py() is not False else rows.set_column(6, "deleted", pc.or_(rows["deleted"], pc.invert(mine)))
+    return (
+        rows
+        if pc.all(mine).as_py() is not False
+        else rows.set_column(6, "deleted", pc.or_(rows["deleted"], pc.invert(mine)))
+    )
 
 
 def _decode_raw(piece: Piece) -> pa.Table:
@@ -187,11 +193,11 @@ def _decode_raw(piece: Piece) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def _encoded_bound(column: Any) -> pa.Array:
+def _encoded_bound(column: Any) -> Column:
     if not isinstance(column, UnionColumn):
         return pa.nulls(len(column), pa.binary())
     encoded: Any = column.encoded()
-    return pc.if_else(pa.array(column.branches > 0), encoded, pa.scalar(None, pa.binary()))
+    return pc.if_else(from_numpy(column.branches > 0), encoded, pa.scalar(None, pa.binary()))
 
 
 def _widened(rows: pa.Table, versions: Versions) -> pa.Table:
@@ -200,19 +206,19 @@ def _widened(rows: pa.Table, versions: Versions) -> pa.Table:
     codes = versions.codes[order]
     firsts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
     rank = np.arange(len(codes)) - np.repeat(firsts, np.diff(np.append(firsts, len(codes))))
-    merged = rows.take(pa.array(order[firsts]))
+    merged = rows.take(from_numpy(order[firsts]))
     for version in range(1, int(rank.max()) + 1):
         here = np.flatnonzero(rank == version)
         target = np.searchsorted(codes[firsts], codes[here])
-        newer = pa.nulls(len(firsts), _LONG).to_numpy(zero_copy_only=False)
+        newer = np.zeros(len(firsts), dtype=np.int64)
         newer[target] = order[here]
-        present = ~np.isnan(newer)
-        other = rows.take(pa.array(newer, from_pandas=True).cast(_LONG))
-        merged = _widen(merged, other, pa.array(present))
+        present = np.zeros(len(firsts), dtype=np.bool_)
+        present[target] = True
+        merged = _widen(merged, rows.take(from_numpy(newer)), from_numpy(present))
     return merged
 
 
-def _widen(left: pa.Table, right: pa.Table, present: pa.Array) -> pa.Table:
+def _widen(left: pa.Table, right: pa.Table, present: Column) -> pa.Table:
     columns: dict[str, Any] = {"file_name": left["file_name"]}
     empty_left, empty_right = _all_null(left), _all_null(right)
     for side, widest in (("min", pc.min_element_wise), ("max", pc.max_element_wise)):
@@ -232,15 +238,8 @@ def _all_null(rows: pa.Table) -> Any:
 
 
 def _trusted(rows: pa.Table, kind: pa.DataType) -> pa.Table:
-    plain = {name: _one_chunk(rows[name]) for name in rows.column_names}
+    plain = {name: one_chunk(rows[name]) for name in rows.column_names}
     lower, upper = bounds.sound_lower(plain["min"]), bounds.sound_upper(plain["max"])
     nulls = bounds.trusted_null_counts(plain["null_count"], plain["value_count"], plain["size"], kind)
     values = pc.if_else(pc.greater_equal(plain["value_count"], 0), plain["value_count"], pa.scalar(None, _LONG))
     return pa.table([plain["file_name"], lower, upper, nulls, values], schema=typed_schema(kind))
-
-
-def _one_chunk(column: pa.ChunkedArray) -> Any:
-    merged: Any = column.combine_chunks()
-    if isinstance(merged, pa.ChunkedArray):
-        return merged.chunk(0) if merged.num_chunks else pa.array([], merged.type)
-    return merged

@@ -1,0 +1,31 @@
+"""Arrow's compute functions, and a column as one array."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute
+
+pc: Any = pyarrow.compute
+"""Untyped: the published stubs know neither chunked columns nor plain values in many places."""
+
+
+Column: TypeAlias = Any
+"""An Arrow array; the stubs' array types are generic, and what functions return rarely tells its parameter."""
+
+
+def schema_of(**fields: Any) -> pa.Schema:
+    """An Arrow schema of named types."""
+    named: Any = list(fields.items())
+    return pa.schema(named)
+
+
+def one_chunk(column: Any) -> Any:
+    """A column as a single array."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    merged: Any = column.combine_chunks()
+    if isinstance(merged, pa.ChunkedArray):
+        return merged.chunk(0) if merged.num_chunks else pa.array([], merged.type)
+    return merged

@@ -1,0 +1,222 @@
+"""Records of the metadata table, encoded by whole columns and spread over the file groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from table_format.arrow_numpy import from_numpy, to_numpy
+from table_format.avro_encode import Encoded, encode_longs, encode_records, map_blocks
+from table_format.avro_schema_tree import parse
+from table_format.byte_spans import join_bytes
+from table_format.hfile.writer import write_hfile
+from table_format.metadata_table.arrow import Column, one_chunk, pc, schema_of
+from table_format.metadata_table.keys import (
+    ALL_PARTITIONS_KEY,
+    column_stats_keys,
+    partition_identifier,
+    shards_of_keys,
+)
+from table_format.metadata_table.record_schema import (
+    SCHEMA,
+    SCHEMA_JSON,
+    TYPE_ALL_PARTITIONS,
+    TYPE_COLUMN_STATS,
+    TYPE_FILES,
+    WRAPPERS,
+)
+
+NO_FILES = schema_of(partition=pa.string(), file_name=pa.string(), size=pa.int64()).empty_table()
+
+_NODE = parse(SCHEMA)
+_EMPTY_STRING = b"\x00"
+_PRESENT = b"\x02"
+_UNKNOWN_COUNT = b"\x02\x01"  # -1
+_TRUE, _FALSE = b"\x01", b"\x00"
+_LOCAL_DATE, _DATE = len(WRAPPERS) + 1, WRAPPERS.index("DateWrapper") + 1
+
+
+class Records:
+    """Keys and values for one partition of the metadata table.
+
+    Attributes:
+        keys: unique, in any order.
+        values: the Avro bytes of each record.
+    """
+
+    def __init__(self, keys: Any, values: Any) -> None:
+        self.keys = keys
+        self.values = values
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @staticmethod
+    def empty() -> Records:
+        """No records."""
+        return Records(pa.array([], pa.binary()), pa.array([], pa.binary()))
+
+    def hfiles(self, shards: int, codec: str = "GZ") -> dict[int, tuple[bytes, int]]:
+        """An HFile for each shard that has records, with its number of records."""
+        if not len(self):
+            return {}
+        order = pc.sort_indices(self.keys)
+        keys, values = self.keys.take(order), self.values.take(order)
+        if shards == 1:
+            return {0: (write_hfile(keys, values, schema_json=SCHEMA_JSON, codec=codec), len(keys))}
+        numbers = shards_of_keys(keys, shards)
+        made: dict[int, tuple[bytes, int]] = {}
+        for shard in np.unique(numbers).tolist():
+            rows = from_numpy(np.flatnonzero(numbers == shard))
+            data = write_hfile(keys.take(rows), values.take(rows), schema_json=SCHEMA_JSON, codec=codec)
+            made[shard] = data, len(rows)
+        return made
+
+
+def files_records(
+    added: pa.Table, deleted: pa.Table, partitions: Sequence[str], deleted_partitions: Sequence[str] = ()
+) -> Records:
+    """Records of the `files` partition: one for each partition that changed, and the one that lists the partitions.
+
+    Args:
+        added: columns `partition`, `file_name`, `size` (bytes, more than 0).
+        deleted: columns `partition`, `file_name`.
+        partitions: partition paths that exist from now on; those of `added` are taken as well.
+        deleted_partitions: partition paths that are gone.
+    """
+    names = pa.chunked_array([*added["file_name"].chunks, *deleted["file_name"].chunks], pa.string())
+    folders = pa.chunked_array([*added["partition"].chunks, *deleted["partition"].chunks], pa.string())
+    sizes = np.concatenate([_numbers(added["size"]), np.zeros(deleted.num_rows, dtype=np.int64)])
+    flags = np.concatenate([np.zeros(added.num_rows, dtype=np.uint8), np.ones(deleted.num_rows, dtype=np.uint8)])
+    known = {*partitions, *pc.unique(added["partition"]).to_pylist()} - set(deleted_partitions)
+    listed = sorted(partition_identifier(path) for path in known)
+    gone = sorted(partition_identifier(path) for path in deleted_partitions)
+    keys = [ALL_PARTITIONS_KEY.encode()]
+    types = [TYPE_ALL_PARTITIONS]
+    maps = [_partition_map(listed, gone)]
+    if len(names):
+        order = pc.sort_indices(pa.table({"p": folders, "f": names}), [("p", "ascending"), ("f", "ascending")])
+        folders, names = folders.take(order), names.take(order)
+        position = to_numpy(order).astype(np.int64)
+        runs = one_chunk(folders).run_end_encode()
+        offsets = np.concatenate([[0], np.asarray(runs.run_ends.to_pylist(), dtype=np.int64)])
+        entries = join_bytes(encode_longs(sizes[position]), _flag_bytes(flags[position]))
+        maps += map_blocks(one_chunk(names), entries, offsets)
+        keys += [partition_identifier(path).encode() for path in runs.values.to_pylist()]
+        types += [TYPE_FILES] * (len(keys) - 1)
+    values = encode_records(
+        _NODE,
+        {
+            "key": _EMPTY_STRING,
+            "type": pa.array(types, pa.int32()),
+            "filesystemMetadata": Encoded(pa.array([_PRESENT + entry for entry in maps], pa.binary())),
+        },
+        len(keys),
+    )
+    return Records(pa.array(keys, pa.binary()), values)
+
+
+def column_stats_records(statistics: pa.Table) -> Records:
+    """Records of the `column_stats` partition.
+
+    Args:
+        statistics: schema `stats.STATS_SCHEMA`; of equal (partition, file name, column) the last counts.
+    """
+    table = statistics.combine_chunks()
+    keys = column_stats_keys(table["column"], table["partition"], table["file_name"])
+    return _unique(Records(keys, encode_statistics(table)))
+
+
+def stored_statistics_records(statistics: pa.Table) -> Records:
+    """Records of the `column_stats` partition from what was read of it; schema `stats.RAW_SCHEMA`, keys unique."""
+    table = statistics.combine_chunks()
+    return Records(one_chunk(table["key"]), encode_statistics(table))
+
+
+def deleted_column_stats_records(files: pa.Table, columns: Sequence[str]) -> Records:
+    """Records that take back the statistics of deleted files (columns `partition`, `file_name`)."""
+    count = files.num_rows
+    if not count or not columns:
+        return Records.empty()
+    partitions = pa.chunked_array([chunk for _ in columns for chunk in files["partition"].chunks], pa.string())
+    names = pa.chunked_array([chunk for _ in columns for chunk in files["file_name"].chunks], pa.string())
+    places = from_numpy(np.repeat(np.arange(len(columns), dtype=np.int32), count))
+    column: Any = pa.DictionaryArray.from_arrays(places, pa.array(list(columns), pa.string()))
+    fields = {
+        "fileName": one_chunk(names),
+        "columnName": column.dictionary_decode(),
+        "valueCount": _UNKNOWN_COUNT,
+        "nullCount": _UNKNOWN_COUNT,
+        "totalSize": _UNKNOWN_COUNT,
+        "totalUncompressedSize": _UNKNOWN_COUNT,
+        "isDeleted": _TRUE,
+    }
+    return _unique(Records(column_stats_keys(column, partitions, names), _stats_values(fields, len(places))))
+
+
+def encode_statistics(table: pa.Table) -> pa.BinaryArray:
+    """The Avro bytes of statistics records; columns as in `stats.STATS_SCHEMA` or `stats.RAW_SCHEMA`."""
+    fields: dict[str, Any] = {
+        "fileName": one_chunk(table["file_name"]),
+        "columnName": one_chunk(table["column"]),
+        "minValue": Encoded(_known_wrappers(one_chunk(table["min"]))),
+        "maxValue": Encoded(_known_wrappers(one_chunk(table["max"]))),
+        "valueCount": one_chunk(table["value_count"]),
+        "nullCount": one_chunk(table["null_count"]),
+        "totalSize": one_chunk(table["total_size"]),
+        "totalUncompressedSize": one_chunk(table["total_uncompressed_size"]),
+        "isDeleted": _FALSE,
+    }
+    return _stats_values(fields, table.num_rows)
+
+
+def concatenated(*parts: Records) -> Records:
+    """Several sets of records as one; where keys are the same, the last counts."""
+    keys = pa.concat_arrays([part.keys for part in parts])
+    return _unique(Records(keys, pa.concat_arrays([part.values for part in parts])))
+
+
+def _stats_values(fields: Mapping[str, Any], count: int) -> pa.BinaryArray:
+    columns = {"key": _EMPTY_STRING, "type": encode_longs(np.array([TYPE_COLUMN_STATS]))[0].as_py()}
+    return encode_records(_NODE, {**columns, "ColumnStatsMetadata": fields}, count)
+
+
+def _unique(records: Records) -> Records:
+    distinct = pc.count_distinct(records.keys).as_py()
+    if distinct == len(records):
+        return records
+    codes = to_numpy(records.keys.dictionary_encode().indices)
+    _, behind = np.unique(codes[::-1], return_index=True)
+    rows = from_numpy(np.sort(len(codes) - 1 - behind).astype(np.int64))
+    return Records(records.keys.take(rows), records.values.take(rows))
+
+
+def _known_wrappers(bounds: Any) -> Any:
+    """Bounds whose wrapper later releases added, as the one of 0.15 that means the same, or none."""
+    first: Any = pc.binary_slice(bounds, 0, 1)
+    later = pc.fill_null(pc.greater(first, bytes([2 * len(WRAPPERS)])), False)
+    if not pc.any(later).as_py():
+        return bounds
+    dates = pc.equal(first, bytes([2 * _LOCAL_DATE]))
+    replaced = pc.binary_replace_slice(bounds, 0, 1, bytes([2 * _DATE]))
+    return pc.if_else(later, pc.if_else(dates, replaced, pa.scalar(None, pa.binary())), bounds)
+
+
+def _partition_map(listed: Sequence[str], gone: Sequence[str]) -> bytes:
+    names = pa.array([*listed, *gone], pa.string())
+    flags = np.array([0] * len(listed) + [1] * len(gone), dtype=np.uint8)
+    if not len(names):
+        return b"\x00"
+    entries = join_bytes(b"\x00", _flag_bytes(flags))  # size 0, and the flag
+    return map_blocks(names, entries, np.array([0, len(names)], dtype=np.int64))[0]
+
+
+def _flag_bytes(flags: Any) -> Any:
+    return encode_longs(-(flags.astype(np.int64)))  # zigzag of 0 and -1: the bytes 0 and 1 of Avro's booleans
+
+
+def _numbers(column: Column) -> Any:
+    return to_numpy(one_chunk(column)).astype(np.int64)

@@ -1,0 +1,160 @@
+"""Writing the metadata table: one deltacommit for each instant of the data table, before that completes.
+
+The metadata table must never say less than the data table: what is not maintained here is taken out of use first.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from table_format.errors import CorruptFileError, SchemaError, TransactionError
+from table_format.instant import Action
+from table_format.meta_client import TableClient
+from table_format.meta_columns import META_COLUMNS
+from table_format.metadata_table import instants, layout, records, recovery
+from table_format.metadata_table.cleaning import clean_metadata_table
+from table_format.metadata_table.compaction import compact_metadata_table
+from table_format.storage import Storage
+from table_format.table_config import update_table_config
+
+_LOG = logging.getLogger(__name__)
+
+_INDEX_DEFINITIONS = ".hoodie/.index_defs/index.json"
+
+
+def update_metadata_table(
+    client: TableClient,
+    instant: str,
+    *,
+    files_added: pa.Table | None = None,
+    files_deleted: pa.Table | None = None,
+    column_stats: pa.Table | None = None,
+    new_partitions: Sequence[str] = (),
+    deleted_partitions: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+) -> None:
+    """Record an instant of the data table, if it has a metadata table.
+
+    Callers hold the table's lock, and complete the data table's instant afterwards. What dead writers left is rolled
+    back first, and so is an earlier attempt of the same instant; a compaction that is due happens before, too.
+    Indexes in the metadata table that are not maintained here are taken out of use: they would be stale.
+
+    Args:
+        client: the data table; its properties are read again.
+        instant: the data table's instant, any action but a savepoint.
+        files_added: columns `partition`, `file_name`, `size` (bytes).
+        files_deleted: columns `partition`, `file_name`.
+        column_stats: schema `stats.STATS_SCHEMA`, of files added; dropped when the table has no such index.
+        new_partitions: partition paths without files added.
+        deleted_partitions: partition paths that are gone.
+        options: see `compact_metadata_table`.
+    """
+    storage = client.storage
+    listed = ready_partitions(client)
+    if layout.FILES not in listed:
+        return
+    recovery.recover(storage, instant)
+    if compact_metadata_table(client, options) is not None:
+        clean_metadata_table(client)
+    added = records.NO_FILES if files_added is None else files_added
+    deleted = records.NO_FILES if files_deleted is None else files_deleted
+    content = {
+        layout.FILES: records.files_records(added, deleted, new_partitions, deleted_partitions),
+    }
+    if layout.COLUMN_STATS in listed:
+        gone = records.deleted_column_stats_records(deleted, _indexed_columns(client) if deleted.num_rows else ())
+        known = records.Records.empty() if column_stats is None else records.column_stats_records(column_stats)
+        content[layout.COLUMN_STATS] = records.concatenated(gone, known)
+    instants.start(storage, instant, Action.DELTACOMMIT)
+    written = []
+    for partition, found in content.items():
+        groups = layout.list_file_groups(storage, partition)
+        if not groups:
+            raise CorruptFileError(
+                f"{layout.FOLDER}/{partition}", 0, "the metadata table has no file group there; drop and rebuild it"
+            )
+        written += instants.append_records(storage, instant, partition, groups, found.hfiles(len(groups)))
+    instants.complete(storage, instant, Action.DELTACOMMIT, instants.commit_content(written, "UPSERT_PREPPED"))
+
+
+def ready_partitions(client: TableClient) -> tuple[str, ...]:
+    """The metadata partitions to maintain, after those that cannot be were taken out of use.
+
+    Reads the table's properties again.
+    """
+    listed = client.reload().metadata_partitions
+    if not listed:
+        return ()
+    if layout.FILES not in listed or not client.storage.exists(f"{layout.TIMELINE_FOLDER}/hoodie.properties"):
+        _LOG.warning("%s: the metadata table is listed but not there; taken out of use", client.storage.uri)
+        drop_metadata_table(client)
+        return ()
+    stale = [name for name in listed if name not in layout.MAINTAINED]
+    if stale:
+        remove_indexes(client, stale)
+    return client.config.metadata_partitions
+
+
+def remove_indexes(client: TableClient, names: Sequence[str]) -> None:
+    """Take metadata partitions other than `files` out of use, then delete them. Callers hold the table's lock.
+
+    A reader that still uses one finds the list changed at its next look at the table's properties.
+    """
+    if layout.FILES in names:
+        raise TransactionError("without `files` there is no metadata table; drop the whole of it instead")
+    _LOG.warning(
+        "%s: the metadata table's %s cannot be maintained by this writer and would be stale: removed. "
+        "Apache Hudi can build it again",
+        client.storage.uri,
+        ", ".join(names),
+    )
+    _set_partitions(client, [name for name in client.config.metadata_partitions if name not in names])
+    _forget_definitions(client.storage, names)
+    for name in names:
+        client.storage.delete_dir(f"{layout.FOLDER}/{name}")
+
+
+def drop_metadata_table(client: TableClient) -> None:
+    """Take the whole metadata table out of use, then delete it. Callers hold the table's lock."""
+    if client.config.metadata_partitions or client.config.raw.get(layout.INFLIGHT_PARTITIONS_KEY):
+        _set_partitions(client, [])
+    client.storage.delete_dir(layout.FOLDER)
+
+
+def add_partitions(client: TableClient, names: Sequence[str]) -> None:
+    """List metadata partitions as ready for use."""
+    _set_partitions(client, [*client.reload().metadata_partitions, *names])
+
+
+def _set_partitions(client: TableClient, names: Sequence[str]) -> None:
+    text = ",".join(sorted(set(names)))
+    changes = {layout.PARTITIONS_KEY: text, layout.INFLIGHT_PARTITIONS_KEY: ""}
+    client.config = update_table_config(client.storage, changes)
+
+
+def _forget_definitions(storage: Storage, names: Sequence[str]) -> None:
+    """Index definitions of 1.x, which it writes beside tables of version 6 as well."""
+    if not storage.exists(_INDEX_DEFINITIONS):
+        return
+    try:
+        content = json.loads(storage.read(_INDEX_DEFINITIONS))
+        definitions = content["indexDefinitions"]
+        content["indexDefinitions"] = {name: value for name, value in definitions.items() if name not in names}
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise CorruptFileError(_INDEX_DEFINITIONS, 0, f"index definitions of an unknown shape: {error!r}") from error
+    if content["indexDefinitions"] != definitions:
+        storage.overwrite(_INDEX_DEFINITIONS, json.dumps(content, indent=2).encode())
+
+
+def _indexed_columns(client: TableClient) -> tuple[str, ...]:
+    """The columns that may have statistics: tombstones for one that has none do no harm."""
+    try:
+        schema = client.table_schema()
+    except SchemaError:
+        return ()
+    plain = [field.name for field in schema if not pa.types.is_nested(field.type)]
+    return (*META_COLUMNS, *plain)
