@@ -1,7 +1,7 @@
 """Tables by name, scan planning, and the command line.
 
 `Catalog` finds the tables of a warehouse, `Table.open` opens one by its folder; `Table.scan(filter, columns, as_of=…)`
-asks for rows: its `plan()` tells which files may hold some and why, `to_arrow()` and `to_batches()` read those files only.
+asks for rows: its `plan()` tells which files may hold some and why, `to_arrow()` and `to_batches()` read only those.
 """
 
 from catalog.catalog import Catalog, TableEntry

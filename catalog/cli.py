@@ -198,6 +198,8 @@ def _console() -> Console:
 
 def main() -> None:
     """Run the command line: exit code 1 with one line for what went wrong, 2 for wrong usage."""
+    # pyarrow imports pandas wherever it is installed, which takes longer than any command here.
+    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
     try:
         app()
     except BrokenPipeError:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from catalog.scan_options import BUCKET_COUNT
 from catalog.stages.stage import StageInput
@@ -20,13 +21,16 @@ from pushdown.bindings import key_bindings
 from pushdown.columns import resolve_column
 from pushdown.errors import UnknownColumnError
 from pushdown.verdict import Candidates, CannotPrune, Verdict
+from table_format.base_file import footer
 from table_format.bucket_index import EMPTY_KEY_PART, NULL_KEY_PART, BucketHashRule, possible_buckets
+from table_format.errors import MissingFileError
 from table_format.java_hash import bucket_id_one
 from table_format.key_text import key_text
 from table_format.meta_columns import RECORD_KEY
 from table_format.table_config import KeyGeneratorType
 
 _MOST_KEYS = 10_000
+_CHECKED_FILES = 3
 # A key of one field is its value alone; with other generators releases differ, and some write `field:value`.
 _PLAIN_KEYS = frozenset({KeyGeneratorType.SIMPLE, KeyGeneratorType.NON_PARTITION, KeyGeneratorType.TIMESTAMP})
 
@@ -67,6 +71,8 @@ def prune_by_bucket(given: StageInput) -> Verdict:
     wanted = _wanted_buckets(given, layout)
     if isinstance(wanted, CannotPrune):
         return wanted
+    if (doubt := _contradiction(given, layout, buckets)) is not None:
+        return CannotPrune(doubt)
     named, found = wanted
     keep = np.isin(buckets[given.rows], np.fromiter(found, np.int64, len(found)))
     return Candidates(keep, f"{len(found):,} of {layout.count:,} buckets can hold the keys named by {named}")
@@ -91,6 +97,23 @@ def _layout(given: StageInput) -> _Layout | CannotPrune:
     ordered = tuple(field for field in config.record_key_fields if field in hashed)
     plain = config.key_generator in _PLAIN_KEYS
     return _Layout(count, config.record_key_fields, ordered, BucketHashRule.of_properties(config.raw), plain)
+
+
+def _contradiction(given: StageInput, layout: _Layout, buckets: NDArray[np.int64]) -> str | None:
+    """What in a few footers speaks against a bucket count that only the options tell; None for nothing."""
+    snapshot = given.snapshot
+    if snapshot.config.bucket_count is not None:
+        return None
+    for row in given.rows[:: max(1, len(given.rows) // _CHECKED_FILES)][:_CHECKED_FILES]:
+        path = str(snapshot.files.column("path")[int(row)].as_py())
+        try:
+            found = footer(snapshot.client.storage, path)
+        except MissingFileError:
+            continue
+        for key in (found.min_key, found.max_key):
+            if key and int(buckets[row]) not in possible_buckets(key, layout.hash_fields, layout.count):
+                return f"{layout.count} buckets hashed by {', '.join(layout.hash_fields)} cannot be: key {key!r} is in {path}"
+    return None
 
 
 def _wanted_buckets(given: StageInput, layout: _Layout) -> tuple[str, set[int]] | CannotPrune:
