@@ -101,7 +101,7 @@ def files_records(
         order = pc.sort_indices(pa.table({"p": folders, "f": names}), [("p", "ascending"), ("f", "ascending")])
         folders, names = folders.take(order), names.take(order)
         position = to_numpy(order).astype(np.int64)
-        runs = one_chunk(folders).run_end_encode()
+        runs = pc.run_end_encode(one_chunk(folders))
         offsets = np.concatenate([[0], np.asarray(runs.run_ends.to_pylist(), dtype=np.int64)])
         entries = join_bytes(encode_longs(sizes[position]), _flag_bytes(flags[position]))
         maps += map_blocks(one_chunk(names), entries, offsets)
