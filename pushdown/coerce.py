@@ -100,6 +100,11 @@ def _in_text(literal: Any, column: str) -> Place:
         except UnicodeEncodeError:
             raise LiteralTypeError(f"{column}: the text {literal!r} is not valid Unicode") from None
         return Point(literal)
+    if isinstance(literal, bytes):
+        try:
+            return Point(literal.decode())
+        except UnicodeDecodeError:
+            return Undecided(f"{column} holds text and is compared with bytes that are not UTF-8")
     # Engines cast the column, and the order of texts is not the order of what they spell.
     return Undecided(f"{column} holds text and is compared with the {type(literal).__name__} {literal!r}")
 

@@ -1,0 +1,95 @@
+"""A file that holds a matching row is never excluded, whatever the filter, the values and the statistics are."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pushdown import (
+    HudiExpression,
+    bind,
+    columns_of,
+    evaluate,
+    key_bindings,
+    matches,
+    parse_sql,
+    restrict,
+    simplify,
+)
+from tests.property.filters import COLUMNS, ENGINES, SCHEMA, Files, files, filters, row_truth, tables
+
+
+def truths(expression: HudiExpression, table: Any, engine: str) -> list[bool | None]:
+    return [row_truth(expression, row, engine) for row in table.to_pylist()]
+
+
+def assert_outcomes_hold(outcomes: Any, actual: list[bool | None], split: Files, context: Any) -> None:
+    for i, (start, end) in enumerate(zip(split.starts, split.ends, strict=True)):
+        seen = set(actual[start:end])
+        allowed = {
+            value
+            for value, mask in ((True, outcomes.can_true), (False, outcomes.can_false), (None, outcomes.can_null))
+            if mask[i]
+        }
+        assert seen <= allowed, (context, i, seen, allowed)
+        if outcomes.only_true[i]:
+            assert seen == {True}, context
+
+
+@given(files(), filters())
+def test_outcomes_cover_every_row_in_every_engine(split: Files, expression: HudiExpression) -> None:
+    bound = bind(expression, SCHEMA)
+    outcomes = evaluate(bound, split.statistics, len(split))
+    for engine in ENGINES:
+        assert_outcomes_hold(outcomes, truths(expression, split.table, engine), split, (engine, expression))
+
+
+@given(files(), filters())
+def test_outcomes_of_a_simplified_filter_cover_every_row(split: Files, expression: HudiExpression) -> None:
+    outcomes = evaluate(simplify(bind(expression, SCHEMA)), split.statistics, len(split))
+    for engine in ENGINES:
+        assert_outcomes_hold(outcomes, truths(expression, split.table, engine), split, (engine, expression))
+
+
+@given(files(), filters(), st.sets(st.sampled_from(sorted(COLUMNS))))
+def test_a_restricted_filter_only_gets_weaker(split: Files, expression: HudiExpression, kept: set[str]) -> None:
+    restricted = restrict(bind(expression, SCHEMA), kept)
+    assert set(columns_of(restricted)) <= kept
+    outcomes = evaluate(restricted, split.statistics, len(split))
+    assert_outcomes_hold(outcomes, truths(expression, split.table, "spark"), split, expression)
+
+
+@given(tables(), filters())
+def test_rows_binding_and_simplification_agree_with_the_plain_meaning(table: Any, expression: HudiExpression) -> None:
+    expected = truths(expression, table, "spark")
+    bound = bind(expression, SCHEMA)
+    if "UNKNOWN" in bound.to_sql().upper():
+        return  # NaN against whole numbers: engines differ
+    assert matches(bound, table).to_pylist() == expected
+    assert matches(simplify(bound), table).to_pylist() == expected
+    assert bind(bound, SCHEMA) == bound
+
+
+@given(filters())
+def test_sql_text_reads_back(expression: HudiExpression) -> None:
+    again = parse_sql(expression.to_sql())
+    assert bind(again, SCHEMA).to_sql() == bind(parse_sql(again.to_sql()), SCHEMA).to_sql()
+
+
+@given(tables(), filters())
+def test_sql_text_means_the_same(table: Any, expression: HudiExpression) -> None:
+    again = parse_sql(expression.to_sql())
+    assert truths(again, table, "spark") == truths(expression, table, "spark")
+
+
+@given(tables(), filters(12), st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=3, unique=True))
+def test_bindings_hold_the_keys_of_all_matching_rows(table: Any, expression: HudiExpression, fields: list[str]) -> None:
+    found = key_bindings(bind(expression, SCHEMA), fields)
+    if found is None:
+        return
+    keys = {repr(key) for key in found}
+    assert len(keys) == len(found)
+    for engine in ENGINES:
+        for row, truth in zip(table.to_pylist(), truths(expression, table, engine), strict=True):
+            if truth:
+                assert repr(tuple(row[name] for name in fields)) in keys, (engine, expression, row)
