@@ -104,6 +104,35 @@ def read_block(data: memoryview, offset: int, path: str, codec: int, expected: t
     return bytes(body)
 
 
+def content_size(data: memoryview, offset: int, path: str, codec: int, magic: bytes) -> int:
+    """How many bytes `read_block` will give, before it reserves them.
+
+    Args:
+        data: exactly the bytes of the block.
+        offset: the block's place in the file, for messages.
+        path: the file, for messages.
+        codec: the file's codec by its number in the trailer.
+        magic: the block's type.
+
+    Raises:
+        CorruptFileError: another type of block, or sizes that contradict one another.
+    """
+    header = read_header(data, offset, path)
+    if header.magic != magic:
+        raise CorruptFileError(path, offset, f"expected an HFile block {magic!r}, found {header.magic!r}")
+    if header.size != len(data):
+        raise CorruptFileError(
+            path, offset, "the HFile's index and block header name different sizes; restore the file"
+        )
+    size = header.uncompressed_size
+    # gzip ends with the size as well.
+    if codec == CODEC_IDS["GZ"] and size.to_bytes(4, "little") != data[header.checked_size - 4 : header.checked_size]:
+        raise CorruptFileError(path, offset, "an HFile block has two different sizes; restore the file")
+    if codec == CODEC_IDS["NONE"] and size != header.checked_size - HEADER_SIZE:
+        raise CorruptFileError(path, offset, "an uncompressed HFile block has two different sizes; restore the file")
+    return size
+
+
 def _inflate(body: memoryview, size: int, offset: int, path: str) -> bytes:
     if size > len(body) * _MOST_INFLATION:
         raise CorruptFileError(path, offset, "an HFile block promises more than it can hold; restore the file")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
@@ -93,33 +93,19 @@ class HFileEntries:
         return self.take(to_numpy(found))
 
 
-def parse_blocks(contents: Sequence[bytes], offsets: Sequence[int], path: str) -> HFileEntries:
-    """Find the entries in the decompressed content of data blocks.
+def find_entries(content: bytes, offset: int, path: str) -> Positions:
+    """Where each entry starts in the decompressed content of a data block.
+
+    Each start follows from the lengths before it, so this is a loop, and a tight one.
 
     Args:
-        contents: the content of each block.
-        offsets: each block's place in the file, for messages.
+        content: of the block.
+        offset: the block's place in the file, for messages.
         path: the file, for messages.
 
     Raises:
-        CorruptFileError: the lengths lead out of a block, or a key has another shape than Hudi writes.
+        CorruptFileError: the lengths lead out of the block.
     """
-    if not contents:
-        return HFileEntries.empty()
-    ends = np.cumsum([len(content) for content in contents])
-    walked = [np.array(_walk(content, at, path), dtype=np.int64) for content, at in zip(contents, offsets, strict=True)]
-    bases = [int(end) - len(content) for end, content in zip(ends, contents, strict=True)]
-    buffer = np.frombuffer(contents[0] if len(contents) == 1 else b"".join(contents), dtype=np.uint8)
-    entries, sound = _split(buffer, np.concatenate([starts + base for starts, base in zip(walked, bases, strict=True)]))
-    if not sound.all():
-        place = int(entries.key_starts[int(np.argmin(sound))])
-        block = int(np.searchsorted(ends, place, side="right"))
-        raise CorruptFileError(path, offsets[block], "an HFile entry has a key of unknown shape; restore the file")
-    return entries
-
-
-def _walk(content: bytes, offset: int, path: str) -> list[int]:
-    """Where each entry starts. Each start follows from the lengths before it, so this is a loop, and a tight one."""
     unpack, overhead, end = _LENGTHS.unpack_from, ENTRY_OVERHEAD, len(content)
     starts: list[int] = []
     note = starts.append
@@ -130,7 +116,28 @@ def _walk(content: bytes, offset: int, path: str) -> list[int]:
         position += key + value + overhead
     if position != end:
         raise CorruptFileError(path, offset, "an HFile entry reaches past the end of its block; restore the file")
-    return starts
+    return np.array(starts, dtype=np.int64)
+
+
+def split_entries(buffer: Bytes, starts: Positions, path: str, offset_of: Callable[[int], int]) -> HFileEntries:
+    """The spans of keys and values of entries that start at the given places.
+
+    Args:
+        buffer: the content of data blocks, one behind the other.
+        starts: where each entry starts in it, as `find_entries` found.
+        path: the file, for messages.
+        offset_of: the place in the file of the block that holds a place of the buffer, for messages.
+
+    Raises:
+        CorruptFileError: a key has another shape than Hudi writes.
+    """
+    if not len(starts):
+        return HFileEntries.empty()
+    entries, sound = _split(buffer, starts)
+    if not sound.all():
+        place = offset_of(int(starts[int(np.argmin(sound))]))
+        raise CorruptFileError(path, place, "an HFile entry has a key of unknown shape; restore the file")
+    return entries
 
 
 def _split(buffer: Bytes, starts: Positions) -> tuple[HFileEntries, NDArray[np.bool_]]:

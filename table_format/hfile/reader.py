@@ -7,9 +7,12 @@ import functools
 import os
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from table_format.byte_spans import Positions
 from table_format.errors import CorruptFileError
 from table_format.hfile import block, index, trailer
-from table_format.hfile.entries import HFileEntries, parse_blocks
+from table_format.hfile.entries import HFileEntries, find_entries, split_entries
 
 # Trailer, index and file info of most files fit into this; one read gets them all.
 _TAIL = 64 * 1024
@@ -185,16 +188,31 @@ class HFileReader:
                 for place, size in zip(places[at:end], sizes[at:end], strict=True)
             ]
             at = end
-        return parse_blocks(self._decompress(raw, places), places, self.name)
+        return self._parse(raw, places)
 
-    def _decompress(self, raw: list[memoryview], places: list[int]) -> list[bytes]:
-        def content(data: memoryview, place: int) -> bytes:
-            if block.read_header(data, place, self.name).size != len(data):
-                raise CorruptFileError(self.name, place, "the HFile's index and block header name different sizes")
-            return block.read_block(data, place, self.name, self.trailer.codec, (block.DATA,))
+    def _parse(self, raw: list[memoryview], places: list[int]) -> HFileEntries:
+        """Decompress data blocks into one buffer and find their entries."""
+        codec = self.trailer.codec
+        sizes = [
+            block.content_size(data, place, self.name, codec, block.DATA)
+            for data, place in zip(raw, places, strict=True)
+        ]
+        ends = np.cumsum(sizes, dtype=np.int64)
+        buffer = np.empty(sum(sizes), dtype=np.uint8)
+
+        def load(number: int) -> Positions:
+            place, start = places[number], int(ends[number]) - sizes[number]
+            content = block.read_block(raw[number], place, self.name, codec, (block.DATA,))
+            buffer[start : start + len(content)] = np.frombuffer(content, dtype=np.uint8)
+            return find_entries(content, place, self.name) + start
 
         if len(raw) <= _FEW_BLOCKS:
-            return [content(data, place) for data, place in zip(raw, places, strict=True)]
-        # zlib and numpy let go of the interpreter lock.
-        with concurrent.futures.ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-            return list(pool.map(content, raw, places))
+            starts = [load(number) for number in range(len(raw))]
+        else:
+            # zlib and numpy let go of the interpreter lock.
+            with concurrent.futures.ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+                starts = list(pool.map(load, range(len(raw))))
+        found = np.concatenate([np.empty(0, dtype=np.int64), *starts])
+        return split_entries(
+            buffer, found, self.name, lambda position: places[int(np.searchsorted(ends, position, side="right"))]
+        )
