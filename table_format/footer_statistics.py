@@ -1,0 +1,101 @@
+"""Bounds of a column out of a Parquet footer, for files that the metadata table does not describe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from table_format.base_file import BaseFileFooter
+
+types = pa.types
+
+
+@dataclass(frozen=True, slots=True)
+class FooterStatistics:
+    """What a footer tells for certain about a column.
+
+    Attributes:
+        lower: a value of the column's type that no value is below; None for unknown, or when there are no values.
+        upper: a value that no value is above; None likewise.
+        null_count: nulls; None for unknown. Equal to `row_count` when there are no values.
+        row_count: rows of the file.
+    """
+
+    lower: Any
+    upper: Any
+    null_count: int | None
+    row_count: int
+
+
+def footer_statistics(footer: BaseFileFooter, column: str, kind: pa.DataType) -> FooterStatistics:
+    """The statistics of one column of a base file.
+
+    Bounds of floating-point columns are not used: writers leave NaN out of them, or write 0 .. 0 in its place.
+
+    Args:
+        footer: see `base_file.footer`.
+        column: name of a top-level column. A file that lacks it counts as holding nulls only.
+        kind: the column's type in the table, to which the file's narrower one is brought.
+    """
+    rows = footer.row_count
+    if column not in footer.schema.names:
+        return FooterStatistics(None, None, rows, rows)
+    unknown = FooterStatistics(None, None, None, rows)
+    if types.is_nested(footer.schema.field(column).type):
+        return unknown
+    chunks = _chunks(footer, column)
+    if chunks is None:
+        return unknown
+    counts = [chunk.statistics.null_count if chunk.statistics.has_null_count else None for chunk in chunks]
+    nulls = None if None in counts else sum(count or 0 for count in counts)
+    if nulls == rows:
+        return FooterStatistics(None, None, nulls, rows)
+    bounds = _bounds(chunks, counts, footer.schema.field(column).type, kind)
+    return FooterStatistics(*bounds, nulls, rows)
+
+
+def _chunks(footer: BaseFileFooter, column: str) -> list[Any] | None:
+    """The column's chunks, one a row group that has rows; None when one has no statistics."""
+    result = []
+    for group in range(footer.metadata.num_row_groups):
+        row_group = footer.metadata.row_group(group)
+        if row_group.num_rows == 0:
+            continue
+        found = [row_group.column(index) for index in range(row_group.num_columns)]
+        chunk = next((chunk for chunk in found if chunk.path_in_schema == column), None)
+        if chunk is None or not chunk.is_stats_set or chunk.statistics is None:
+            return None
+        result.append(chunk)
+    return result
+
+
+def _bounds(chunks: list[Any], counts: list[int | None], stored: pa.DataType, kind: pa.DataType) -> tuple[Any, Any]:
+    if types.is_floating(stored) or types.is_floating(kind):
+        return None, None
+    lowers, uppers = [], []
+    for chunk, nulls in zip(chunks, counts, strict=True):
+        if nulls == chunk.num_values:
+            continue
+        if not chunk.statistics.has_min_max:
+            return None, None
+        lowers.append(_value(chunk.statistics.min, stored, kind))
+        uppers.append(_value(chunk.statistics.max, stored, kind))
+    if not lowers or None in lowers or None in uppers:
+        return None, None
+    return min(lowers), max(uppers)
+
+
+def _value(value: Any, stored: pa.DataType, kind: pa.DataType) -> Any:
+    """A footer's bound as a Python value of the table's type; None when it cannot be told."""
+    if isinstance(stored, pa.Decimal128Type) and isinstance(value, bytes):
+        value = Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-stored.scale)
+    try:
+        if isinstance(value, str) and types.is_binary(kind):
+            value = value.encode()
+        typed: Any = stored if types.is_timestamp(stored) else None
+        return pa.scalar(value, typed).cast(kind).as_py()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, TypeError, ValueError):
+        return None
