@@ -1,0 +1,1 @@
+"""The writing protocol: markers, locks, commits, rollbacks, cleaning and the creation of tables."""

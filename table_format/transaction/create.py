@@ -1,0 +1,74 @@
+"""Making new tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from table_format.errors import OptionError, TableExistsError
+from table_format.instant import WRITE_ACTIONS
+from table_format.meta_client import TableClient
+from table_format.metadata_table.creation import create_metadata_table
+from table_format.storage import Storage
+from table_format.table_config import BACKUP_PATH, PROPERTIES_PATH, create_table_config
+from table_format.transaction.options import ProtocolOptions
+
+_DEFAULTS: Final = {
+    "hoodie.table.type": "COPY_ON_WRITE",
+    "hoodie.table.version": "6",
+    "hoodie.timeline.layout.version": "1",
+    "hoodie.table.timeline.timezone": "LOCAL",
+    "hoodie.table.base.file.format": "PARQUET",
+    "hoodie.archivelog.folder": "archived",
+    "hoodie.populate.meta.fields": "true",
+    "hoodie.datasource.write.drop.partition.columns": "false",
+}
+_REQUIRED: Final = "hoodie.table.name"
+_FOLDERS: Final = ("archived", ".aux", ".schema", ".temp")
+
+
+def create_table(storage: Storage, values: Mapping[str, str], options: Mapping[str, str] | None = None) -> TableClient:
+    """Make an empty table, with its metadata table unless `hoodie.metadata.enable` is false.
+
+    The table is there from the moment that its properties are. Should the writer die before the metadata table is
+    ready, the table has none, and the first write makes it.
+
+    Args:
+        storage: rooted at the table's base folder.
+        values: properties; what they leave out of version, layout, type and so on gets Apache's values.
+        options: of the protocol, and `hoodie.metadata.*`.
+
+    Raises:
+        TableExistsError: there is a table already.
+        OptionError: the properties lack the table's name.
+    """
+    protocol = ProtocolOptions.parse(options or {})
+    if not values.get(_REQUIRED):
+        raise OptionError(f"{_REQUIRED} is missing: a table needs a name")
+    if storage.exists(PROPERTIES_PATH) or storage.exists(BACKUP_PATH):
+        raise TableExistsError(f"{storage.uri}: there is a Hudi table already")
+    for folder in _FOLDERS:
+        storage.make_dir(f".hoodie/{folder}")
+    client = TableClient(storage, create_table_config(storage, {**_DEFAULTS, **values}))
+    if protocol.metadata:
+        _make_metadata_table(client, protocol)
+    return client
+
+
+def ensure_metadata_table(client: TableClient, protocol: ProtocolOptions) -> None:
+    """Make the metadata table of a table that nothing was written to yet and whose creation broke off.
+
+    A table with data and without a metadata table stays so: that is its owner's choice.
+    """
+    if not protocol.metadata or client.config.metadata_partitions:
+        return
+    timeline = client.timeline()
+    if not any(instant.comparable_action in WRITE_ACTIONS for instant in timeline.instants):
+        _make_metadata_table(client, protocol)
+
+
+def _make_metadata_table(client: TableClient, protocol: ProtocolOptions) -> None:
+    create_metadata_table(
+        client, with_column_stats=protocol.column_stats, column_stats_shards=protocol.column_stats_shards
+    )
+    client.reload()

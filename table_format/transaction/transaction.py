@@ -1,0 +1,321 @@
+"""One write, from its request on the timeline to its publication, or back to nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from table_format.actions.commit import CommitMetadata, WriteStat
+from table_format.actions.replace import RequestedReplaceMetadata
+from table_format.errors import AlreadyExistsError, HudiError, LockError, TransactionError, UnsupportedTableError
+from table_format.instant import WRITE_ACTIONS, Action, Instant, State
+from table_format.meta_client import SCHEMA_KEY, TableClient
+from table_format.partition_metadata import ensure_partition_metadata
+from table_format.transaction.clean import clean
+from table_format.transaction.conflicts import Snapshot, check_conflicts, check_services, touched_slots
+from table_format.transaction.create import ensure_metadata_table
+from table_format.transaction.heartbeat import Heartbeat
+from table_format.transaction.instants import ensure_state, instant_path, next_time, table_lock
+from table_format.transaction.markers import delete_markers, read_markers
+from table_format.transaction.metadata_updates import record_commit
+from table_format.transaction.options import FailedWrites, ProtocolOptions
+from table_format.transaction.remains import sweep_remains
+from table_format.transaction.rollback import resume_rollbacks, roll_back, rollback_failed_writes_locked
+
+_log = logging.getLogger(__name__)
+_BUCKET_INDEX = "BUCKET"
+
+
+class WriteTransaction:
+    """One write to a copy-on-write table: all of it becomes visible, or nothing.
+
+    `begin` clears up after dead writers and requests the instant. Before each data file its writer leaves a marker
+    (`markers.create_marker`), also from other processes. `commit` publishes what the write stats name. As a context
+    manager, a transaction that was not committed is rolled back at the end of the block.
+
+    Attributes:
+        instant: the write's time, which goes into the data files' names and rows.
+        storage: of the table.
+        client: the table.
+    """
+
+    def __init__(
+        self,
+        client: TableClient,
+        instant: Instant,
+        operation: str,
+        *,
+        options: Mapping[str, str],
+        before: Snapshot,
+        heartbeat: Heartbeat | None,
+    ) -> None:
+        self.client = client
+        self.storage = client.storage
+        self.instant = instant.time
+        self._requested = instant
+        self._operation = operation
+        self._options = dict(options)
+        self._protocol = ProtocolOptions.parse(options)
+        self._before = before
+        self._heartbeat = heartbeat
+        self._inflight = False
+        self._published = False
+        self._ended = False
+
+    @classmethod
+    def begin(
+        cls, client: TableClient, action: str, operation: str, options: Mapping[str, str] | None = None
+    ) -> WriteTransaction:
+        """Start a write.
+
+        Args:
+            client: the table.
+            action: `commit`, or `replacecommit` for writes that replace file groups.
+            operation: e.g. `UPSERT`; goes into the commit metadata.
+            options: Apache's keys; see `ProtocolOptions`.
+
+        Raises:
+            OptionError: an option that cannot be used.
+            LockError: the table lock could not be taken.
+            UnsupportedTableError: the table is not copy-on-write.
+        """
+        options = options or {}
+        protocol = ProtocolOptions.parse(options)
+        if client.config.table_type != "COPY_ON_WRITE":
+            raise UnsupportedTableError(f"{client.storage.uri}: {client.config.table_type} tables are not written yet")
+        if action not in (Action.COMMIT, Action.REPLACECOMMIT):
+            raise TransactionError(f"{action!r} is no action of a write: give commit or replacecommit")
+        with table_lock(client, protocol):
+            client.reload()
+            rollback_failed_writes_locked(client, protocol)
+            ensure_metadata_table(client, protocol)
+            before = _snapshot(client)
+            data = RequestedReplaceMetadata().to_avro() if action == Action.REPLACECOMMIT else b""
+            instant, beat = _request(client, action, data, protocol)
+        return cls(client, instant, operation, options=options, before=before, heartbeat=beat)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._abort_because(error)
+        else:
+            self.abort()
+
+    def mark_inflight(self, stats: CommitMetadata | None = None) -> None:
+        """Say on the timeline that data files are about to be written. `commit` does it for writes without any.
+
+        Args:
+            stats: what is planned, if known; markers make it dispensable.
+        """
+        self._require_open()
+        planned = stats or CommitMetadata(operation_type=self._operation)
+        ensure_state(self.storage, self._requested.at(State.INFLIGHT), planned.to_json())
+        self._inflight = True
+
+    def commit(
+        self,
+        stats: Sequence[WriteStat],
+        *,
+        schema_json: str,
+        column_stats: pa.Table | None = None,
+        replaced: Mapping[str, Sequence[str]] | None = None,
+        extra: Mapping[str, str] | None = None,
+    ) -> CommitMetadata:
+        """Publish the write; on failure, undo it and raise.
+
+        Under the table's lock: conflicts are looked for, files of retried tasks are deleted, the metadata table is
+        brought up to date, and the completed instant appears. Then old versions are cleaned, unless
+        `hoodie.clean.automatic` is off; should that fail, the write stands and the next clean goes on with it.
+
+        Args:
+            stats: one for each data file that is to count, with its real size; none for an empty commit.
+            schema_json: the table's Avro schema after this write, without meta columns.
+            column_stats: statistics of these files' columns (the metadata table's exchange table).
+            replaced: file groups that this write takes out of the table, by partition; for replacecommits.
+            extra: further texts for the commit metadata, such as checkpoints.
+
+        Raises:
+            ConflictError: another writer changed the same file groups first.
+            TransactionError: a file without a marker, or another writer took this one for dead.
+            LockError: the table lock could not be taken or held.
+        """
+        self._require_open()
+        metadata = self._metadata(stats, schema_json, replaced, extra)
+        try:
+            if not self._inflight:
+                self.mark_inflight()
+            with table_lock(self.client, self._protocol) as lock:
+                self._check(metadata)
+                self._finalize(metadata)
+                record_commit(self.client, self.instant, stats, column_stats, self._options)
+                if lock is not None:
+                    lock.check()
+                self._publish(metadata)
+                self._tidy()
+        except BaseException as error:
+            if not self._published:
+                self._abort_because(error)
+                raise
+            if not isinstance(error, HudiError):
+                raise
+            _log.warning("%s: %s is committed; tidying up failed: %s", self.storage.uri, self.instant, error)
+        self._clean()
+        return metadata
+
+    def abort(self) -> None:
+        """Undo the write; nothing happens once it is committed or undone."""
+        if self._ended:
+            return
+        self._ended = True
+        try:
+            with table_lock(self.client, self._protocol):
+                resume_rollbacks(self.client)
+                own = self.client.timeline().find(self.instant, self._requested.action)
+                if own is None:
+                    sweep_remains(self.client, self._protocol)  # another writer undid it
+                elif own.state is not State.COMPLETED:
+                    roll_back(self.client, own)
+        finally:
+            if self._heartbeat is not None:
+                self._heartbeat.stop()
+
+    def _abort_because(self, error: BaseException) -> None:
+        """Undo the write while an error is on its way; whatever fails now is left to the next writer."""
+        if isinstance(error, LockError):
+            self._ended = True
+            if self._heartbeat is not None:
+                self._heartbeat.stop()
+            error.add_note(f"{self.instant} stays pending and invisible; the next writer rolls it back")
+            return
+        try:
+            self.abort()
+        except (HudiError, OSError) as failure:
+            error.add_note(f"{self.instant} stays pending and invisible, since undoing it failed, too: {failure}")
+
+    def _require_open(self) -> None:
+        if self._ended:
+            raise TransactionError(f"{self.instant}: this write has ended; begin another one")
+
+    def _metadata(
+        self,
+        stats: Sequence[WriteStat],
+        schema_json: str,
+        replaced: Mapping[str, Sequence[str]] | None,
+        extra: Mapping[str, str] | None,
+    ) -> CommitMetadata:
+        by_partition: dict[str, list[WriteStat]] = {}
+        for stat in stats:
+            by_partition.setdefault(stat.partition_path, []).append(stat)
+        metadata = CommitMetadata(by_partition, self._operation, {**(extra or {}), SCHEMA_KEY: schema_json})
+        if self._requested.action == Action.REPLACECOMMIT:
+            metadata.partition_to_replace_file_ids = {p: list(ids) for p, ids in (replaced or {}).items()}
+        elif replaced:
+            raise TransactionError(f"{self.instant}: only a replacecommit can replace file groups")
+        return metadata
+
+    def _check(self, metadata: CommitMetadata) -> None:
+        timeline = self.client.timeline()
+        own = timeline.find(self.instant, self._requested.action)
+        if own is None or own.state is not State.INFLIGHT:
+            raise TransactionError(
+                f"{self.storage.uri}: {self.instant} is no longer pending: another writer took this one for dead and "
+                "rolled it back. Nothing was written. Where several writers work at a time, each needs "
+                "hoodie.write.concurrency.mode=optimistic_concurrency_control"
+            )
+        bucketed = self._is_bucketed()
+        if self._protocol.optimistic:
+            check_conflicts(timeline, own, self._before, metadata, bucketed=bucketed)
+        else:
+            check_services(timeline, own, touched_slots(metadata, bucketed=bucketed), bucketed=bucketed)
+
+    def _is_bucketed(self) -> bool:
+        kind = self.client.config.index_type or self._options.get("hoodie.index.type", "")
+        return kind.upper() == _BUCKET_INDEX
+
+    def _finalize(self, metadata: CommitMetadata) -> None:
+        """Delete files of tasks that were tried again: they have a marker, but no stat."""
+        counted = {stat.path for stat in metadata.stats() if stat.path}
+        marked = {marker.path for marker in read_markers(self.storage, self.instant)}
+        unmarked = sorted(counted - marked)
+        if unmarked:
+            raise TransactionError(
+                f"{self.instant}: no marker for {unmarked[0]} (and {len(unmarked) - 1} more): a marker must be made "
+                "before its data file, or a crash leaves files that nobody can tell from data"
+            )
+        for path in sorted(marked - counted):
+            self.storage.delete(path)
+        if self._protocol.optimistic:
+            # the rollback of another writer may have unmarked a partition that it had made and this one goes on using
+            for partition, stats in metadata.partition_to_write_stats.items():
+                if stats:
+                    ensure_partition_metadata(self.storage, partition, self.instant)
+
+    def _publish(self, metadata: CommitMetadata) -> None:
+        path = instant_path(self._requested.at(State.COMPLETED))
+        content = metadata.to_json()
+        try:
+            self.storage.create(path, content)
+        except HudiError:
+            # an error may reach us after the file did reach the storage: then the write is committed
+            if not _holds(self.client, path, content):
+                raise
+        self._published = self._ended = True
+
+    def _tidy(self) -> None:
+        delete_markers(self.storage, self.instant)
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+
+    def _clean(self) -> None:
+        if not self._protocol.clean.automatic:
+            return
+        try:
+            clean(self.client, self._options)
+        except HudiError as error:
+            _log.warning("%s: cleaning failed and is left to the next one: %s", self.storage.uri, error)
+
+
+def _request(
+    client: TableClient, action: str, data: bytes, protocol: ProtocolOptions
+) -> tuple[Instant, Heartbeat | None]:
+    """Request an instant; the heartbeat of a lazy writer is there before its instant is."""
+    while True:
+        instant = Instant(next_time(client, client.timeline()), action, State.REQUESTED)
+        beat = None
+        if protocol.failed_writes is FailedWrites.LAZY:
+            beat = Heartbeat(client.storage, instant.time, protocol.heartbeat_interval_ms)
+            beat.start()
+        try:
+            client.storage.create(instant_path(instant), data)
+        except BaseException as error:
+            if beat is not None:
+                beat.silence()
+            if not isinstance(error, AlreadyExistsError):
+                raise
+            continue
+        return instant, beat
+
+
+def _snapshot(client: TableClient) -> Snapshot:
+    timeline = client.timeline()
+    last = timeline.last_completed_write()
+    return Snapshot(
+        last_completed=last.time if last else "",
+        pending=frozenset(i.time for i in timeline.pending if i.comparable_action in WRITE_ACTIONS),
+        schema=client.table_schema_json(timeline),
+    )
+
+
+def _holds(client: TableClient, path: str, content: bytes) -> bool:
+    try:
+        return client.storage.read(path) == content
+    except HudiError:
+        return False
