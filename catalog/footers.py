@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from catalog.snapshot import Snapshot
 from pushdown.statistics import ColumnStatistics
-from table_format.base_file import footer
-from table_format.errors import MissingFileError
+from table_format.base_file import BaseFileFooter, footer
+from table_format.errors import CorruptFileError, MissingFileError
+from table_format.footer_statistics import FooterStatistics, footer_statistics
 
 nulls: Any = pa.nulls  # its stubs take one type at a time
 
@@ -21,7 +22,7 @@ nulls: Any = pa.nulls  # its stubs take one type at a time
 def read_footer_statistics(
     snapshot: Snapshot, rows: NDArray[np.int64], columns: Mapping[str, pa.DataType], threads: int
 ) -> dict[str, ColumnStatistics]:
-    """Statistics of some columns in some files, each footer read once.
+    """Statistics of some columns in some files, each footer read once in the life of the snapshot.
 
     Args:
         snapshot: whose files they are.
@@ -30,15 +31,51 @@ def read_footer_statistics(
         threads: footers read at once.
 
     Returns:
-        By column, one entry for each of `rows`; null where a footer does not tell.
-
-    Raises:
-        CorruptFileError: a file is no Parquet file.
+        By column, one entry for each of `rows`; null where a footer does not tell, as that of a file that cannot be
+        read: whoever reads its rows will say so.
     """
-    return {name: unknown_statistics(kind, len(rows)) for name, kind in columns.items()}
+    known = snapshot.footers
+    unread = [int(row) for row in rows if any((int(row), column) not in known for column in columns)]
+    paths: Any = snapshot.files.column("path")
+    with ThreadPoolExecutor(threads, thread_name_prefix="hudi-footer") as pool:
+        found = pool.map(lambda row: _read(snapshot, str(paths[row].as_py()), columns), unread)
+        for row, statistics in zip(unread, found, strict=True):
+            known.put(row, statistics)
+    return {column: _column(known.get(rows, column), kind) for column, kind in columns.items()}
 
 
 def unknown_statistics(kind: pa.DataType, count: int) -> ColumnStatistics:
     """Statistics that say nothing, for so many files."""
     nothing, counts = nulls(count, kind), nulls(count, pa.int64())
     return ColumnStatistics(lower=nothing, upper=nothing, null_count=counts, row_count=counts)
+
+
+def _read(snapshot: Snapshot, path: str, columns: Mapping[str, pa.DataType]) -> dict[str, FooterStatistics | None]:
+    try:
+        whole = footer(snapshot.client.storage, path)
+    except (MissingFileError, CorruptFileError):
+        return dict.fromkeys(columns)
+    return {column: _of_footer(whole, column, kind) for column, kind in columns.items()}
+
+
+def _of_footer(whole: BaseFileFooter, column: str, kind: pa.DataType) -> FooterStatistics | None:
+    names = whole.schema.names
+    if column not in names and any(column.startswith(f"{name}.") for name in names):
+        return None  # a field of a struct, whose nulls are not counted apart from the struct's
+    try:
+        return footer_statistics(whole, column, kind)
+    except (ValueError, OverflowError, pa.ArrowException):  # bounds beyond what Python's types hold
+        return None
+
+
+def _column(found: list[FooterStatistics | None], kind: pa.DataType) -> ColumnStatistics:
+    def part(name: str, of: pa.DataType) -> pa.Array[Any]:
+        return pa.array([None if one is None else getattr(one, name) for one in found], of)
+
+    return ColumnStatistics(
+        lower=part("lower", kind),
+        upper=part("upper", kind),
+        null_count=part("null_count", pa.int64()),
+        row_count=part("row_count", pa.int64()),
+        bounds_cover_nan=False,
+    )

@@ -31,7 +31,8 @@ body { font:15px/1.5 system-ui,sans-serif; background:var(--bg); color:var(--ink
 h1 { font-size:1.35rem; margin:0; }
 h2 { font-size:1.05rem; margin:2rem 0 .3rem; }
 p { margin:.3rem 0; } .dim { color:var(--dim); } code { font-size:.92em; overflow-wrap:anywhere; }
-table { border-collapse:collapse; width:100%; } td,th { text-align:left; padding:.3rem .6rem .3rem 0; vertical-align:top;
+table { border-collapse:collapse; width:100%; }
+td,th { text-align:left; padding:.3rem .6rem .3rem 0; vertical-align:top;
   border-bottom:1px solid var(--rule); } td.n,th.n { text-align:right; font-variant-numeric:tabular-nums; }
 .bar { background:linear-gradient(to right, var(--bar) var(--w), transparent var(--w)); }
 svg { width:100%; height:auto; display:block; } svg text { font-size:11px; fill:var(--dim); }
@@ -69,8 +70,8 @@ def _heading(plan: Plan) -> str:
         f"instant {escape(plan.snapshot.instant or 'none')}</p>"
         f"<p>Filter: <code>{question}</code></p>{unknown}"
         f"<p><b>{len(plan):,} of {plan.files_total:,} files</b> ({share_text(len(plan), plan.files_total)}) are read, "
-        f"{bytes_text(plan.bytes_kept)} of {bytes_text(plan.bytes_total)}; in {int(plan.fully_matching.sum()):,} of them "
-        f"every row matches. Planned in {plan.seconds * 1000:.1f} ms.</p>"
+        f"{bytes_text(plan.bytes_kept)} of {bytes_text(plan.bytes_total)}; "
+        f"in {int(plan.fully_matching.sum()):,} of them every row matches. Planned in {plan.seconds * 1000:.1f} ms.</p>"
     )
 
 
@@ -94,7 +95,8 @@ def _legend() -> str:
     return (
         '<p class="dim" style="margin-top:1.5rem">One line a file, from its least to its greatest value.'
         '<span class="key bg-kept"></span>read<span class="key bg-sure"></span>read, every row matches'
-        '<span class="key bg-gone"></span>dropped<span class="key bg-match"></span>values that can make the filter true</p>'
+        '<span class="key bg-gone"></span>dropped<span class="key bg-match"></span>'
+        "values that can make the filter true</p>"
     )
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from catalog.footer_cache import FooterCache
 from catalog.path_values import PathValues, path_values
 from catalog.time_travel import check_not_cleaned
 from pushdown.statistics import ColumnStatistics
@@ -85,6 +86,7 @@ class Snapshot:
         self._names_unique: bool | None = None
         self._buckets: Any = _UNREAD
         self._partition_buckets: bool | None = None
+        self.footers = FooterCache()
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
