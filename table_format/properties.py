@@ -10,7 +10,7 @@ from table_format.errors import CorruptFileError, OptionError
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _CODES = {value: key for key, value in _ESCAPES.items()}
 _HEX = re.compile("[0-9a-fA-F]{4}")
-_NATURAL_LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
+_NATURAL_LINE = re.compile(r"([^\r\n]+)(?:\r\n|\r|\n|\Z)|()(?:\r\n|\r|\n)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
@@ -65,18 +65,18 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """
     start, parts = 0, list[str]()
     for natural in _NATURAL_LINE.finditer(text):
-        line = natural[1].lstrip(" \t\f")
-        if not parts:
+        line = (natural[1] or "").lstrip(" \t\f")
+        if not any(parts):
             start = natural.start()
             if not line or line[0] in "#!":
+                parts = []
                 continue
         backslashes = len(line) - len(line.rstrip("\\"))
         parts.append(line[: len(line) - backslashes % 2])
         if backslashes % 2 == 0:
-            if any(parts):
-                yield start, "".join(parts)
+            yield start, "".join(parts)
             parts = []
-    if any(parts):
+    if parts:
         yield start, "".join(parts)
 
 
