@@ -196,10 +196,17 @@ def _console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 1000)
 
 
+class _NoPandas:
+    """Keeps pandas out: pyarrow imports it wherever it is installed, which takes longer than any command here."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:  # noqa: ARG002  # a protocol
+        if name == "pandas":
+            raise ModuleNotFoundError("pandas is not used by this command line", name=name)
+
+
 def main() -> None:
     """Run the command line: exit code 1 with one line for what went wrong, 2 for wrong usage."""
-    # pyarrow imports pandas wherever it is installed, which takes longer than any command here.
-    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _NoPandas())
     try:
         app()
     except BrokenPipeError:

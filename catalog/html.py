@@ -135,7 +135,7 @@ def _picture(plan: Plan, ranges: ColumnRanges) -> str:
     )
     height = len(chosen) * _LINE + _AXIS
     body = [
-        f'<rect class="match" x="{a * _WIDTH:.1f}" y="0" width="{max((b - a) * _WIDTH, 1):.1f}" height="{height - _AXIS}"/>'
+        f'<rect class="match" x="{a * _WIDTH:.1f}" width="{max((b - a) * _WIDTH, 1):.1f}" height="{height - _AXIS}"/>'
         for a, b in ranges.cells
     ]
     body += [_bar(plan, ranges, int(row), line) for line, row in enumerate(chosen)]

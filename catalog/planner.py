@@ -20,7 +20,7 @@ from catalog.stages.column_stats import prune_by_column_statistics
 from catalog.stages.partition import prune_by_partition
 from catalog.stages.stage import FileRows, Stage, StageInput, StageResult
 from pushdown.expression import HudiExpression
-from pushdown.verdict import CannotPrune
+from pushdown.verdict import CannotPrune, Verdict
 from pushdown.walk import columns_of, reasons_of
 from table_format.arrow_numpy import from_numpy
 
@@ -102,30 +102,31 @@ def make_plan(snapshot: Snapshot, expression: HudiExpression | None, options: Sc
     for position, (name, stage) in enumerate(STAGES):
         started = time.perf_counter()
         before = rows
-        verdict = CannotPrune("there is no filter")
+        verdict: Verdict = CannotPrune("there is no filter")
         if expression is not None:
-            verdict = stage(StageInput(snapshot, expression, rows, options))  # type: ignore[assignment]
+            verdict = stage(StageInput(snapshot, expression, rows, options))
         if not isinstance(verdict, CannotPrune):
             dropped_by[rows[~verdict.keep]] = position
             if verdict.matched is not None:
                 matched[rows] |= verdict.matched
             rows = rows[verdict.keep]
-        results.append(_result(name, snapshot, before, rows, verdict, time.perf_counter() - started))
+        results.append(_result(name, snapshot.sizes, (before, rows), verdict, started))
     return Plan(snapshot, expression, tuple(results), rows, matched[rows], dropped_by, time.perf_counter() - begin)
 
 
 def _result(
-    name: str, snapshot: Snapshot, before: FileRows, after: FileRows, verdict: Any, seconds: float
+    name: str, sizes: NDArray[np.int64], rows: tuple[FileRows, FileRows], verdict: Verdict, begin: float
 ) -> StageResult:
+    before, after = rows
     return StageResult(
         name=name,
         files_in=len(before),
         files_out=len(after),
-        bytes_in=int(snapshot.sizes[before].sum()),
-        bytes_out=int(snapshot.sizes[after].sum()),
+        bytes_in=int(sizes[before].sum()),
+        bytes_out=int(sizes[after].sum()),
         pruned=not isinstance(verdict, CannotPrune),
         reason=verdict.reason,
-        seconds=seconds,
+        seconds=time.perf_counter() - begin,
     )
 
 

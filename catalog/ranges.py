@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import decimal
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,8 @@ from pushdown.walk import restrict
 from table_format.arrow_numpy import from_numpy, to_numpy
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+
+_Numbers: TypeAlias = NDArray[np.float64]
 
 _CELLS = 240
 _READ_FOOTERS = 500
@@ -61,7 +63,7 @@ def column_ranges(plan: Plan, column: str, kind: pa.DataType) -> ColumnRanges | 
         return None
     numbers = _numbers(lower), _numbers(upper)
     if numbers[0] is not None and numbers[1] is not None:
-        return _linear(plan, column, kind, statistics, numbers[0], numbers[1])
+        return _linear(plan, column, kind, statistics, (numbers[0], numbers[1]))
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return _ranked(plan, column, kind, statistics)
     return None
@@ -98,27 +100,23 @@ def _numbers(array: Any) -> NDArray[np.float64] | None:
 
 
 def _linear(
-    plan: Plan,
-    column: str,
-    kind: pa.DataType,
-    statistics: ColumnStatistics,
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
+    plan: Plan, column: str, kind: pa.DataType, statistics: ColumnStatistics, numbers: tuple[_Numbers, _Numbers]
 ) -> ColumnRanges:
+    low, high = numbers
     finite = np.concatenate([low[np.isfinite(low)], high[np.isfinite(high)]])
     start, end = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
     span = end - start if np.isfinite(end - start) and end > start else 1.0
     edges = np.linspace(start, start + span, _CELLS + 1)
     values = _typed(edges, kind)
-    cells = [] if values is None else _true_cells(plan, column, kind, values, np.linspace(0, 1, _CELLS + 1))
+    cells = [] if values is None else _true_cells(plan, column, values, np.linspace(0, 1, _CELLS + 1))
     ticks = []
     marks = np.linspace(start, start + span, _TICKS)
     shown = _typed(marks, kind)
     for i, at in enumerate(np.linspace(0, 1, _TICKS)):
         ticks.append((float(at), f"{marks[i]:.6g}" if shown is None else _label(shown[i])))
 
-    def place(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-        placed: NDArray[np.float64] = np.clip((numbers - start) / span, 0, 1)
+    def place(at: _Numbers) -> _Numbers:
+        placed: _Numbers = np.clip((at - start) / span, 0, 1)
         return placed
 
     return ColumnRanges(
@@ -141,7 +139,7 @@ def _ranked(plan: Plan, column: str, kind: pa.DataType, statistics: ColumnStatis
     if len(distinct) > _CELLS:
         picked = np.linspace(0, len(distinct) - 1, _CELLS + 1).astype(np.int64)
         positions, chosen = positions[picked], distinct.take(from_numpy(picked))
-    cells = _true_cells(plan, column, kind, chosen, positions) if len(chosen) > 1 else []
+    cells = _true_cells(plan, column, chosen, positions) if len(chosen) > 1 else []
     at = np.unique(np.linspace(0, len(distinct) - 1, _TICKS).astype(np.int64))
     ticks = [(float(i / last), _label(distinct[int(i)])) for i in at]
     return ColumnRanges(
@@ -157,9 +155,7 @@ def _ranked(plan: Plan, column: str, kind: pa.DataType, statistics: ColumnStatis
     )
 
 
-def _true_cells(
-    plan: Plan, column: str, kind: pa.DataType, values: Any, positions: NDArray[np.float64]
-) -> list[tuple[float, float]]:
+def _true_cells(plan: Plan, column: str, values: Any, positions: NDArray[np.float64]) -> list[tuple[float, float]]:
     """The stretches of the axis where a value can make the filter true, by the evaluator that also judges files."""
     if plan.expression is None:
         return []

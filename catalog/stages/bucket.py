@@ -99,6 +99,21 @@ def _layout(given: StageInput) -> _Layout | CannotPrune:
     return _Layout(count, config.record_key_fields, ordered, BucketHashRule.of_properties(config.raw), plain)
 
 
+def _bucket_numbers(given: StageInput, layout: _Layout) -> NDArray[np.int64] | CannotPrune:
+    """The bucket of each file of the snapshot: the whole table must fit the layout, not only what came in."""
+    if given.snapshot.has_partition_bucket_counts():
+        return CannotPrune("bucket counts differ between partitions")
+    buckets = given.snapshot.bucket_numbers()
+    if buckets is None:
+        return CannotPrune(
+            "a file group's id does not begin with a bucket number: the table has no simple bucket index"
+        )
+    largest = int(buckets.max(initial=-1))
+    if largest >= layout.count:
+        return CannotPrune(f"there is a bucket {largest}, although the bucket count is said to be {layout.count}")
+    return buckets
+
+
 def _contradiction(given: StageInput, layout: _Layout, buckets: NDArray[np.int64]) -> str | None:
     """What in a few footers speaks against a bucket count that only the options tell; None for nothing."""
     snapshot = given.snapshot
@@ -112,7 +127,8 @@ def _contradiction(given: StageInput, layout: _Layout, buckets: NDArray[np.int64
             continue
         for key in (found.min_key, found.max_key):
             if key and int(buckets[row]) not in possible_buckets(key, layout.hash_fields, layout.count):
-                return f"{layout.count} buckets hashed by {', '.join(layout.hash_fields)} cannot be: key {key!r} is in {path}"
+                fields = ", ".join(layout.hash_fields)
+                return f"{layout.count} buckets hashed by {fields} cannot be: key {key!r} is in {path}"
     return None
 
 
