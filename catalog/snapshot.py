@@ -87,6 +87,7 @@ class Snapshot:
         self._buckets: Any = _UNREAD
         self._partition_buckets: bool | None = None
         self.footers = FooterCache()
+        self.checked_buckets: dict[object, str | None] = {}
         self._lock = threading.RLock()
 
     def __len__(self) -> int:

@@ -14,11 +14,12 @@ def bytes_text(count: int) -> str:
     if count < _UNIT:
         return f"{count} B"
     value = float(count)
-    for unit in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+    units = ["KiB", "MiB", "GiB", "TiB", "PiB"]
+    while True:
         value /= _UNIT
-        if value < _UNIT:
-            break
-    return f"{value:,.1f} {unit}"
+        unit = units.pop(0)
+        if value < _UNIT or not units:
+            return f"{value:,.1f} {unit}"
 
 
 def share_text(part: int, whole: int) -> str:

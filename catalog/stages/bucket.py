@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from catalog.scan_options import BUCKET_COUNT
+from catalog.snapshot import Snapshot
 from catalog.stages.stage import StageInput
 from pushdown.bindings import key_bindings
 from pushdown.columns import resolve_column
@@ -23,14 +24,14 @@ from pushdown.errors import UnknownColumnError
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from table_format.base_file import footer
 from table_format.bucket_index import EMPTY_KEY_PART, NULL_KEY_PART, BucketHashRule, possible_buckets
-from table_format.errors import MissingFileError
+from table_format.errors import CorruptFileError, MissingFileError
 from table_format.java_hash import bucket_id_one
 from table_format.key_text import key_text
 from table_format.meta_columns import RECORD_KEY
 from table_format.table_config import KeyGeneratorType
 
 _MOST_KEYS = 10_000
-_CHECKED_FILES = 3
+_CHECKED_FILES = 4
 # A key of one field is its value alone; with other generators releases differ, and some write `field:value`.
 _PLAIN_KEYS = frozenset({KeyGeneratorType.SIMPLE, KeyGeneratorType.NON_PARTITION, KeyGeneratorType.TIMESTAMP})
 
@@ -58,21 +59,12 @@ def prune_by_bucket(given: StageInput) -> Verdict:
     layout = _layout(given)
     if isinstance(layout, CannotPrune):
         return layout
-    if given.snapshot.has_partition_bucket_counts():
-        return CannotPrune("bucket counts differ between partitions")
-    buckets = given.snapshot.bucket_numbers()
-    if buckets is None:
-        return CannotPrune(
-            "a file group's id does not begin with a bucket number: the table has no simple bucket index"
-        )
-    largest = int(buckets.max(initial=-1))
-    if largest >= layout.count:
-        return CannotPrune(f"there is a bucket {largest}, although the bucket count is said to be {layout.count}")
     wanted = _wanted_buckets(given, layout)
     if isinstance(wanted, CannotPrune):
         return wanted
-    if (doubt := _contradiction(given, layout, buckets)) is not None:
-        return CannotPrune(doubt)
+    buckets = _bucket_numbers(given, layout)
+    if isinstance(buckets, CannotPrune):
+        return buckets
     named, found = wanted
     keep = np.isin(buckets[given.rows], np.fromiter(found, np.int64, len(found)))
     return Candidates(keep, f"{len(found):,} of {layout.count:,} buckets can hold the keys named by {named}")
@@ -114,16 +106,34 @@ def _bucket_numbers(given: StageInput, layout: _Layout) -> NDArray[np.int64] | C
     return buckets
 
 
-def _contradiction(given: StageInput, layout: _Layout, buckets: NDArray[np.int64]) -> str | None:
-    """What in a few footers speaks against a bucket count that only the options tell; None for nothing."""
+def _bucket_numbers(given: StageInput, layout: _Layout) -> NDArray[np.int64] | CannotPrune:
+    """The bucket of each file of the snapshot, which must fit the layout as a whole, not only what came in."""
     snapshot = given.snapshot
-    if snapshot.config.bucket_count is not None:
-        return None
-    for row in given.rows[:: max(1, len(given.rows) // _CHECKED_FILES)][:_CHECKED_FILES]:
-        path = str(snapshot.files.column("path")[int(row)].as_py())
+    if snapshot.has_partition_bucket_counts():
+        return CannotPrune("bucket counts differ between partitions")
+    buckets = snapshot.bucket_numbers()
+    if buckets is None:
+        return CannotPrune("a file group's id does not begin with a bucket number: there is no simple bucket index")
+    largest = int(buckets.max(initial=-1))
+    if largest >= layout.count:
+        return CannotPrune(f"there is a bucket {largest}, although the bucket count is said to be {layout.count}")
+    if layout not in snapshot.checked_buckets:
+        snapshot.checked_buckets[layout] = _contradiction(snapshot, layout, buckets)
+    doubt = snapshot.checked_buckets[layout]
+    return buckets if doubt is None else CannotPrune(doubt)
+
+
+def _contradiction(snapshot: Snapshot, layout: _Layout, buckets: NDArray[np.int64]) -> str | None:
+    """What in a few footers speaks against the layout; None for nothing.
+
+    Apache's writers do not read a bucket count from the table: who gave another one has made other buckets.
+    """
+    paths: Any = snapshot.files.column("path")
+    for row in np.unique(np.linspace(0, len(buckets) - 1, _CHECKED_FILES).astype(np.int64)):
+        path = str(paths[int(row)].as_py())
         try:
             found = footer(snapshot.client.storage, path)
-        except MissingFileError:
+        except (MissingFileError, CorruptFileError):
             continue
         for key in (found.min_key, found.max_key):
             if key and int(buckets[row]) not in possible_buckets(key, layout.hash_fields, layout.count):
@@ -157,7 +167,8 @@ def _buckets_of_columns(given: StageInput, layout: _Layout) -> tuple[str, set[in
     splitting = [field for field in free if not _text_is_plain(kinds[field])]
     if splitting and layout.rule is BucketHashRule.SPLIT:
         return CannotPrune(
-            f"{splitting[0]} is part of the key and not of the hash: releases up to 1.0 let a comma in it change the bucket"
+            f"{splitting[0]} is part of the key and not of the hash, and releases up to 1.0 let a comma in it "
+            "change the bucket"
         )
     types = [kinds[field] for field in layout.hash_fields]
     found = _union(_buckets_of_values(values, types, layout) for values in bindings)
