@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute
+
+from table_format.byte_spans import binary_array
 
 pc: Any = pyarrow.compute
 """Untyped: the published stubs know neither chunked columns nor plain values in many places."""
@@ -29,3 +33,14 @@ def one_chunk(column: Any) -> Any:
     if isinstance(merged, pa.ChunkedArray):
         return merged.chunk(0) if merged.num_chunks else pa.array([], merged.type)
     return merged
+
+
+def binaries(values: Sequence[bytes]) -> Column:
+    """A binary array; unlike `pa.array`, this does not look for pandas first."""
+    lengths = np.fromiter(map(len, values), dtype=np.int64, count=len(values))
+    return binary_array(np.frombuffer(b"".join(values), dtype=np.uint8), np.cumsum(lengths) - lengths, lengths)
+
+
+def strings(values: Sequence[str]) -> Column:
+    """A string array; see `binaries`."""
+    return binaries([value.encode() for value in values]).cast(pa.string())

@@ -17,7 +17,7 @@ from table_format.errors import CorruptFileError
 from table_format.instant import WRITE_ACTIONS
 from table_format.meta_client import TableClient
 from table_format.metadata_table import layout, stats
-from table_format.metadata_table.arrow import pc, schema_of
+from table_format.metadata_table.arrow import pc, schema_of, strings
 from table_format.metadata_table.keys import (
     ALL_PARTITIONS_KEY,
     column_id,
@@ -92,7 +92,7 @@ class MetadataTable:
             every = self._all_files
         if partitions is None:
             return every
-        return every.filter(pc.is_in(every["partition"], value_set=pa.array(list(partitions), pa.string())))
+        return every.filter(pc.is_in(every["partition"], value_set=strings(partitions)))
 
     @property
     def has_column_stats(self) -> bool:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from table_format.arrow_numpy import from_numpy, to_numpy
 from table_format.avro_columns import UnionColumn, decode_columns
 from table_format.metadata_table import bounds
-from table_format.metadata_table.arrow import Column, one_chunk, pc, schema_of
+from table_format.metadata_table.arrow import Column, binaries, one_chunk, pc, schema_of
 from table_format.metadata_table.sources import Piece, Versions, newest_versions
 
 STATS_SCHEMA = schema_of(
@@ -130,7 +130,7 @@ def _last_of_each(versions: Versions) -> Any:
 
 def _keys(piece: Piece) -> list[Column]:
     if piece.schema is None:
-        return [pa.array(piece.deleted_keys, pa.binary())]
+        return [binaries(piece.deleted_keys)]
     return [piece.entries.keys()]
 
 
@@ -152,7 +152,7 @@ def _decode_typed(piece: Piece, column: str, kind: pa.DataType) -> pa.Table:
     if piece.schema is None:
         count = len(piece.deleted_keys)
         blank: list[Any] = [pa.nulls(count, field.type) for field in schema]
-        return pa.table([*blank[:-1], pa.array([True] * count, pa.bool_())], schema=schema)
+        return pa.table([*blank[:-1], from_numpy(np.ones(count, dtype=np.bool_))], schema=schema)
     fields = ["fileName", "columnName", "minValue", "maxValue", "nullCount", "valueCount"]
     decoded = _decode(piece, [*fields, "totalUncompressedSize", "isDeleted"])
     columns = [
@@ -179,7 +179,7 @@ def _decode_raw(piece: Piece) -> pa.Table:
     if piece.schema is None:
         count = len(piece.deleted_keys)
         blank: list[Any] = [pa.nulls(count, field.type) for field in RAW_SCHEMA][1:]
-        return pa.table([*_keys(piece), *blank, pa.array([True] * count, pa.bool_())], schema=schema)
+        return pa.table([*_keys(piece), *blank, from_numpy(np.ones(count, dtype=np.bool_))], schema=schema)
     decoded = _decode(piece, ["fileName", "columnName", "minValue", "maxValue", *_COUNTS.values(), "isDeleted"])
     columns = [
         *_keys(piece),
