@@ -32,7 +32,7 @@ def binary_array(buffer: Bytes, starts: Positions, lengths: Positions, valid: Ma
     """
     count = len(starts)
     if count == 0:
-        empty: Any = pa.nulls(0, pa.binary())  # unlike pa.array, without looking for pandas
+        empty: pa.BinaryArray = pa.nulls(0, pa.binary())  # unlike pa.array, without looking for pandas
         return empty
     if starts.min() < 0 or lengths.min() < 0 or (starts + lengths).max() > len(buffer):
         raise IndexError("a span leaves its buffer")
