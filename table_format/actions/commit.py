@@ -169,11 +169,13 @@ def _checked(stat: WriteStat) -> WriteStat:
 
 def _text(value: Any, key: str) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"extraMetadata.{key} is no text")
+        raise TypeError(f"{key}: {value!r} is no text")
     return value
 
 
 def _replaced(groups: Any) -> dict[str, list[str]] | None:
     if groups is None:
         return None
+    if not all(isinstance(ids, list) for ids in groups.values()):
+        raise TypeError("partitionToReplaceFileIds without lists of file ids")
     return {partition: [_text(file_id, partition) for file_id in ids] for partition, ids in groups.items()}

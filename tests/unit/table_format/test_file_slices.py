@@ -103,7 +103,7 @@ def test_log_files_are_refused_by_name(name):
 
 
 def test_other_base_formats_are_refused_by_name():
-    with pytest.raises(UnsupportedTableError, match="^p/a-0_0-0-0_3.orc"):
+    with pytest.raises(UnsupportedTableError, match=r"^p/a-0_0-0-0_3\.orc"):
         latest_base_files(_listing(("p", "a-0_0-0-0_3.orc", 2)), _timeline("3"), replaced=NONE_REPLACED)
 
 
@@ -138,7 +138,7 @@ def test_a_hundred_thousand_files_are_a_matter_of_milliseconds():
     timeline = _timeline(*(f"2026112108{i:02d}00000" for i in range(50)))
     fastest = min(_seconds(files, timeline) for _ in range(3))
     # about 0.08 s; the bound leaves room for a busy machine, and catches a loop over files in Python
-    assert fastest < 0.4
+    assert fastest < 0.6
 
 
 def _seconds(files, timeline):
