@@ -1,0 +1,189 @@
+"""Which rows a file holds after a write: new rows against each other, then against the file's rows, by record key.
+
+All work is on whole columns of keys; the outcome is row positions, so that each column is moved once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import compute
+
+from spark_writer.operations import Duplicates
+from spark_writer.ordering import not_older
+from table_format.arrow_numpy import from_numpy, to_numpy, valid_mask
+from table_format.errors import RecordError
+
+pc: Any = compute  # the stubs lag behind the functions
+Rows = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class MergedRows:
+    """The rows of the new file.
+
+    Attributes:
+        rows: in key order; position i below the number of old rows is old row i, the others are new rows.
+        inserted: new keys.
+        updated: rows of the old file whose values are replaced.
+        deleted: rows of the old file that go.
+    """
+
+    rows: Rows
+    inserted: int
+    updated: int
+    deleted: int
+
+    @property
+    def changed(self) -> bool:
+        """Whether the file's content is another one now."""
+        return bool(self.inserted or self.updated or self.deleted)
+
+
+def sorted_rows(keys: Any, *, unique: bool, ordering: Sequence[Any] = ()) -> Rows:
+    """Positions of some rows in the order of their keys.
+
+    Args:
+        keys: record key of each row, a string array.
+        unique: keep one row a key: the one with the greatest ordering values, of equal ones the last.
+        ordering: ordering values, see `ordering_columns`; without them the last row of a key is kept.
+    """
+    order = to_numpy(pc.sort_indices(keys)).astype(np.int64)
+    if not unique or len(order) < 2:
+        return order
+    ordered = keys.take(from_numpy(order))
+    same = np.zeros(len(order), np.bool_)
+    same[1:] = to_numpy(pc.equal(ordered.slice(1), ordered.slice(0, len(order) - 1)))
+    return _winners(order, same, ordering) if same.any() else order
+
+
+def _winners(order: Rows, same: Mask, ordering: Sequence[Any]) -> Rows:
+    """Of rows in key order, where `same` tells those that have the key of the row before, one row a key."""
+    groups = np.cumsum(~same) - 1
+    repeated = same.copy()
+    repeated[:-1] |= same[1:]
+    rows, group = order[repeated], groups[repeated]
+    columns = {"group": from_numpy(group)}
+    for number, column in enumerate(ordering):
+        columns[f"ordering{number}"] = column.take(from_numpy(rows))
+    columns["row"] = from_numpy(rows)
+    keys = [(name, "ascending") for name in columns]
+    ranked = to_numpy(pc.sort_indices(pa.table(columns), sort_keys=keys, null_placement="at_start")).astype(np.int64)
+    last = np.ones(len(ranked), np.bool_)
+    last[:-1] = group[ranked[1:]] != group[ranked[:-1]]
+    chosen = ranked[last]
+    result = order[~same]
+    result[group[chosen]] = rows[chosen]
+    return result
+
+
+def merge_rows(
+    old_keys: Any,
+    new_keys: Any,
+    *,
+    deletes: Mask | None = None,
+    duplicates: Duplicates = Duplicates.MERGE,
+    old_ordering: Sequence[Any] = (),
+    new_ordering: Sequence[Any] = (),
+) -> MergedRows:
+    """Merge new rows into a file's rows.
+
+    A file may hold a key twice, as inserts without merging leave it; an update then replaces every such row, and a
+    delete removes them all, as in Apache's merge handle.
+
+    Args:
+        old_keys: record keys of the file's rows, a string array in any order.
+        new_keys: of the new rows, in key order; unique unless `duplicates` adds rows.
+        deletes: new rows that delete their key; None for none.
+        duplicates: what becomes of new rows whose key the file has.
+        old_ordering: ordering values of the old rows where the greater value wins (event time); empty where the later
+            write does.
+        new_ordering: those of the new rows.
+
+    Raises:
+        RecordError: a key is there already and `duplicates` is FAIL.
+    """
+    deletes = np.zeros(len(new_keys), np.bool_) if deletes is None else deletes
+    old_count = len(old_keys)
+    if duplicates is not Duplicates.MERGE:
+        fresh = ~deletes & _admitted(old_keys, new_keys, duplicates)
+        inserted = np.flatnonzero(fresh)
+        rows = _in_key_order(old_keys, np.arange(old_count), new_keys, inserted)
+        return MergedRows(rows, len(inserted), 0, 0)
+    found = pc.index_in(old_keys, value_set=new_keys)
+    matched = np.flatnonzero(valid_mask(found))
+    partner = to_numpy(found)[matched].astype(np.int64)
+    fresh = ~deletes
+    fresh[partner] = False
+    wins = np.ones(len(matched), np.bool_)
+    if old_ordering:
+        new_values = [column.take(from_numpy(partner)) for column in new_ordering]
+        old_values = [column.take(from_numpy(matched)) for column in old_ordering]
+        wins = not_older(new_values, old_values, len(matched))
+    gone = wins & deletes[partner]
+    replaced = wins & ~deletes[partner]
+    sources = np.arange(old_count)
+    sources[matched[replaced]] = old_count + partner[replaced]
+    kept = np.ones(old_count, np.bool_)
+    kept[matched[gone]] = False
+    inserted = np.flatnonzero(fresh)
+    rows = _in_key_order(old_keys, sources, new_keys, inserted, kept)
+    return MergedRows(rows, len(inserted), int(replaced.sum()), int(gone.sum()))
+
+
+def _admitted(old_keys: Any, new_keys: Any, duplicates: Duplicates) -> Mask:
+    if duplicates is Duplicates.ADD:
+        return np.ones(len(new_keys), np.bool_)
+    known = to_numpy(pc.is_in(new_keys, value_set=old_keys)).astype(np.bool_)
+    if duplicates is Duplicates.FAIL and known.any():
+        key = new_keys[int(np.flatnonzero(known)[0])].as_py()
+        raise RecordError(
+            f"{int(known.sum())} row(s) have a record key that the table has already, such as {key!r}, and "
+            "hoodie.datasource.insert.dup.policy is fail; use upsert, or drop the rows"
+        )
+    return ~known
+
+
+def _in_key_order(old_keys: Any, sources: Rows, new_keys: Any, inserted: Rows, kept: Mask | None = None) -> Rows:
+    """Old rows (those kept, each read from its source) and inserted ones, by key; old rows first among equals."""
+    old_count = len(old_keys)
+    kept = np.ones(old_count, np.bool_) if kept is None else kept
+    if not is_sorted(old_keys):
+        old = np.flatnonzero(kept)
+        keys = pa.concat_arrays([old_keys.take(from_numpy(old)), new_keys.take(from_numpy(inserted))])
+        rows = np.concatenate([sources[old], old_count + inserted])
+        ordered: Rows = rows[to_numpy(pc.sort_indices(keys)).astype(np.int64)]
+        return ordered
+    if len(inserted) == 0:
+        return sources[kept]
+    places = positions_after(old_keys, new_keys.take(from_numpy(inserted)))
+    merged: Rows = np.insert(np.where(kept, sources, -1), places, old_count + inserted)
+    return merged[merged >= 0]
+
+
+def positions_after(ordered: Any, keys: Any) -> Rows:
+    """For each key the number of keys in a sorted array that are at or before it, by one binary search for all."""
+    low = np.zeros(len(keys), np.int64)
+    high = np.full(len(keys), len(ordered), np.int64)
+    while True:
+        open_ = low < high
+        if not open_.any():
+            return low
+        middle = (low + high) // 2
+        probe = ordered.take(from_numpy(np.minimum(middle, len(ordered) - 1)))
+        right = to_numpy(pc.less_equal(probe, keys)).astype(np.bool_) & open_
+        low = np.where(right, middle + 1, low)
+        high = np.where(open_ & ~right, middle, high)
+
+
+def is_sorted(keys: Any) -> bool:
+    """Whether keys rise, equal ones allowed."""
+    if len(keys) < 2:
+        return True
+    return bool(pc.all(pc.less_equal(keys.slice(0, len(keys) - 1), keys.slice(1))).as_py())

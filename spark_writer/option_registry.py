@@ -1,0 +1,300 @@
+"""Every option that the writer reads: key, type, default, meaning, and whose it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+
+class Kind(Enum):
+    """What the text of an option must be."""
+
+    TEXT = "text"
+    NUMBER = "whole number, 1 or more"
+    FLAG = "true or false"
+    LIST = "names, separated by commas"
+    CHOICE = "one of its choices"
+
+
+class Origin(Enum):
+    """Whose key it is."""
+
+    APACHE = "Apache Hudi"
+    OURS = "hudi-catalog"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option.
+
+    Attributes:
+        key: its name.
+        kind: what its text must be.
+        default: used when nobody gives it; None for none.
+        meaning: one or two sentences for the reference.
+        origin: whose key it is.
+        aliases: other keys that mean the same, such as RFC-29's names and the names of `hoodie.properties`.
+        choices: for `Kind.CHOICE`; upper and lower case are one.
+    """
+
+    key: str
+    kind: Kind
+    default: str | None
+    meaning: str
+    origin: Origin = Origin.APACHE
+    aliases: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+
+
+TABLE_NAME: Final = Option(
+    "hoodie.table.name",
+    Kind.TEXT,
+    None,
+    "The table's name; needed to create one.",
+    aliases=("hoodie.datasource.write.table.name",),
+)
+DATABASE: Final = Option("hoodie.database.name", Kind.TEXT, None, "The table's database.")
+TABLE_TYPE: Final = Option(
+    "hoodie.datasource.write.table.type",
+    Kind.CHOICE,
+    "COPY_ON_WRITE",
+    "The table's type; only copy-on-write tables are written.",
+    aliases=("hoodie.datasource.write.storage.type", "hoodie.table.type"),
+    choices=("COPY_ON_WRITE",),
+)
+TABLE_VERSION: Final = Option(
+    "hoodie.write.table.version",
+    Kind.CHOICE,
+    "6",
+    "The version of the table's format; only version 6 is written.",
+    aliases=("hoodie.table.version",),
+    choices=("6",),
+)
+OPERATION: Final = Option(
+    "hoodie.datasource.write.operation",
+    Kind.CHOICE,
+    "upsert",
+    "What `write_hudi` does with the rows.",
+    choices=(
+        "upsert",
+        "insert",
+        "bulk_insert",
+        "delete",
+        "insert_overwrite",
+        "insert_overwrite_table",
+        "delete_partition",
+    ),
+)
+RECORD_KEY: Final = Option(
+    "hoodie.datasource.write.recordkey.field",
+    Kind.LIST,
+    None,
+    "Fields of the record key, which is unique within a partition; needed to create a table.",
+    aliases=("hoodie.table.recordkey.fields",),
+)
+PARTITION_PATH: Final = Option(
+    "hoodie.datasource.write.partitionpath.field",
+    Kind.LIST,
+    "",
+    "Fields of the partition path; none for a table without partitions. A custom key generator takes `field:SIMPLE` "
+    "and `field:TIMESTAMP`.",
+    aliases=("hoodie.table.partition.fields",),
+)
+ORDERING: Final = Option(
+    "hoodie.datasource.write.precombine.field",
+    Kind.LIST,
+    "",
+    "Fields that order the versions of a record; the greatest wins, of equal ones the later.",
+    aliases=("hoodie.table.precombine.field", "hoodie.table.ordering.fields"),
+)
+KEY_GENERATOR: Final = Option(
+    "hoodie.datasource.write.keygenerator.class",
+    Kind.TEXT,
+    None,
+    "Java class name of the key generator. Unset, it follows from the numbers of key and partition fields.",
+    aliases=("hoodie.table.keygenerator.class",),
+)
+KEY_GENERATOR_TYPE: Final = Option(
+    "hoodie.datasource.write.keygenerator.type",
+    Kind.CHOICE,
+    None,
+    "The key generator, by its short name.",
+    aliases=("hoodie.table.keygenerator.type",),
+    choices=("SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP", "CUSTOM"),
+)
+HIVE_STYLE: Final = Option(
+    "hoodie.datasource.write.hive_style_partitioning", Kind.FLAG, "false", "Partition folders are `field=value`."
+)
+URL_ENCODE: Final = Option(
+    "hoodie.datasource.write.partitionpath.urlencode", Kind.FLAG, "false", "Partition values are percent-encoded."
+)
+TIMEZONE: Final = Option(
+    "hoodie.table.timeline.timezone",
+    Kind.CHOICE,
+    "LOCAL",
+    "Zone of the instant times of a new table.",
+    choices=("LOCAL", "UTC"),
+)
+PAYLOAD: Final = Option(
+    "hoodie.datasource.write.payload.class",
+    Kind.TEXT,
+    None,
+    "Merge rule of a new table by Apache's class name: `OverwriteWithLatestAvroPayload` (the later write wins) or "
+    "`DefaultHoodieRecordPayload` (the greater ordering value wins; the default when there are ordering fields).",
+    aliases=("hoodie.compaction.payload.class",),
+)
+MERGE_MODE: Final = Option(
+    "hoodie.record.merge.mode",
+    Kind.CHOICE,
+    None,
+    "Merge rule of a new table by its short name; it is stored as the payload class, which is what version 6 reads.",
+    aliases=("hoodie.write.record.merge.mode",),
+    choices=("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING"),
+)
+INDEX_TYPE: Final = Option(
+    "hoodie.index.type",
+    Kind.CHOICE,
+    "BUCKET",
+    "The index that finds a record's file; only the bucket index is written. `BUCKET_HASH_INDEX` is RFC-29's name.",
+    choices=("BUCKET", "BUCKET_HASH_INDEX"),
+)
+BUCKET_ENGINE: Final = Option(
+    "hoodie.index.bucket.engine",
+    Kind.CHOICE,
+    "SIMPLE",
+    "How buckets are numbered; only by the hash modulo their count.",
+    choices=("SIMPLE",),
+)
+BUCKETS: Final = Option(
+    "hoodie.bucket.index.num.buckets",
+    Kind.NUMBER,
+    "256",
+    "File groups per partition. Apache does not record it in its tables: give it with every write to one of those. "
+    "Our tables keep it in `hoodie.properties`.",
+    aliases=("hoodie.hash.index.bucket.num",),
+)
+HASH_FIELDS: Final = Option(
+    "hoodie.bucket.index.hash.field",
+    Kind.LIST,
+    None,
+    "Fields that decide the bucket, some or all of the record key fields; all unless set.",
+    aliases=("hoodie.datasource.write.indexkey.field",),
+)
+COMBINE_INSERT: Final = Option(
+    "hoodie.combine.before.insert",
+    Kind.FLAG,
+    "false",
+    "Keep one row a key of what is inserted (insert, bulk_insert and insert_overwrite).",
+)
+ALLOW_DUPLICATES: Final = Option(
+    "hoodie.merge.allow.duplicate.on.inserts",
+    Kind.FLAG,
+    "true",
+    "Insert adds rows whose key is in the table already; false lets it merge them as upsert does.",
+)
+DUPLICATE_POLICY: Final = Option(
+    "hoodie.datasource.insert.dup.policy",
+    Kind.CHOICE,
+    "none",
+    "What insert does with keys that are in the table: `none` follows hoodie.merge.allow.duplicate.on.inserts, `drop` "
+    "leaves the new rows out, `fail` stops the write.",
+    choices=("none", "drop", "fail"),
+)
+DROP_DUPLICATES: Final = Option(
+    "hoodie.datasource.write.insert.drop.duplicates",
+    Kind.FLAG,
+    "false",
+    "The older name of hoodie.datasource.insert.dup.policy=drop.",
+)
+PARTITIONS_TO_DELETE: Final = Option(
+    "hoodie.datasource.write.partitions.to.delete",
+    Kind.LIST,
+    None,
+    "Partition paths that delete_partition empties, `*` for any text; unset, the partitions of the rows.",
+)
+METADATA: Final = Option("hoodie.metadata.enable", Kind.FLAG, "true", "Keep a metadata table in a new table.")
+COLUMN_STATS: Final = Option(
+    "hoodie.metadata.index.column.stats.enable",
+    Kind.FLAG,
+    "true",
+    "Keep column statistics in the metadata table of a new table.",
+)
+COLUMN_STATS_LIST: Final = Option(
+    "hoodie.metadata.index.column.stats.column.list",
+    Kind.LIST,
+    None,
+    "Columns with statistics; all that can have them unless set. Key, commit time and partition path always do.",
+)
+META_FIELDS: Final = Option(
+    "hoodie.populate.meta.fields",
+    Kind.CHOICE,
+    "true",
+    "Data files hold the meta columns; tables without them are not written.",
+    choices=("true",),
+)
+DROP_PARTITION_COLUMNS: Final = Option(
+    "hoodie.datasource.write.drop.partition.columns",
+    Kind.CHOICE,
+    "false",
+    "Data files hold the partition columns; tables without them are not written.",
+    choices=("false",),
+)
+PROGRESS: Final = Option(
+    "hudi_catalog.progress",
+    Kind.CHOICE,
+    "auto",
+    "Progress and summary on standard error: `auto` where that is a terminal.",
+    Origin.OURS,
+    choices=("auto", "true", "false"),
+)
+FLUSH_BYTES: Final = Option(
+    "hudi_catalog.split.bytes",
+    Kind.NUMBER,
+    str(128 << 20),
+    "Bytes of rows that a task collects before it splits them by bucket: bounds the memory of the first stage.",
+    Origin.OURS,
+)
+PARALLELISM: Final = Option(
+    "hudi_catalog.write.tasks",
+    Kind.NUMBER,
+    None,
+    "Writing tasks. Unset: one a bucket, for partitioned tables at least two a core.",
+    Origin.OURS,
+)
+
+REGISTRY: Final = (
+    TABLE_NAME,
+    DATABASE,
+    TABLE_TYPE,
+    TABLE_VERSION,
+    OPERATION,
+    RECORD_KEY,
+    PARTITION_PATH,
+    ORDERING,
+    KEY_GENERATOR,
+    KEY_GENERATOR_TYPE,
+    HIVE_STYLE,
+    URL_ENCODE,
+    TIMEZONE,
+    PAYLOAD,
+    MERGE_MODE,
+    INDEX_TYPE,
+    BUCKET_ENGINE,
+    BUCKETS,
+    HASH_FIELDS,
+    COMBINE_INSERT,
+    ALLOW_DUPLICATES,
+    DUPLICATE_POLICY,
+    DROP_DUPLICATES,
+    PARTITIONS_TO_DELETE,
+    METADATA,
+    COLUMN_STATS,
+    COLUMN_STATS_LIST,
+    META_FIELDS,
+    DROP_PARTITION_COLUMNS,
+    PROGRESS,
+    FLUSH_BYTES,
+    PARALLELISM,
+)
+"""All of them, in the order of the reference."""

@@ -1,0 +1,92 @@
+"""The options of one write, read out of the texts that a job gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spark_writer import option_registry as registry
+from spark_writer.option_registry import Kind, Option
+from table_format.errors import OptionError
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """Options by key, as texts; values are checked when the object is made.
+
+    Attributes:
+        texts: what was given, each registered option under its own key rather than an alias.
+    """
+
+    texts: Mapping[str, str]
+
+    @classmethod
+    def of(cls, given: Mapping[str, object]) -> WriteOptions:
+        """Read options as users and Spark jobs write them: Python booleans and numbers are taken too.
+
+        Raises:
+            OptionError: a value that its option does not take, or two keys of one meaning that disagree.
+        """
+        texts = {key: _text(value) for key, value in given.items() if value is not None}
+        for option in registry.REGISTRY:
+            found = {key: texts[key] for key in (option.key, *option.aliases) if key in texts}
+            if not found:
+                continue
+            if len(set(found.values())) > 1:
+                both = " but ".join(f"{key}={value!r}" for key, value in found.items())
+                raise OptionError(f"{both}: they mean the same; give one")
+            text = next(iter(found.values()))
+            for alias in option.aliases:
+                texts.pop(alias, None)
+            texts[option.key] = _checked(option, text, next(iter(found)))
+        return cls(texts)
+
+    def given(self, option: Option) -> bool:
+        """Whether the job gave the option itself."""
+        return option.key in self.texts
+
+    def text(self, option: Option) -> str | None:
+        """The option's text, or its default."""
+        return self.texts.get(option.key, option.default)
+
+    def flag(self, option: Option) -> bool:
+        """Whether the option is true."""
+        return self.text(option) == "true"
+
+    def number(self, option: Option) -> int | None:
+        """The option as a number, None when there is neither a value nor a default."""
+        text = self.text(option)
+        return None if text is None else int(text)
+
+    def names(self, option: Option) -> tuple[str, ...]:
+        """The option's list, empty when it has none."""
+        return tuple(part.strip() for part in (self.text(option) or "").split(",") if part.strip())
+
+    def with_values(self, changes: Mapping[str, object]) -> WriteOptions:
+        """These options with some replaced; None takes one away."""
+        merged: dict[str, object] = {key: text for key, text in self.texts.items() if key not in changes}
+        return WriteOptions.of(merged | dict(changes))
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def _checked(option: Option, text: str, key: str) -> str:
+    text = text.strip()
+    if option.kind is Kind.FLAG:
+        if text.lower() not in ("true", "false"):
+            raise OptionError(f"{key}={text!r}: give true or false")
+        return text.lower()
+    if option.kind is Kind.NUMBER and (not (text.isascii() and text.isdigit()) or int(text) < 1):
+        raise OptionError(f"{key}={text!r}: give a whole number, 1 or more")
+    if option.kind is Kind.CHOICE:
+        for choice in option.choices:
+            if choice.lower() == text.lower():
+                return choice
+        raise OptionError(f"{key}={text!r} is not supported; give {' or '.join(option.choices)}. {option.meaning}")
+    return text

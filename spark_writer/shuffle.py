@@ -1,0 +1,100 @@
+"""The two stages as one Spark job: `mapInArrow`, a shuffle of blocks, `mapInArrow`."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.errors import PythonException
+from pyspark.sql import DataFrame
+
+from spark_writer.placement import placements
+from spark_writer.plans import FilePlan, KeyPlan, SplitPlan, TaskIdentity
+from spark_writer.slot_writer import WRITTEN_DDL, WrittenFile, write_blocks
+from spark_writer.split import BLOCK_DDL, split_batches, user_rows
+from table_format import errors
+
+_Batches = Iterable[pa.RecordBatch]
+_Worker = Callable[[_Batches], Iterator[pa.RecordBatch]]
+_RAISED = re.compile(r"^table_format\.errors\.(\w+): (.*)", re.MULTILINE | re.DOTALL)
+_PARTITIONS_DDL = "partition string"
+
+
+def write_files(df: DataFrame, split: SplitPlan, files: FilePlan) -> list[WrittenFile]:
+    """Run a write's job: every slot's rows go to one task, which writes their files.
+
+    Raises:
+        HudiError: a worker's error, as it raised it.
+    """
+    blocks = df.mapInArrow(_splitter(split), BLOCK_DDL)
+    written = blocks.repartition(split.slots, "slot").mapInArrow(_writer(files), WRITTEN_DDL)
+    with workers_errors():
+        return [WrittenFile.from_row(row["stat"], row["statistics"]) for row in written.collect()]
+
+
+def distinct_partitions(df: DataFrame, keys: KeyPlan, schema: pa.Schema) -> list[str]:
+    """The partition paths that some rows fall into."""
+    generator = keys.generator
+
+    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                paths = generator.partition_paths(user_rows([batch], schema))
+                yield pa.record_batch([paths.unique()], names=["partition"])
+
+    with workers_errors():
+        rows = df.mapInArrow(run, _PARTITIONS_DDL).distinct().collect()
+    return sorted(row["partition"] for row in rows)
+
+
+@contextlib.contextmanager
+def workers_errors() -> Iterator[None]:
+    """Raise a `HudiError` of a worker as itself, rather than inside Spark's report of it."""
+    try:
+        yield
+    except PythonException as error:
+        original = _original(str(error))
+        if original is None:
+            raise
+        raise original from error
+
+
+def _original(report: str) -> errors.HudiError | None:
+    found = _RAISED.search(report)
+    kind = getattr(errors, found.group(1), None) if found else None
+    if found is None or not (isinstance(kind, type) and issubclass(kind, errors.HudiError)):
+        return None
+    # what follows the message in the report is the JVM's stack
+    message = re.split(r"\n\s*(?:at |JVM stacktrace:|\n)", found.group(2), maxsplit=1)[0].strip()
+    if issubclass(kind, errors.CorruptFileError):
+        return errors.HudiError(message)
+    return kind(message)
+
+
+def _splitter(plan: SplitPlan) -> _Worker:
+    numbers = placements(plan.slots)
+
+    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        yield from split_batches(plan, numbers, batches, _context().partitionId())
+
+    return run
+
+
+def _writer(plan: FilePlan) -> _Worker:
+    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        context = _context()
+        number = context.partitionId()
+        token = f"{number}-{context.stageId()}-{context.taskAttemptId()}"
+        yield from write_blocks(plan, batches, TaskIdentity(number, token))
+
+    return run
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    if context is None:
+        raise errors.HudiError("this runs in Spark's workers only")
+    return context

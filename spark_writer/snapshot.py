@@ -1,0 +1,71 @@
+"""A table's current rows as a DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from table_format.avro_schema import avro_to_arrow
+from table_format.base_file import read_base_file
+from table_format.file_slices import latest_base_files, list_data_files
+from table_format.meta_client import SCHEMA_KEY, TableClient
+from table_format.meta_columns import META_FIELDS
+from table_format.metadata_table.reader import MetadataTable
+from table_format.schema_evolution import storage_schema
+from table_format.storage import Storage
+from table_format.timeline import Timeline
+
+_ROWS = 10_000
+
+
+def snapshot(session: SparkSession, client: TableClient) -> DataFrame:
+    """The rows of the latest file slices, read by Spark's own Parquet reader.
+
+    Where a column was widened (int to long, say), older files hold the narrower type, which Spark's reader does not
+    take in all supported versions: then workers read the files by pyarrow.
+    """
+    timeline = client.timeline()
+    columns = storage_schema(client.table_schema(timeline))
+    schema = pa.schema([*META_FIELDS, *columns]).remove_metadata()
+    metadata = MetadataTable.open(client, timeline)
+    files = list_data_files(client.storage) if metadata is None else metadata.files()
+    paths: list[str] = latest_base_files(files, timeline)["path"].to_pylist()
+    kind = _spark_schema(schema)
+    if not paths:
+        return session.createDataFrame([], kind)
+    if _widened(timeline, columns):
+        listed = session.createDataFrame([(path,) for path in paths], "path string")
+        tasks = listed.repartition(min(len(paths), 200), "path")
+        return tasks.mapInArrow(_reader(client.storage, schema), kind)
+    return session.read.schema(kind).parquet(*map(client.storage.full_uri, paths))
+
+
+def _spark_schema(schema: pa.Schema) -> spark.StructType:
+    result: spark.StructType = from_arrow_schema(schema)
+    return result
+
+
+def _widened(timeline: Timeline, columns: pa.Schema) -> bool:
+    """Whether some commit wrote a column under another type than the table has now."""
+    texts = {timeline.commit_metadata(instant).extra_metadata.get(SCHEMA_KEY) for instant in timeline.writes}
+    for text in texts - {None, ""}:
+        for field in storage_schema(avro_to_arrow(text or "")):
+            position = columns.get_field_index(field.name)
+            if position >= 0 and columns.field(position).type != field.type:
+                return True
+    return False
+
+
+def _reader(storage: Storage, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            paths: list[Any] = batch.column("path").to_pylist()
+            for path in paths:
+                yield from read_base_file(storage, path, schema=schema).to_batches(max_chunksize=_ROWS)
+
+    return run

@@ -1,0 +1,130 @@
+"""First stage: rows get their record key, partition path and bucket, and leave as one block of rows per slot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import compute
+
+from spark_writer.plans import BUCKET_COLUMN, KeyPlan, SplitPlan
+from table_format.arrow_numpy import from_numpy, to_numpy
+from table_format.java_hash import java_string_hash
+from table_format.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
+from table_format.schema_evolution import conform
+
+pc: Any = compute  # the stubs lag behind the functions
+Rows = npt.NDArray[np.int64]
+
+BLOCK_SCHEMA = pa.schema([("slot", pa.int32()), ("task", pa.int32()), ("block", pa.int32()), ("payload", pa.binary())])
+"""What the first stage gives: blocks of rows as Arrow streams, with the order in which they were read."""
+BLOCK_DDL = "slot int, task int, block int, payload binary"
+_MOST_BYTES = 16 << 20
+
+
+def split_batches(
+    plan: SplitPlan, placements: Rows, batches: Iterable[pa.RecordBatch], task: int
+) -> Iterator[pa.RecordBatch]:
+    """Split a task's rows by slot.
+
+    Args:
+        plan: what to do.
+        placements: for each slot the number that Spark's hash partitioning sends to it.
+        batches: the task's rows.
+        task: number of the task.
+
+    Yields:
+        Batches of `BLOCK_SCHEMA`. Memory is bounded: rows are split each time that `plan.flush_bytes` came in.
+    """
+    pending: list[pa.RecordBatch] = []
+    size = block = 0
+    for batch in batches:
+        pending.append(batch)
+        size += batch.nbytes
+        if size >= plan.flush_bytes:
+            for result in _blocks(plan, placements, pending, task, block):
+                yield result
+                block += result.num_rows
+            pending, size = [], 0
+    if any(batch.num_rows for batch in pending):
+        yield from _blocks(plan, placements, pending, task, block)
+
+
+def keyed_rows(plan: KeyPlan, table: pa.Table, payload: Iterable[str]) -> pa.Table:
+    """Rows with their record key, partition path (if the table is partitioned) and bucket behind the payload columns.
+
+    Raises:
+        RecordError: a row without a key.
+        SchemaError: a key or partition column is missing.
+    """
+    generator = plan.generator
+    keys = generator.record_keys(table)
+    buckets = generator.bucket_ids(table, plan.buckets, plan.hash_fields, keys)
+    result = table.select(list(payload))
+    result = result.append_column(RECORD_KEY, keys)
+    if plan.spec.is_partitioned:
+        result = result.append_column(PARTITION_PATH, pc.dictionary_encode(generator.partition_paths(table)))
+    return result.append_column(BUCKET_COLUMN, from_numpy(buckets.astype(np.int32)))
+
+
+def user_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """Spark's rows in the table's types, without meta columns, each column in one piece."""
+    table = pa.Table.from_batches(list(batches))
+    table = table.drop_columns([name for name in META_COLUMNS if name in table.column_names])
+    return conform(table, schema).combine_chunks()
+
+
+def _blocks(
+    plan: SplitPlan, placements: Rows, batches: Iterable[pa.RecordBatch], task: int, first: int
+) -> Iterator[pa.RecordBatch]:
+    rows = keyed_rows(plan.keys, user_rows(batches, plan.schema), plan.payload)
+    slots = _slots(rows, plan.slots)
+    counts = np.bincount(slots, minlength=plan.slots)
+    if np.count_nonzero(counts) > 1:
+        rows = rows.take(from_numpy(np.argsort(slots, kind="stable")))
+    ends = np.cumsum(counts)
+    found: list[tuple[int, int, int, bytes]] = []
+    size = 0
+    for slot in np.flatnonzero(counts):
+        payload = _stream(rows.slice(int(ends[slot] - counts[slot]), int(counts[slot])))
+        found.append((int(placements[slot]), task, first, payload))
+        first += 1
+        size += len(payload)
+        if size >= _MOST_BYTES:
+            yield _batch(found)
+            found, size = [], 0
+    if found:
+        yield _batch(found)
+
+
+def _batch(blocks: list[tuple[int, int, int, bytes]]) -> pa.RecordBatch:
+    columns: list[Any] = [list(column) for column in zip(*blocks, strict=True)]
+    return pa.record_batch([pa.array(c, t) for c, t in zip(columns, BLOCK_SCHEMA.types, strict=True)], BLOCK_SCHEMA)
+
+
+def _slots(rows: pa.Table, slots: int) -> npt.NDArray[np.int16 | np.int64]:
+    """The slot of each row: its bucket, moved on by a hash of its partition so that partitions spread out."""
+    numbers = _whole(rows.column(BUCKET_COLUMN)).astype(np.int64)
+    if PARTITION_PATH in rows.column_names:
+        partitions: Any = rows.column(PARTITION_PATH).combine_chunks()
+        hashes = java_string_hash(partitions.dictionary).astype(np.int64) & 0x7FFFFFFF
+        numbers = numbers + hashes[to_numpy(partitions.indices)]
+    numbers %= slots
+    # numpy sorts 16-bit numbers by radix
+    return numbers.astype(np.int16) if slots < 1 << 15 else numbers
+
+
+def _whole(column: Any) -> npt.NDArray[Any]:
+    return to_numpy(column.combine_chunks())
+
+
+def _stream(rows: pa.Table) -> Any:
+    sink = pa.BufferOutputStream()
+    # lz4 halves what the shuffle moves and costs less than moving it
+    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
+        writer.write_table(rows)
+    return sink.getvalue().to_pybytes()

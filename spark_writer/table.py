@@ -1,0 +1,235 @@
+"""Hudi tables as objects that feel at home in Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import types as spark
+
+from spark_writer import option_registry as registry
+from spark_writer.history import history_rows
+from spark_writer.operations import Operation
+from spark_writer.options import WriteOptions
+from spark_writer.snapshot import snapshot
+from spark_writer.spark_types import arrow_schema
+from spark_writer.summary import WriteSummary
+from spark_writer.table_properties import new_table_properties
+from spark_writer.write_job import WriteJob
+from table_format.errors import TableNotFoundError
+from table_format.meta_client import TableClient
+from table_format.storage import Storage
+from table_format.table_config import TableConfig
+from table_format.transaction.create import create_table
+
+Options = Mapping[str, Any]
+
+
+class HudiTable:
+    """One table.
+
+    Args:
+        session: Spark's.
+        client: the table.
+        options: apply to every write of this object.
+    """
+
+    def __init__(self, session: SparkSession, client: TableClient, options: WriteOptions) -> None:
+        self._session = session
+        self._client = client
+        self._options = options
+
+    def __repr__(self) -> str:
+        return f"HudiTable({self._client.config.name!r}, {self._client.storage.uri!r})"
+
+    @classmethod
+    def create(
+        cls,
+        session: SparkSession,
+        path: str,
+        schema: DataFrame | spark.StructType | str | None = None,
+        *,
+        name: str,
+        record_key: str | Sequence[str],
+        buckets: int,
+        partition_by: str | Sequence[str] = (),
+        ordering: str | Sequence[str] = (),
+        options: Options | None = None,
+        storage_options: Options | None = None,
+    ) -> HudiTable:
+        """Make an empty table: copy-on-write, bucket index, metadata table with column statistics.
+
+        Args:
+            session: Spark's.
+            path: base folder; a local path or a URI of S3, GCS or HDFS.
+            schema: columns, as a DataFrame that has them, a struct type or DDL text; None leaves them to the first
+                write.
+            name: the table's name.
+            record_key: field or fields of the record key.
+            buckets: file groups per partition; fixed for good. Aim at 100 MB to 1 GB a file.
+            partition_by: field or fields of the partition path.
+            ordering: field or fields that order versions of a record: the greater value wins. Without them the later
+                write wins.
+            options: Apache's option keys, for all that has no argument here; they go with each write, too.
+            storage_options: arguments for the `pyarrow.fs` file system.
+
+        Raises:
+            TableExistsError: there is a table already.
+            OptionError: options that contradict each other.
+            SchemaError: columns that a table cannot hold.
+        """
+        given = WriteOptions.of(options or {}).with_values(
+            {
+                registry.TABLE_NAME.key: name,
+                registry.RECORD_KEY.key: _names(record_key),
+                registry.BUCKETS.key: buckets,
+                registry.PARTITION_PATH.key: _names(partition_by) or None,
+                registry.ORDERING.key: _names(ordering) or None,
+            }
+        )
+        return create(session, path, _arrow(schema), given, storage_options)
+
+    @classmethod
+    def for_path(
+        cls, session: SparkSession, path: str, *, options: Options | None = None, storage_options: Options | None = None
+    ) -> HudiTable:
+        """Open the table at a place.
+
+        Args:
+            session: Spark's.
+            path: base folder.
+            options: Apache's option keys for this object's writes. Tables that Apache wrote need
+                `hoodie.bucket.index.num.buckets`.
+            storage_options: arguments for the `pyarrow.fs` file system.
+
+        Raises:
+            TableNotFoundError: there is none.
+            UnsupportedTableError: one of a version that is not written.
+        """
+        client = TableClient.open(path, dict(storage_options or {}))
+        return cls(session, client, WriteOptions.of(options or {}))
+
+    @property
+    def client(self) -> TableClient:
+        """The table's files, properties and timeline."""
+        return self._client
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self._client.config.name
+
+    @property
+    def config(self) -> TableConfig:
+        """The table's properties as they are now."""
+        return self._client.reload()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's columns, without Hudi's meta columns."""
+        return self._client.table_schema()
+
+    def upsert(self, df: DataFrame, options: Options | None = None) -> WriteSummary:
+        """Insert rows with new keys and update those whose key the table has; `_hoodie_is_deleted` rows delete.
+
+        Columns that the rows lack become null; new columns and wider types become part of the table.
+        """
+        return self._run(Operation.UPSERT, df, options)
+
+    def insert(self, df: DataFrame, options: Options | None = None) -> WriteSummary:
+        """Add rows; `hoodie.datasource.insert.dup.policy` and others say what happens to keys that are there."""
+        return self._run(Operation.INSERT, df, options)
+
+    def bulk_insert(self, df: DataFrame, options: Options | None = None) -> WriteSummary:
+        """Add rows as they are; keys are taken for new."""
+        return self._run(Operation.BULK_INSERT, df, options)
+
+    def delete(self, rows: DataFrame | Column | str, options: Options | None = None) -> WriteSummary:
+        """Delete records.
+
+        Args:
+            rows: a DataFrame with the key and partition columns of what goes, or a condition on the table's rows.
+            options: for this write.
+        """
+        if not isinstance(rows, DataFrame):
+            config = self._client.config
+            fields = dict.fromkeys((*config.record_key_fields, *config.partition_fields))
+            rows = self.to_df().where(rows).select(*dict.fromkeys(field.split(".", 1)[0] for field in fields))
+        return self._run(Operation.DELETE, rows, options)
+
+    def insert_overwrite(self, df: DataFrame, options: Options | None = None) -> WriteSummary:
+        """Replace the partitions that the rows fall into by these rows."""
+        return self._run(Operation.INSERT_OVERWRITE, df, options)
+
+    def insert_overwrite_table(self, df: DataFrame, options: Options | None = None) -> WriteSummary:
+        """Replace all that the table holds by these rows."""
+        return self._run(Operation.INSERT_OVERWRITE_TABLE, df, options)
+
+    def delete_partition(self, partitions: str | Sequence[str], options: Options | None = None) -> WriteSummary:
+        """Empty partitions, named by their paths; `*` stands for any text."""
+        names = [partitions] if isinstance(partitions, str) else list(partitions)
+        return self._run(Operation.DELETE_PARTITION, None, options, names)
+
+    def to_df(self) -> DataFrame:
+        """The table's rows as of now, with Hudi's meta columns in front."""
+        return snapshot(self._session, self._client)
+
+    def history(self) -> DataFrame:
+        """The table's instants, newest first, with what each did."""
+        rows, ddl = history_rows(self._client)
+        return self._session.createDataFrame(rows, ddl)
+
+    def _run(
+        self, operation: Operation, df: DataFrame | None, options: Options | None, partitions: Sequence[str] = ()
+    ) -> WriteSummary:
+        self._client.reload()
+        return WriteJob(
+            session=self._session,
+            client=self._client,
+            operation=operation,
+            options=self._options.with_values(options or {}),
+            df=df,
+            partitions=partitions,
+        ).run()
+
+
+def create(
+    session: SparkSession,
+    path: str,
+    schema: pa.Schema | None,
+    options: WriteOptions,
+    storage_options: Options | None = None,
+) -> HudiTable:
+    """Make an empty table out of options."""
+    properties = new_table_properties(options, schema)
+    client = create_table(Storage(path, dict(storage_options or {})), properties, dict(options.texts))
+    return HudiTable(session, client, options)
+
+
+def open_if_there(
+    session: SparkSession, path: str, options: WriteOptions, storage_options: Options | None = None
+) -> HudiTable | None:
+    """The table at a place, or None."""
+    try:
+        return HudiTable.for_path(session, path, options=options.texts, storage_options=storage_options)
+    except TableNotFoundError:
+        return None
+
+
+def _names(names: str | Sequence[str]) -> str:
+    return names if isinstance(names, str) else ",".join(names)
+
+
+def _arrow(schema: DataFrame | spark.StructType | str | None) -> pa.Schema | None:
+    if schema is None:
+        return None
+    if isinstance(schema, DataFrame):
+        schema = schema.schema
+    if isinstance(schema, str):
+        parsed = spark._parse_datatype_string(schema)  # noqa: SLF001  # PySpark's only DDL parser in both versions
+        if not isinstance(parsed, spark.StructType):
+            parsed = spark.StructType([spark.StructField("value", parsed)])
+        schema = parsed
+    return arrow_schema(schema)

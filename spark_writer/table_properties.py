@@ -1,0 +1,220 @@
+"""From write options to the properties of a new table, and options against the properties of one that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from spark_writer import option_registry as registry
+from spark_writer.options import WriteOptions
+from table_format.avro_schema import schema_text
+from table_format.errors import OptionError, UnsupportedTableError
+from table_format.table_config import COMMIT_TIME, CUSTOM, EVENT_TIME, KeyGeneratorType, TableConfig
+
+_GENERATORS: Final = {
+    KeyGeneratorType.SIMPLE: "org.apache.hudi.keygen.SimpleKeyGenerator",
+    KeyGeneratorType.COMPLEX: "org.apache.hudi.keygen.ComplexKeyGenerator",
+    KeyGeneratorType.NON_PARTITION: "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+    KeyGeneratorType.TIMESTAMP: "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
+    KeyGeneratorType.CUSTOM: "org.apache.hudi.keygen.CustomKeyGenerator",
+}
+_PAYLOADS: Final = {
+    COMMIT_TIME: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+    EVENT_TIME: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+}
+_KEPT_PREFIXES: Final = ("hoodie.keygen.timebased.", "hoodie.keygen.datetime.")
+_INDEX: Final = "hoodie.index.type"
+
+
+def new_table_properties(options: WriteOptions, schema: pa.Schema | None) -> dict[str, str]:
+    """Properties of a new table.
+
+    The key generator stands by its class and the merge rule by its payload class, the forms that releases 0.15 and 1.x
+    both take. The bucket count and hash fields are extra keys, which Apache's writers keep and pass over.
+
+    Args:
+        options: of the job.
+        schema: user columns, if known.
+
+    Raises:
+        OptionError: the table's name or record key is missing, or options contradict each other.
+    """
+    name = options.text(registry.TABLE_NAME)
+    keys = options.names(registry.RECORD_KEY)
+    if not name:
+        raise OptionError(f"{registry.TABLE_NAME.key} is missing: a new table needs a name")
+    if not keys:
+        raise OptionError(f"{registry.RECORD_KEY.key} is missing: a new table needs a record key")
+    partitions = tuple(entry.split(":", 1)[0] for entry in options.names(registry.PARTITION_PATH))
+    ordering = options.names(registry.ORDERING)
+    mode = given_merge_mode(options) or (EVENT_TIME if ordering else COMMIT_TIME)
+    if mode == EVENT_TIME and not ordering:
+        raise OptionError(f"{EVENT_TIME} needs {registry.ORDERING.key}: the fields that order a record's versions")
+    properties = {
+        "hoodie.table.name": name,
+        "hoodie.database.name": options.text(registry.DATABASE),
+        "hoodie.table.type": "COPY_ON_WRITE",
+        "hoodie.table.version": "6",
+        "hoodie.timeline.layout.version": "1",
+        "hoodie.table.recordkey.fields": ",".join(keys),
+        "hoodie.table.partition.fields": ",".join(partitions) or None,
+        # releases before 1.1 know one field only
+        "hoodie.table.precombine.field": ordering[0] if len(ordering) == 1 else None,
+        "hoodie.table.ordering.fields": ",".join(ordering) if len(ordering) > 1 else None,
+        "hoodie.table.keygenerator.class": _GENERATORS[_generator(options, keys, partitions)],
+        "hoodie.datasource.write.hive_style_partitioning": options.text(registry.HIVE_STYLE),
+        "hoodie.datasource.write.partitionpath.urlencode": options.text(registry.URL_ENCODE),
+        "hoodie.datasource.write.drop.partition.columns": "false",
+        "hoodie.compaction.payload.class": _PAYLOADS[mode],
+        "hoodie.table.base.file.format": "PARQUET",
+        "hoodie.table.timeline.timezone": options.text(registry.TIMEZONE),
+        "hoodie.archivelog.folder": "archived",
+        "hoodie.populate.meta.fields": "true",
+        "hoodie.partition.metafile.use.base.format": "false",
+        "hoodie.table.cdc.enabled": "false",
+        "hoodie.table.create.schema": None if schema is None else schema_text(schema, name),
+        _INDEX: "BUCKET",
+        registry.BUCKETS.key: options.text(registry.BUCKETS),
+        registry.HASH_FIELDS.key: ",".join(_hash_fields(options, keys)),
+        registry.COLUMN_STATS_LIST.key: options.text(registry.COLUMN_STATS_LIST),
+    }
+    kept = {key: text for key, text in options.texts.items() if key.startswith(_KEPT_PREFIXES)}
+    return {key: text for key, text in properties.items() if text is not None} | kept
+
+
+def check_against_table(options: WriteOptions, config: TableConfig) -> None:
+    """Refuse options that contradict the table, and tables that cannot be written.
+
+    Raises:
+        OptionError: an option given differs from what the table has; both values are named.
+        UnsupportedTableError: the table's merge rule, key generator or files are not supported.
+    """
+    for key, given, stored in _comparisons(options, config):
+        if given != stored:
+            raise OptionError(
+                f"{key}={given!r}, but the table has {stored!r}: leave the option out, or write to another table"
+            )
+    if config.merge_mode == CUSTOM:
+        raise UnsupportedTableError(
+            f"the table merges records by {config.payload_class or 'a merger of its own'}; only "
+            "OverwriteWithLatestAvroPayload and DefaultHoodieRecordPayload are supported"
+        )
+    if not config.populate_meta_fields or config.drop_partition_columns:
+        raise UnsupportedTableError("tables without meta columns or partition columns in their files are not written")
+    if config.index_type not in (None, "BUCKET"):
+        raise UnsupportedTableError(f"the table has the index {config.index_type}; only BUCKET is supported")
+
+
+def bucket_count(options: WriteOptions, config: TableConfig) -> int:
+    """File groups per partition, as the table records it or, for Apache's tables, as the job gives it.
+
+    Raises:
+        OptionError: neither says it.
+    """
+    if config.bucket_count is not None:
+        return config.bucket_count
+    if not options.given(registry.BUCKETS):
+        raise OptionError(
+            f"this table does not record its bucket count, as Apache's do not: give {registry.BUCKETS.key} as the jobs "
+            "that wrote it did (Apache's default is 256)"
+        )
+    return int(options.texts[registry.BUCKETS.key])
+
+
+def hash_fields(options: WriteOptions, config: TableConfig) -> tuple[str, ...]:
+    """Fields that decide the bucket."""
+    return config.bucket_hash_fields or _hash_fields(options, config.record_key_fields)
+
+
+def given_merge_mode(options: WriteOptions) -> str | None:
+    """The merge rule that a job gives, by mode or payload class.
+
+    Raises:
+        OptionError: a payload class that is not supported, or one that contradicts the mode.
+    """
+    mode = options.text(registry.MERGE_MODE)
+    payload = options.text(registry.PAYLOAD)
+    if payload is None:
+        return mode
+    short = payload.rsplit(".", 1)[-1]
+    known = {text.rsplit(".", 1)[-1]: rule for rule, text in _PAYLOADS.items()} | {"EventTimeAvroPayload": EVENT_TIME}
+    if short not in known:
+        raise OptionError(f"{registry.PAYLOAD.key}={payload!r} is not supported; give one of {', '.join(known)}")
+    if mode not in (None, known[short]):
+        raise OptionError(f"{registry.MERGE_MODE.key}={mode!r} contradicts {registry.PAYLOAD.key}={payload!r}")
+    return known[short]
+
+
+def _comparisons(options: WriteOptions, config: TableConfig) -> Iterator[tuple[str, str, str]]:
+    """Key, value given, value of the table, for each option that the job gives and the table knows."""
+    lists = (
+        (registry.RECORD_KEY, config.record_key_fields),
+        (registry.PARTITION_PATH, config.partition_fields),
+        (registry.ORDERING, config.ordering_fields),
+        (registry.HASH_FIELDS, config.bucket_hash_fields),
+    )
+    for option, stored in lists:
+        if options.given(option) and stored is not None:
+            given = ",".join(name.split(":", 1)[0] for name in options.names(option))
+            yield option.key, given, ",".join(stored)
+    texts = (
+        (registry.TABLE_NAME, config.name),
+        (registry.DATABASE, config.database),
+        (registry.TABLE_TYPE, config.table_type),
+        (registry.HIVE_STYLE, str(config.hive_style).lower()),
+        (registry.URL_ENCODE, str(config.url_encode).lower()),
+        (registry.BUCKETS, None if config.bucket_count is None else str(config.bucket_count)),
+        (registry.COLUMN_STATS_LIST, _stored_list(config)),
+    )
+    for option, text in texts:
+        given_text = options.texts.get(option.key)
+        if given_text is not None and text is not None:
+            yield option.key, given_text, text
+    if options.given(registry.KEY_GENERATOR) or options.given(registry.KEY_GENERATOR_TYPE):
+        yield registry.KEY_GENERATOR.key, _given_generator(options).name, config.key_generator.name
+    mode = given_merge_mode(options)
+    if mode is not None:
+        yield registry.PAYLOAD.key, mode, config.merge_mode
+
+
+def _stored_list(config: TableConfig) -> str | None:
+    """Columns with statistics; a table of ours without a list has them for all columns."""
+    stored = config.raw.get(registry.COLUMN_STATS_LIST.key)
+    return stored if stored is not None or config.bucket_count is None else ""
+
+
+def _generator(options: WriteOptions, keys: tuple[str, ...], partitions: tuple[str, ...]) -> KeyGeneratorType:
+    if options.given(registry.KEY_GENERATOR) or options.given(registry.KEY_GENERATOR_TYPE):
+        return _given_generator(options)
+    if not partitions:
+        return KeyGeneratorType.NON_PARTITION
+    return KeyGeneratorType.SIMPLE if len(keys) == len(partitions) == 1 else KeyGeneratorType.COMPLEX
+
+
+def _given_generator(options: WriteOptions) -> KeyGeneratorType:
+    raw = {
+        "hoodie.table.keygenerator.class": options.text(registry.KEY_GENERATOR),
+        "hoodie.table.keygenerator.type": options.text(registry.KEY_GENERATOR_TYPE),
+    }
+    kinds = {TableConfig({key: text}).key_generator for key, text in raw.items() if text}
+    given = ", ".join(text for text in raw.values() if text)
+    if len(kinds) > 1:
+        raise OptionError(f"the key generators {given} contradict each other; give one")
+    kind = kinds.pop()
+    if kind not in _GENERATORS:
+        raise OptionError(f"{registry.KEY_GENERATOR.key}={given!r} is not supported; give one of {_known()}")
+    return kind
+
+
+def _known() -> str:
+    return ", ".join(text.rsplit(".", 1)[-1] for text in _GENERATORS.values())
+
+
+def _hash_fields(options: WriteOptions, keys: tuple[str, ...]) -> tuple[str, ...]:
+    fields = options.names(registry.HASH_FIELDS) or keys
+    extra = [field for field in fields if field not in keys]
+    if extra:
+        raise OptionError(f"{registry.HASH_FIELDS.key} names {extra}, which are not record key fields {list(keys)}")
+    return fields

@@ -1,0 +1,69 @@
+"""Writing by Apache's own options, so that a job moves over by one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from spark_writer import option_registry as registry
+from spark_writer.operations import Operation
+from spark_writer.options import WriteOptions
+from spark_writer.spark_types import arrow_schema, refuse_untyped
+from spark_writer.summary import WriteSummary
+from spark_writer.table import create, open_if_there
+from spark_writer.write_job import WriteJob
+from table_format.errors import OptionError, TableExistsError, TableNotFoundError
+
+_MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
+
+
+def write_hudi(
+    df: DataFrame,
+    path: str,
+    options: Mapping[str, Any] | None = None,
+    mode: str = "errorifexists",
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> WriteSummary | None:
+    """Write a DataFrame, as `df.write.format("hudi").options(**options).mode(mode).save(path)` does with Apache's jar.
+
+    Args:
+        df: rows; keys suffice for the delete operation.
+        path: base folder of the table.
+        options: Apache's keys, e.g. `hoodie.datasource.write.operation`; those of other parts of Hudi are passed over.
+        mode: `append` writes into the table and makes it if there is none; `overwrite` replaces all its rows in one
+            commit (insert_overwrite_table), unlike Apache, which deletes the folder first; `errorifexists` and `ignore`
+            make a new table only.
+        storage_options: arguments for the `pyarrow.fs` file system.
+
+    Returns:
+        What was written; None where `ignore` found a table.
+
+    Raises:
+        TableExistsError: there is a table, and the mode is errorifexists.
+        TableNotFoundError: there is nothing to delete from.
+        OptionError: an option that cannot be used, or that contradicts the table.
+        SchemaError: columns that the table cannot hold.
+    """
+    given = WriteOptions.of(options or {})
+    kind = mode.lower()
+    if kind not in _MODES:
+        raise OptionError(f"mode={mode!r}: give one of {', '.join(_MODES)}")
+    operation = Operation(given.text(registry.OPERATION))
+    session = df.sparkSession
+    table = open_if_there(session, path, given, storage_options)
+    if table is not None and kind == "ignore":
+        return None
+    if table is not None and kind in ("error", "errorifexists"):
+        raise TableExistsError(f"{path}: there is a Hudi table already; use mode append or overwrite")
+    if table is None:
+        if operation in (Operation.DELETE, Operation.DELETE_PARTITION):
+            raise TableNotFoundError(f"{path}: no Hudi table here, so there is nothing to delete")
+        schema = arrow_schema(df.schema)
+        refuse_untyped(schema)
+        table = create(session, path, schema, given, storage_options)
+    elif kind == "overwrite" and not operation.replaces:
+        operation = Operation.INSERT_OVERWRITE_TABLE
+    return WriteJob(session, table.client, operation, given, df).run()
