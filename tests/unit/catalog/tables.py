@@ -1,0 +1,26 @@
+"""Names of the golden tables (see tests/golden/tables)."""
+
+NAMES = (
+    "v6_0150__bkt_archive",
+    "v6_0150__bkt_complex",
+    "v6_0150__bkt_complex1",
+    "v6_0150__bkt_evolve",
+    "v6_0150__bkt_hive",
+    "v6_0150__bkt_longkey",
+    "v6_0150__bkt_np_bulk",
+    "v6_0150__bkt_np_types",
+    "v6_0150__bkt_restore",
+    "v6_0150__bkt_slash",
+    "v6_0150__bloom_replace",
+    "v6_0150__edge_stats",
+    "v6_0150__nomdt",
+    "v6_0150__nometa",
+    "v6_1200__bkt_complex",
+    "v6_1200__bkt_datepart",
+    "v6_1200__bkt_keytypes",
+    "v6_1200__bkt_rollback",
+    "v6_1200__bkt_urlenc",
+    "v6_1200__cluster",
+    "v6_1200__edge_stats",
+    "v6_1200__rli_part",
+)

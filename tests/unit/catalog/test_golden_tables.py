@@ -1,0 +1,42 @@
+"""Every golden table reads to what Apache Hudi reads, with its metadata table and without."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from catalog.json_rows import json_lines
+
+from .conftest import GoldenTable
+from .tables import NAMES
+
+
+def _sorted(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_are_those_that_apache_reads(golden: Callable[[str], GoldenTable], name: str) -> None:
+    table = golden(name)
+    read = [json.loads(line) for line in json_lines(table.open().scan().to_arrow())]
+    assert _sorted(read) == _sorted(table.rows)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith("nomdt")])
+def test_rows_are_the_same_by_listing(
+    golden: Callable[[str], GoldenTable], copied: Callable[..., str], name: str
+) -> None:
+    from catalog import Table
+
+    table = Table.open(copied(name, metadata_table=False))
+    read = [json.loads(line) for line in json_lines(table.scan().to_arrow())]
+    assert _sorted(read) == _sorted(golden(name).rows)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_splits_are_the_latest_file_slices(golden: Callable[[str], GoldenTable], name: str) -> None:
+    table = golden(name)
+    planned = {(split.partition, split.file_id, split.file_name) for split in table.open().scan().plan().splits}
+    wanted = {(one["partition"], one["file_id"], one["base_file"]) for one in table.file_slices if one["base_file"]}
+    assert planned == wanted
