@@ -85,11 +85,16 @@ def avro_to_arrow(schema: Mapping[str, Any] | str) -> pa.Schema:
     if isinstance(schema, str):
         try:
             parsed = json.loads(schema)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SchemaError(f"the table's schema is not Avro JSON: {error}; text starts {schema[:80]!r}") from error
     if not isinstance(parsed, Mapping) or parsed.get("type") != "record":
         raise SchemaError(f"the table's schema must be an Avro record, not {str(parsed)[:80]!r}")
-    record = cast("pa.StructType", _Reader().type_of(parsed, ""))
+    try:
+        record = cast("pa.StructType", _Reader().type_of(parsed, ""))
+    except SchemaError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise SchemaError(f"the table's schema is malformed Avro: {error!r}; it starts {str(parsed)[:80]!r}") from error
     return pa.schema([record.field(index) for index in range(record.num_fields)])
 
 

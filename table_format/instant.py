@@ -126,7 +126,7 @@ def next_instant_time(last: str | None, timezone: str, now: dt.datetime | None =
         time = format_instant_time(_wall_clock(last) + dt.timedelta(milliseconds=1))
     if time <= last:
         # no calendar time, such as 00000000000000010 or one that a broken clock left
-        time = str(int(last[:_DIGITS]) + 1).zfill(_DIGITS)
+        time = str(int(last[:_DIGITS].ljust(_DIGITS, "9")) + 1).zfill(_DIGITS)
     if time <= last:
         raise TransactionError(f"no instant time can follow {last}; remove what made it")
     return time
