@@ -45,6 +45,7 @@ def recover(storage: Storage, instant: str) -> None:
     itself is taken back, too, even when the metadata table completed it.
     """
     timeline = instants.load_metadata_timeline(storage)
+    _sweep_markers(storage, timeline)
     for pending in timeline.pending:
         if pending.action == Action.ROLLBACK:
             plan = timeline.storage.read(f"{timeline.folder}/{pending.time}.rollback.requested")
@@ -60,6 +61,14 @@ def recover(storage: Storage, instant: str) -> None:
             timeline = instants.load_metadata_timeline(storage)
     if any(done.time == instant and done.action == Action.DELTACOMMIT for done in timeline.completed):
         _roll_back(storage, instant, _free_time(timeline, f"{instant[:17]}{layout.ROLLBACK_SUFFIX}"))
+
+
+def _sweep_markers(storage: Storage, timeline: Timeline) -> None:
+    """Markers of an instant that has ended: its writer died before it cleared them."""
+    pending = {instant.time for instant in timeline.pending}
+    for entry in storage.list(f"{layout.TIMELINE_FOLDER}/.temp"):
+        if entry.is_dir and entry.name not in pending:
+            storage.delete_dir(entry.path)
 
 
 def _builds_partition(instant: Instant) -> bool:

@@ -181,8 +181,8 @@ def _replaced_before(replaced: pa.Table, horizon: Horizon) -> pa.Table:
 
 
 def _in_groups(versions: pa.Table, groups: pa.Table) -> Any:
-    return to_numpy(pc.is_in(_group_keys(versions), _group_keys(groups).combine_chunks()))
+    return to_numpy(pc.is_in(_group_keys(versions), _group_keys(groups)))
 
 
 def _group_keys(table: pa.Table) -> Any:
-    return pc.binary_join_element_wise(table["partition"], table["file_id"], "\x00")
+    return pc.binary_join_element_wise(table["partition"].combine_chunks(), table["file_id"].combine_chunks(), "\x00")

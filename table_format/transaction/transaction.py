@@ -15,6 +15,7 @@ from table_format.errors import AlreadyExistsError, HudiError, LockError, Transa
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State
 from table_format.meta_client import SCHEMA_KEY, TableClient
 from table_format.partition_metadata import ensure_partition_metadata
+from table_format.table_config import recover_table_config
 from table_format.transaction.clean import clean
 from table_format.transaction.conflicts import Snapshot, check_conflicts, check_services, touched_slots
 from table_format.transaction.create import ensure_metadata_table
@@ -90,6 +91,7 @@ class WriteTransaction:
         if action not in (Action.COMMIT, Action.REPLACECOMMIT):
             raise TransactionError(f"{action!r} is no action of a write: give commit or replacecommit")
         with table_lock(client, protocol):
+            recover_table_config(client.storage)
             client.reload()
             rollback_failed_writes_locked(client, protocol)
             ensure_metadata_table(client, protocol)
@@ -279,7 +281,7 @@ class WriteTransaction:
             return
         try:
             clean(self.client, self._options)
-        except HudiError as error:
+        except (HudiError, OSError) as error:
             _log.warning("%s: cleaning failed and is left to the next one: %s", self.storage.uri, error)
 
 

@@ -1,0 +1,201 @@
+"""A writer dies, or loses its storage for a moment, at every single change it makes to a file.
+
+Whatever the step: a fresh reader sees all of the write or nothing of it, and the next writer goes on and leaves nothing
+behind.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from table_format.errors import TableExistsError, TableNotFoundError
+from table_format.meta_client import TableClient
+from table_format.storage import Storage
+from table_format.transaction.clean import clean
+from table_format.transaction.rollback import rollback_failed_writes
+from tests.unit.table_format.transaction import toy_table
+from tests.unit.table_format.transaction.faults import Faults, FaultyStorage, Frozen, InjectedError
+
+CLEANING = {"hoodie.cleaner.commits.retained": "1"}
+COMPACTING = {**CLEANING, "hoodie.metadata.compact.max.delta.commits": "3"}
+SEVERAL_WRITERS = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.client.heartbeat.interval_in_ms": "20",
+    "hoodie.client.heartbeat.tolerable.misses": "1",
+    "hoodie.write.lock.client.num_retries": "40",
+    "hoodie.write.lock.client.wait_time_ms_between_retry": "50",
+}
+FIRST = {("p=a", 0): {"k1": 1}, ("p=a", 1): {"k2": 2}, ("p=b", 0): {"k3": 3}}
+SECOND = {("p=a", 0): {"k1": 10, "k4": 4}}
+THIRD = {("p=a", 0): {"k1": 100}, ("p=c", 1): {"k5": 5}}
+NEXT = {("p=b", 1): {"next": 99}, ("p=a", 0): {"k1": 1000}}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What stands before, and what is done to it."""
+
+    name: str
+    prepare: Callable[[Storage], object]
+    act: Callable[[Storage], object]
+    options: dict[str, str]
+
+
+def _two_commits(storage: Storage) -> None:
+    client = toy_table.make(storage)
+    toy_table.upsert(client, FIRST, CLEANING)
+    toy_table.upsert(client, SECOND, CLEANING)
+
+
+def _dead(step: str) -> Callable[[Storage], None]:
+    """A table whose last writer died before its first change of a path that holds `step`."""
+
+    def prepare(storage: Storage) -> None:
+        _two_commits(storage)
+        faulty = FaultyStorage(storage.uri)
+        FaultyStorage.faults = Faults()
+        with contextlib.suppress(Frozen):
+            tx = toy_table.begin(TableClient.open(faulty), COMPACTING)
+            tx.mark_inflight()
+            stats, columns = toy_table.write_files(tx, THIRD)
+            before = FaultyStorage.faults.count
+            if step == "data":
+                FaultyStorage.faults = Faults(at=1, how="freeze")
+            elif step == "metadata":
+                FaultyStorage.faults = Faults(at=7, how="freeze")
+            else:
+                FaultyStorage.faults = Faults(at=1000, how="freeze")
+                create = FaultyStorage.create
+
+                def stop_at_publication(self: Storage, path: str, data: bytes) -> None:
+                    if path.endswith(f"{tx.instant}.commit"):
+                        raise Frozen
+                    create(self, path, data)
+
+                FaultyStorage.create = stop_at_publication  # type: ignore[method-assign]
+                try:
+                    _commit_frozen(tx, stats, columns)
+                finally:
+                    FaultyStorage.create = create  # type: ignore[method-assign]
+            assert before
+            _commit_frozen(tx, stats, columns)
+        FaultyStorage.faults = Faults()
+
+    return prepare
+
+
+def _commit_frozen(tx, stats, columns) -> None:
+    tx._abort_because = lambda error: None  # the process is gone
+    tx.commit(stats, schema_json=toy_table.SCHEMA_JSON, column_stats=columns)
+
+
+def _open(storage: Storage) -> TableClient:
+    return TableClient.open(storage)
+
+
+def _uncleaned(storage: Storage) -> None:
+    client = toy_table.make(storage)
+    keep = {"hoodie.clean.automatic": "false"}
+    toy_table.upsert(client, FIRST, keep)
+    toy_table.upsert(client, SECOND, keep)
+    toy_table.overwrite(client, {("p=b", 0): {"k3": 33}}, keep)
+    toy_table.upsert(client, THIRD, keep)
+    toy_table.upsert(client, {("p=c", 1): {"k5": 55}}, keep)
+
+
+def _retried(changes) -> Callable[[Storage], object]:
+    return lambda storage: toy_table.upsert(_open(storage), changes, COMPACTING, retried=True)
+
+
+SCENARIOS = [
+    Scenario("create", lambda storage: None, toy_table.make, CLEANING),
+    Scenario("first commit", toy_table.make, _retried(FIRST), COMPACTING),
+    Scenario("upsert, clean, compact", _two_commits, _retried(THIRD), COMPACTING),
+    Scenario(
+        "overwrite", _two_commits, lambda s: toy_table.overwrite(_open(s), {("p=a", 1): {"k6": 6}}, CLEANING), CLEANING
+    ),
+    Scenario("empty commit", _two_commits, lambda s: toy_table.upsert(_open(s), {}, CLEANING), CLEANING),
+    Scenario("clean", _uncleaned, lambda s: clean(_open(s), CLEANING), COMPACTING),
+    *(
+        Scenario(f"rollback of a death at {step}", _dead(step), lambda s: rollback_failed_writes(_open(s)), COMPACTING)
+        for step in ("data", "metadata", "publication")
+    ),
+]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setattr(os, "fsync", lambda fd: None)  # the machine does not die in these tests
+    FaultyStorage.faults = Faults()
+    yield tmp_path
+    FaultyStorage.faults = Faults()
+
+
+@pytest.mark.parametrize(("how", "when"), [("freeze", "before"), ("error", "before"), ("error", "after")])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_a_fault_at_any_change_leaves_all_or_nothing(scenario: Scenario, how: str, when: str, place: Path) -> None:
+    template = place / "template"
+    scenario.prepare(Storage(str(template)))
+    before = _rows(template)
+    whole = _copy(template, place / "whole")
+    FaultyStorage.faults = Faults()
+    scenario.act(FaultyStorage(str(whole)))
+    steps = FaultyStorage.faults.log
+    after = _rows(whole)
+    for at in range(1, len(steps) + 1):
+        spot = _copy(template, place / f"{at}")
+        try:
+            FaultyStorage.faults = Faults(at, when, how)
+            raised = _act(scenario, spot)
+            FaultyStorage.faults = Faults()
+            found = _rows(spot)
+            assert found in (before, after)
+            if how == "error" and scenario.name != "create" and before != after:
+                assert found == (before if raised else after), "an error must mean that nothing was written"
+            _go_on(scenario, spot, found)
+        except BaseException as error:
+            error.add_note(f"{scenario.name}: {how} {when} change {at}: {steps[at - 1]}")
+            raise
+        shutil.rmtree(spot)
+
+
+def _act(scenario: Scenario, spot: Path) -> bool:
+    try:
+        scenario.act(FaultyStorage(str(spot)))
+    except (InjectedError, Frozen):
+        return True
+    return False
+
+
+def _go_on(scenario: Scenario, spot: Path, found: toy_table.Rows | None) -> None:
+    """The next writer, undisturbed."""
+    storage = Storage(str(spot))
+    if found is None:
+        toy_table.make(storage)
+    elif scenario.name == "create":
+        with pytest.raises(TableExistsError):
+            toy_table.make(storage)
+    toy_table.upsert(_open(storage), NEXT, scenario.options)
+    assert _rows(spot) == (found or {}) | {("p=b", "next"): 99, ("p=a", "k1"): 1000}
+    toy_table.assert_tidy(str(spot))
+    assert _open(storage).config.metadata_partitions == ("column_stats", "files")
+
+
+def _rows(spot: Path) -> toy_table.Rows | None:
+    try:
+        return toy_table.rows_of(str(spot))
+    except TableNotFoundError:
+        return None
+
+
+def _copy(template: Path, spot: Path) -> Path:
+    if template.exists():
+        shutil.copytree(template, spot)
+    return spot
