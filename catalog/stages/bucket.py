@@ -92,21 +92,6 @@ def _layout(given: StageInput) -> _Layout | CannotPrune:
 
 
 def _bucket_numbers(given: StageInput, layout: _Layout) -> NDArray[np.int64] | CannotPrune:
-    """The bucket of each file of the snapshot: the whole table must fit the layout, not only what came in."""
-    if given.snapshot.has_partition_bucket_counts():
-        return CannotPrune("bucket counts differ between partitions")
-    buckets = given.snapshot.bucket_numbers()
-    if buckets is None:
-        return CannotPrune(
-            "a file group's id does not begin with a bucket number: the table has no simple bucket index"
-        )
-    largest = int(buckets.max(initial=-1))
-    if largest >= layout.count:
-        return CannotPrune(f"there is a bucket {largest}, although the bucket count is said to be {layout.count}")
-    return buckets
-
-
-def _bucket_numbers(given: StageInput, layout: _Layout) -> NDArray[np.int64] | CannotPrune:
     """The bucket of each file of the snapshot, which must fit the layout as a whole, not only what came in."""
     snapshot = given.snapshot
     if snapshot.has_partition_bucket_counts():
@@ -129,7 +114,8 @@ def _contradiction(snapshot: Snapshot, layout: _Layout, buckets: NDArray[np.int6
     Apache's writers do not read a bucket count from the table: who gave another one has made other buckets.
     """
     paths: Any = snapshot.files.column("path")
-    for row in np.unique(np.linspace(0, len(buckets) - 1, _CHECKED_FILES).astype(np.int64)):
+    last = max(len(buckets) - 1, 0)
+    for row in np.unique(np.linspace(0, last, _CHECKED_FILES).astype(np.int64))[: len(buckets)]:
         path = str(paths[int(row)].as_py())
         try:
             found = footer(snapshot.client.storage, path)
@@ -181,8 +167,8 @@ def _buckets_of_values(values: Sequence[Any], kinds: Sequence[pa.DataType], layo
     found = {bucket_id_one(texts, layout.count)}
     if len(layout.key_fields) == 1:
         text = texts[0]
-        if text is None:
-            return found  # a record key is never null
+        if text is None:  # no writer makes such a key: no telling where it would be
+            return set(range(layout.count))
         named = f"{layout.key_fields[0]}:{text}"
         forms: Iterable[str] = (text,) if layout.plain_keys else (text, named)
     else:

@@ -1,0 +1,127 @@
+"""The bucket stage against tables that Apache's bucket index wrote."""
+
+from collections.abc import Callable
+
+import pyarrow.compute as pc
+import pytest
+
+from catalog import StageResult, Table
+
+from .conftest import GoldenTable
+
+
+def bucket_stage(table: Table, condition: str, options: dict[str, str]) -> StageResult:
+    return table.scan(condition, options=options).plan().stages[1]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "v6_0150__bkt_np_types",
+        "v6_0150__bkt_complex1",
+        "v6_0150__bkt_longkey",
+        "v6_0150__bkt_hive",
+        "v6_1200__bkt_urlenc",
+    ],
+)
+def test_every_key_is_in_the_files_kept(golden: Callable[[str], GoldenTable], name: str) -> None:
+    given = golden(name)
+    table = given.open()
+    whole = table.scan().to_arrow()
+    for key, file_name in zip(whole["id"].to_pylist(), whole["_hoodie_file_name"].to_pylist(), strict=True):
+        from pushdown import col
+
+        plan = table.scan(col("id") == key, options=given.scan_options).plan()
+        assert plan.stages[1].pruned
+        assert plan.stages[1].files_out < plan.stages[1].files_in or plan.stages[1].files_in == 0
+        at = pc.index(plan.snapshot.files["file_name"], file_name).as_py()
+        assert plan.dropped_by[at] == -1
+
+
+@pytest.mark.parametrize(
+    ("condition", "pruned"),
+    [
+        ("id = 'k00001'", True),
+        ("id IN ('k00001', 'k00002') AND i > 5", True),
+        ("id = 'k00001' OR id = 'k00002'", True),
+        ("_hoodie_record_key = 'k00001'", True),
+        ("id = 'k00001' OR i = 5", False),
+        ("i = 5", False),
+        ("id > 'k'", False),
+        ("NOT (id = 'k00001')", False),
+        ("id IS NULL", False),
+    ],
+)
+def test_only_bound_keys_prune(golden: Callable[[str], GoldenTable], condition: str, pruned: bool) -> None:
+    given = golden("v6_0150__bkt_np_types")
+    stage = bucket_stage(given.open(), condition, given.scan_options)
+    assert stage.pruned or not pruned
+    if not pruned:
+        assert stage.files_out == stage.files_in
+
+
+def test_a_key_that_contradicts_itself_keeps_nothing(golden: Callable[[str], GoldenTable]) -> None:
+    given = golden("v6_0150__bkt_np_types")
+    plan = given.open().scan("id = 'a' AND id = 'b'", options=given.scan_options).plan()
+    assert len(plan) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({}, "not in hoodie.properties"),
+        ({"hoodie.bucket.index.num.buckets": "2"}, "there is a bucket"),
+        ({"hoodie.bucket.index.num.buckets": "64"}, "cannot be"),
+        ({"hoodie.hash.index.bucket.num": "64"}, "cannot be"),
+        ({"hoodie.bucket.index.num.buckets": "4", "hoodie.bucket.index.hash.field": "ts"}, "not a record key field"),
+    ],
+)
+def test_a_layout_that_does_not_fit_is_not_used(
+    golden: Callable[[str], GoldenTable], options: dict[str, str], why: str
+) -> None:
+    stage = bucket_stage(golden("v6_0150__bkt_np_types").open(), "id = 'k00001'", options)
+    assert not stage.pruned
+    assert why in stage.reason
+
+
+def test_other_indexes_have_no_buckets(golden: Callable[[str], GoldenTable]) -> None:
+    stage = bucket_stage(
+        golden("v6_0150__bloom_replace").open(), "id = 'k00001'", {"hoodie.bucket.index.num.buckets": "4"}
+    )
+    assert not stage.pruned
+    assert "no simple bucket index" in stage.reason
+
+
+def test_key_text_that_releases_write_differently_is_not_hashed(golden: Callable[[str], GoldenTable]) -> None:
+    condition = "kl = 1 AND kd = DATE '2020-01-01' AND kt = TIMESTAMP '2020-01-01 00:00:00' AND kdec = 1 AND kb"
+    given = golden("v6_1200__bkt_keytypes")
+    stage = bucket_stage(given.open(), condition, given.scan_options)
+    assert not stage.pruned
+    assert "differ" in stage.reason
+
+
+def test_a_text_key_outside_the_hash_counts_where_commas_split_keys(golden: Callable[[str], GoldenTable]) -> None:
+    old, new = golden("v6_0150__bkt_complex"), golden("v6_1200__bkt_complex")
+    assert "comma" in bucket_stage(old.open(), "ka = 5", old.scan_options).reason
+    assert bucket_stage(new.open(), "ka = 5", new.scan_options).pruned
+    assert bucket_stage(old.open(), "_hoodie_record_key = 'ka:5,kb:x'", old.scan_options).pruned
+
+
+def test_count_and_fields_come_from_the_properties(copied: Callable[..., str]) -> None:
+    properties = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
+    table = Table.open(copied("v6_0150__bkt_np_types", properties))
+    assert bucket_stage(table, "id = 'k00001'", {}).files_out == 1
+    doubtful = bucket_stage(table, "id = 'k00001'", {"hoodie.bucket.index.num.buckets": "8"})
+    assert not doubtful.pruned
+
+
+def test_partitions_with_counts_of_their_own_are_not_pruned(copied: Callable[..., str]) -> None:
+    import os
+
+    path = copied("v6_0150__bkt_hive")
+    folder = f"{path}/.hoodie/.bucket_index/partition_bucket_index_meta/configs"
+    os.makedirs(folder)
+    with open(f"{folder}/00000000000000.hashing_config", "w", encoding="utf-8") as stream:
+        stream.write("{}")
+    stage = bucket_stage(Table.open(path), "id = 'k00001'", {"hoodie.bucket.index.num.buckets": "3"})
+    assert not stage.pruned
