@@ -152,14 +152,3 @@ def highest_states(instants: Iterable[Instant | None]) -> tuple[Instant, ...]:
         if key not in best or best[key].state < instant.state:
             best[key] = instant
     return tuple(sorted(best.values()))
-
-
-def refuse_merge_on_read(timeline: Timeline) -> None:
-    """Stop at a timeline that only merge-on-read tables have.
-
-    Raises:
-        UnsupportedTableError: there are deltacommits or compactions.
-    """
-    for instant in timeline.instants:
-        if instant.action in (Action.DELTACOMMIT, Action.COMPACTION, Action.LOGCOMPACTION):
-            raise UnsupportedTableError(f"{timeline.path(instant)}: merge-on-read tables are not read yet")
