@@ -204,7 +204,12 @@ class _Binder:
             return self._always()
         return self._predicate(Op.STARTS_WITH, pa.array([literal], pa.string()))
 
-    def _number(self, op: Op, number: int) -> Predicate:
+    def _number(self, op: Op, number: int) -> HudiExpression:
+        domain = domain_of(self.type)
+        if (op, number) in {(Op.LT, domain.first), (Op.GT, domain.last)}:
+            return self._never()
+        if (op, number) in {(Op.GE, domain.first), (Op.LE, domain.last)}:
+            return self._always()
         return self._predicate(op, array_of(self.type, [number]))
 
     def _predicate(self, op: Op, values: pa.Array[Any]) -> Predicate:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from pushdown.kinds import Kind, kind_of
-from pushdown.ordering import Comparable, Mask, comparable, greater, greater_equal, less_equal, mask_of, search_keys
+from pushdown.ordering import Comparable, Mask, comparable, greater, greater_equal, less_equal, mask_of
 from pushdown.statistics import Believed
 
 pc: Any = pyarrow.compute
@@ -63,23 +63,25 @@ def may_hold_member(members: Comparable, believed: Believed) -> Mask:
         nearest_number: Any = members[np.minimum(at, count - 1)]
         found: Mask = (at < count) & (believed.no_upper | less_equal(nearest_number, believed.upper))
         return found
-    lower_keys, _ = believed.text_keys
-    at = np.searchsorted(search_keys(members), lower_keys, side="left")
+    at = _first_not_below(members, believed.lower)
     at[believed.no_lower] = 0
-    # Keys are cut: the member found may be below the bound still. Then the next one is looked at, and if that is below
-    # as well, the file is kept.
-    at += (at < count) & ~believed.no_lower & _behind(members, at, believed)
-    unsure = (at < count) & ~believed.no_lower & _behind(members, at, believed)
     nearest = _at(members, at)
-    return (at < count) & (believed.no_upper | unsure | less_equal(nearest, believed.upper))
+    return (at < count) & (believed.no_upper | less_equal(nearest, believed.upper))
 
 
 def _at(members: Any, at: Any) -> Any:
     return members.take(pa.array(np.minimum(at, len(members) - 1)))
 
 
-def _behind(members: Any, at: Any, believed: Believed) -> Mask:
-    return greater(believed.lower, _at(members, at))
+def _first_not_below(members: Any, bounds: Any) -> Any:
+    """Binary search for text and binary, all bounds at once: which is the first member that is not less."""
+    low = np.zeros(len(bounds), np.int64)
+    high = np.full(len(bounds), len(members), np.int64)
+    for _ in range(len(members).bit_length()):
+        middle = (low + high) // 2
+        below = (low < high) & greater(bounds, _at(members, middle))
+        low, high = np.where(below, middle + 1, low), np.where(below, high, middle)
+    return low
 
 
 def holds_one_value(believed: Believed) -> Mask:

@@ -18,7 +18,6 @@ Mask: TypeAlias = NDArray[np.bool_]
 Comparable: TypeAlias = "NDArray[Any] | pa.Array[Any]"
 
 _NARROW_DECIMAL_DIGITS = 18
-_KEY_BYTES = 32
 
 
 def comparable(array: pa.Array[Any], column_type: pa.DataType) -> Comparable | None:
@@ -118,12 +117,6 @@ def mask_of(array: Any) -> Mask:
     """An Arrow array of booleans as a mask; null is false."""
     mask: Mask = pc.fill_null(array, False).to_numpy(zero_copy_only=False)
     return mask
-
-
-def search_keys(values: Any) -> NDArray[np.bytes_]:
-    """The first bytes of text or binary, padded: ordered as the values are, but neighbours may tie."""
-    cut: Any = pc.binary_slice(pc.fill_null(values, b""), 0, _KEY_BYTES)
-    return np.array(cut.to_pylist(), f"S{_KEY_BYTES}")
 
 
 def sorted_distinct(values: pa.Array[Any]) -> pa.Array[Any]:

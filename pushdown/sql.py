@@ -13,15 +13,14 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
 from pushdown.errors import ExpressionError, FilterSyntaxError
-from pushdown.expression import And, HudiExpression, Not, Or
-from pushdown.sql_condition import in_list, number_value, translate_condition
+from pushdown.expression import And, HudiExpression, Not, Or, Unknown
+from pushdown.sql_condition import in_list, translate_condition
+from pushdown.sql_lists import take_lists_out
 
 DIALECTS = ("spark", "hive", "trino", "presto")
 
 # sqlglot recurses into the parentheses of one condition.
 _MAX_NESTING = 100
-# Longer lists of plain literals are read without building a syntax tree for each.
-_LONG_LIST = 50
 _BACKSLASH_DIALECTS = frozenset({"spark", "hive"})
 
 
@@ -45,13 +44,14 @@ def parse_sql(text: str, dialect: str = "spark") -> HudiExpression:
     if dialect not in DIALECTS:
         raise ExpressionError(f"there is no SQL dialect {dialect!r}; use one of {', '.join(DIALECTS)}")
     reader = Dialect.get_or_raise(dialect)
+    text, lists = take_lists_out(text, backslash=dialect in _BACKSLASH_DIALECTS)
     try:
         tokens = reader.tokenize(text)
     except SqlglotError as error:
         raise FilterSyntaxError(f"the filter cannot be read: {error}") from None
     if dialect in _BACKSLASH_DIALECTS:
         tokens = _with_doubled_quotes(tokens, text)
-    return _Conditions(text, tokens, dialect, reader.parser()).read()
+    return _Conditions(text, tokens, lists, dialect, reader.parser()).read()
 
 
 def _with_doubled_quotes(tokens: list[Token], text: str) -> list[Token]:
@@ -76,8 +76,11 @@ def _with_doubled_quotes(tokens: list[Token], text: str) -> list[Token]:
 class _Conditions:
     """Puts conditions together by the precedence of NOT, AND and OR."""
 
-    def __init__(self, text: str, tokens: list[Token], dialect: str, parser: Any) -> None:
+    def __init__(
+        self, text: str, tokens: list[Token], lists: dict[str, tuple[Any, ...]], dialect: str, parser: Any
+    ) -> None:
         self.text = text
+        self.lists = lists
         self.tokens = tokens
         self.dialect = dialect
         self.parser = parser
@@ -195,11 +198,8 @@ class _Conditions:
     def _condition(self, start: int, end: int) -> HudiExpression:
         tokens = self.tokens[start:end]
         source = self.text[tokens[0].start : tokens[-1].end + 1]
-        values = self._long_list(tokens)
-        if values is not None:
-            # Parse the condition with a list of one, then put the list in.
-            kept = len(tokens) - 2 * len(values[0]) - values[1]
-            tokens = [*tokens[:kept], tokens[-2], tokens[-1]]
+        # A list that was taken out of the text stands at the end.
+        values = self.lists.get(tokens[-2].text) if len(tokens) > 3 else None
         if self.dialect in _BACKSLASH_DIALECTS:
             tokens = self._with_quoted_columns(tokens)
         self._check_nesting(start, end)
@@ -215,7 +215,9 @@ class _Conditions:
         if not isinstance(tree, exp.Condition):
             raise self._error(start, "this is not a condition")
         if values is not None:
-            return in_list(tree, values[0], source)
+            return in_list(tree, values, source)
+        if any(mark in source for mark in self.lists):
+            return Unknown(f"{tokens[0].text} … IN (…) is not understood")
         return translate_condition(tree, source, self.dialect)
 
     def _check_nesting(self, start: int, end: int) -> None:
@@ -227,35 +229,6 @@ class _Conditions:
                 depth -= 1
             if depth > _MAX_NESTING:
                 raise self._error(start, "this condition is nested too deeply")
-
-    def _long_list(self, tokens: list[Token]) -> tuple[list[Any], int] | None:
-        """The literals of ``… IN (1, -2, …)`` at the end of the tokens, and how many minus signs there are."""
-        if len(tokens) < 2 * _LONG_LIST or tokens[-1].token_type is not TokenType.R_PAREN:
-            return None
-        values: list[Any] = []
-        signs = 0
-        position = len(tokens) - 2
-        while position > 1:
-            token = tokens[position]
-            negative = tokens[position - 1].token_type is TokenType.DASH
-            if token.token_type is TokenType.STRING and not negative:
-                values.append(token.text)
-            elif token.token_type is TokenType.NUMBER:
-                number = number_value(token.text)
-                if number is None:
-                    return None
-                values.append(-number if negative else number)
-            else:
-                return None
-            position -= 1 + negative
-            signs += negative
-            if tokens[position].token_type is TokenType.L_PAREN:
-                values.reverse()
-                return (values, signs) if tokens[position - 1].token_type is TokenType.IN else None
-            if tokens[position].token_type is not TokenType.COMMA:
-                return None
-            position -= 1
-        return None
 
     def _with_quoted_columns(self, tokens: list[Token]) -> list[Token]:
         """Take a double-quoted string for a column where the condition has no other."""

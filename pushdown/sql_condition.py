@@ -8,9 +8,7 @@ from sqlglot import exp
 
 from pushdown.expression import Constant, HudiExpression, Not, Op, Predicate, Unknown, all_of, any_of
 from pushdown.like import canonical_pattern
-from pushdown.sql_literal import NOT_A_LITERAL, literal_value, number_value
-
-__all__ = ["in_list", "number_value", "translate_condition"]
+from pushdown.sql_literal import NOT_A_LITERAL, literal_value
 
 _COMPARISONS: dict[type[Any], Op] = {
     exp.EQ: Op.EQ,
@@ -37,14 +35,15 @@ def translate_condition(tree: exp.Condition, source: str, dialect: str) -> HudiE
     return _Translator(source, dialect).translate(tree)
 
 
-def in_list(tree: exp.Condition, values: list[Any], source: str) -> HudiExpression:
+def in_list(tree: exp.Condition, values: tuple[Any, ...], source: str) -> HudiExpression:
     """Translate ``x [NOT] IN (…)`` for literals that were read apart from the tree."""
     negative = isinstance(tree, exp.Not)
     test: Any = tree.this if negative else tree
+    negative ^= bool(test.args.get("negate"))
     column = _column(test.this) if isinstance(test, exp.In) else None
     if column is None:
         return Unknown(_shown(source))
-    return Predicate(Op.NOT_IN if negative else Op.IN, column, tuple(values))
+    return Predicate(Op.NOT_IN if negative else Op.IN, column, values)
 
 
 def _shown(source: str) -> str:
@@ -59,7 +58,12 @@ class _Translator:
         self.source = source
         self.escape = "\\" if dialect in {"spark", "hive"} else None
 
-    def translate(self, node: Any) -> HudiExpression:  # noqa: PLR0911
+    def translate(self, node: Any) -> HudiExpression:
+        """Translate a node; some releases of sqlglot mark a negation on the node, others wrap it in Not."""
+        plain = self._plain(node)
+        return _not(plain) if node.args.get("negate") and not isinstance(node, exp.Like | exp.Escape) else plain
+
+    def _plain(self, node: Any) -> HudiExpression:  # noqa: PLR0911
         if isinstance(node, exp.Paren):
             return self.translate(node.this)
         if isinstance(node, exp.And):

@@ -14,7 +14,6 @@ a way in which rows were lost in Apache Hudi:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from pushdown.kinds import VARIABLE_WIDTH, Kind, kind_of
-from pushdown.ordering import Mask, comparable, less, search_keys
+from pushdown.ordering import Mask, comparable, less
 
 pc: Any = pyarrow.compute
 
@@ -105,11 +104,6 @@ class Believed:
     may_null: Mask
     may_value: Mask
     may_nan: Mask
-
-    @cached_property
-    def text_keys(self) -> tuple[NDArray[np.bytes_], NDArray[np.bytes_]]:
-        """The bounds of text and binary cut to keys that can be searched for."""
-        return search_keys(self.lower), search_keys(self.upper)
 
 
 def nothing_known(count: int) -> Believed:

@@ -1,3 +1,4 @@
+# ruff: noqa: DTZ001 - clock times without a zone are what is tested
 """Random tables, files, damaged statistics and filters, and a plain-Python reading of what filters mean."""
 
 import datetime as dt
@@ -21,7 +22,23 @@ MAX_DEC = Decimal("99999999.99")
 _FLOATS = [0.0, -0.0, 1.5, -1.5, INF, -INF, NAN, 2.0, 3.0, 16777216.0]
 _INSTANTS = [dt.datetime(1, 1, 1), dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2020, 2, 29, 12)]
 _INSTANTS += [dt.datetime(2020, 2, 29), dt.datetime(1970, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999)]
-_TEXTS = ["", "a", "ab", "abc", "b", "ä", "\ue000", "😀", "a%", "a_c", "a\\", "x" * 3000, "x" * 2999 + "y", "\uffff", "a\n"]
+_TEXTS = [
+    "",
+    "a",
+    "ab",
+    "abc",
+    "b",
+    "ä",
+    "\ue000",
+    "😀",
+    "a%",
+    "a_c",
+    "a\\",
+    "x" * 3000,
+    "x" * 2999 + "y",
+    "\uffff",
+    "a\n",
+]
 
 # Column name: its type and the values it is drawn from.
 COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -30,8 +47,14 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "l": (pa.int64(), [-(2**63), 2**63 - 1, 0, 1, 2, 2**53, 2**53 + 1, 2**53 + 2, 2**53 - 1]),
     "f": (pa.float32(), [*_FLOATS, float(np.float32(1.1))]),
     "d": (pa.float64(), [*_FLOATS, 1.1, 5e-324, 1.7976931348623157e308, 2.0**53]),
-    "dec": (pa.decimal128(10, 2), [-MAX_DEC, MAX_DEC, Decimal("0.00"), Decimal("1.50"), Decimal("1.49"), Decimal("2.00")]),
-    "wide": (pa.decimal128(38, 0), [Decimal(-(10**38) + 1), Decimal(10**38 - 1), Decimal(0), Decimal(1), Decimal(2**64)]),
+    "dec": (
+        pa.decimal128(10, 2),
+        [-MAX_DEC, MAX_DEC, Decimal("0.00"), Decimal("1.50"), Decimal("1.49"), Decimal("2.00")],
+    ),
+    "wide": (
+        pa.decimal128(38, 0),
+        [Decimal(-(10**38) + 1), Decimal(10**38 - 1), Decimal(0), Decimal(1), Decimal(2**64)],
+    ),
     "s": (pa.string(), _TEXTS),
     "bin": (pa.binary(), [b"", b"\x00", b"a", b"a\x00", b"ab", b"\xff", b"\xff\xff", b"\x7f"]),
     "day": (pa.date32(), [dt.date(1, 1, 1), dt.date(1970, 1, 1), dt.date(2020, 2, 29), dt.date(9999, 12, 31)]),
@@ -40,7 +63,21 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
 }
 SCHEMA = pa.schema([(name, type_) for name, (type_, _) in COLUMNS.items()])
 
-_NUMBERS = [0, 1, 2, 3, -1, 2**31, 2**53, 2**53 + 1, 2**63, Decimal("1.5"), Decimal("1.495"), Decimal("0.00"), Decimal(10) ** 40]
+_NUMBERS = [
+    0,
+    1,
+    2,
+    3,
+    -1,
+    2**31,
+    2**53,
+    2**53 + 1,
+    2**63,
+    Decimal("1.5"),
+    Decimal("1.495"),
+    Decimal("0.00"),
+    Decimal(10) ** 40,
+]
 _DOUBLES = [1.5, 0.0, -0.0, 1.1, 2.0**53, 2.0**63, 1e300, -1e300, INF, -INF, 16777217.0]
 _TIMES = [dt.date(2020, 2, 29), dt.date(1970, 1, 1), dt.datetime(2020, 2, 29, 12, tzinfo=UTC), dt.datetime(2020, 2, 29)]
 _LITERALS: dict[str, list[Any]] = {
@@ -59,9 +96,11 @@ _COMPARE = [Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE, Op.NULL_SAFE_EQ, Op.NULL_S
 
 @st.composite
 def tables(draw: st.DrawFn) -> pa.Table:
+    """Up to three columns, so that the conditions of a filter meet on one."""
     rows = draw(st.integers(1, 12))
     arrays = {}
-    for name, (type_, pool) in COLUMNS.items():
+    for name in draw(st.lists(st.sampled_from(list(COLUMNS)), min_size=1, max_size=3, unique=True)):
+        type_, pool = COLUMNS[name]
         # Few distinct values, so that files often hold one value, or only nulls.
         some = draw(st.lists(st.sampled_from([None, *pool]), min_size=1, max_size=4))
         arrays[name] = pa.array(draw(st.lists(st.sampled_from(some), min_size=rows, max_size=rows)), type_)
@@ -69,32 +108,44 @@ def tables(draw: st.DrawFn) -> pa.Table:
 
 
 @st.composite
-def predicates(draw: st.DrawFn) -> HudiExpression:
-    name = draw(st.sampled_from(list(COLUMNS)))
+def predicates(draw: st.DrawFn, table: pa.Table | None) -> HudiExpression:
+    name = draw(st.sampled_from(list(COLUMNS) if table is None else table.column_names))
     literals = st.sampled_from([None, *_LITERALS[name]])
+    if table is not None:
+        present = [value for value in table.column(name).to_pylist() if value is not None]
+        # Mostly values of the table itself: at the bounds is where mistakes show.
+        literals = st.one_of(literals, *[st.sampled_from(present)] * 3) if present else literals
     shape = draw(st.integers(0, 9))
     if shape == 0:
         return Predicate(draw(st.sampled_from([Op.IS_NULL, Op.NOT_NULL])), name)
     if shape <= 3:
-        values = draw(st.lists(literals, min_size=1, max_size=6))
+        values = draw(st.lists(literals, min_size=1, max_size=4))
         return Predicate(draw(st.sampled_from([Op.IN, Op.NOT_IN])), name, tuple(values))
-    if shape == 4:
-        return Predicate(draw(st.sampled_from([Op.LIKE, Op.NOT_LIKE])), "s", (draw(st.sampled_from(_PATTERNS)),))
-    if shape == 5:
-        return Predicate(
-            draw(st.sampled_from([Op.STARTS_WITH, Op.NOT_STARTS_WITH])), "s", (draw(st.sampled_from(_TEXTS)),)
-        )
+    if name == "s" and shape <= 7:
+        if draw(st.booleans()):
+            return Predicate(draw(st.sampled_from([Op.LIKE, Op.NOT_LIKE])), name, (draw(st.sampled_from(_PATTERNS)),))
+        prefix = draw(literals)
+        op = draw(st.sampled_from([Op.STARTS_WITH, Op.NOT_STARTS_WITH]))
+        return Predicate(op, name, (None if prefix is None else prefix[: draw(st.integers(0, 3))],))
     return Predicate(draw(st.sampled_from(_COMPARE)), name, (draw(literals),))
 
 
-def filters(max_leaves: int = 8) -> st.SearchStrategy[HudiExpression]:
-    leaves = predicates() | st.sampled_from([Constant(True), Constant(False), Constant(None)])
+def filters(table: pa.Table | None = None, max_leaves: int = 6) -> st.SearchStrategy[HudiExpression]:
+    leaves = predicates(table)
+    constants = st.sampled_from([Constant(True), Constant(False), Constant(None)])
 
     def branch(inner: st.SearchStrategy[HudiExpression]) -> st.SearchStrategy[HudiExpression]:
-        several = st.lists(inner, min_size=0, max_size=4)
+        several = st.lists(inner | constants, min_size=0, max_size=3)
         return several.map(And) | several.map(Or) | inner.map(Not)
 
-    return st.recursive(leaves, branch, max_leaves=max_leaves)
+    return leaves | st.recursive(leaves, branch, max_leaves=max_leaves)
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> tuple[pa.Table, HudiExpression]:
+    """A table and a filter on its columns."""
+    table = draw(tables())
+    return table, draw(filters(table))
 
 
 @dataclass(frozen=True)
@@ -115,15 +166,20 @@ def files(draw: st.DrawFn) -> Files:
     cuts = sorted(draw(st.sets(st.integers(1, max(1, table.num_rows - 1)), max_size=5)) - {table.num_rows})
     starts, ends = [0, *cuts], [*cuts, table.num_rows]
     statistics = {}
-    for name, (type_, _) in COLUMNS.items():
-        if draw(st.integers(0, 9)) == 0:
+    for name in table.column_names:
+        type_ = COLUMNS[name][0]
+        if draw(st.integers(0, 19)) == 0:
             continue  # a column without any statistics
         cover_nan = draw(st.booleans())
         column = table.column(name).to_pylist()
         each = [draw(_one(column[a:b], type_, cover_nan)) for a, b in zip(starts, ends, strict=True)]
         low, high, nulls, rows = zip(*each, strict=True)
         statistics[name] = ColumnStatistics(
-            pa.array(low, type_), pa.array(high, type_), pa.array(nulls, pa.int64()), pa.array(rows, pa.int64()), cover_nan
+            pa.array(low, type_),
+            pa.array(high, type_),
+            pa.array(nulls, pa.int64()),
+            pa.array(rows, pa.int64()),
+            cover_nan,
         )
     return Files(table, starts, ends, statistics)
 
@@ -138,7 +194,7 @@ def _one(draw: st.DrawFn, values: list[Any], type_: pa.DataType, cover_nan: bool
     if has_nan and cover_nan:
         low, high = draw(st.sampled_from([(-INF, INF), (0.0, 0.0), (None, None), (NAN, NAN), (low, NAN)]))
     nulls, rows = len(values) - len(present), len(values)
-    damage = draw(st.integers(0, 11))
+    damage = draw(st.integers(0, 19))
     if damage == 0:
         low = None
     elif damage == 1:
@@ -167,6 +223,13 @@ def _sort_key(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
+@st.composite
+def file_questions(draw: st.DrawFn) -> tuple[Files, HudiExpression]:
+    """Files and a filter on their columns."""
+    split = draw(files())
+    return split, draw(filters(split.table))
+
+
 # What filters mean, row by row, in plain Python, in three engines' order of floating-point numbers.
 ENGINES = ("spark", "trino", "hive")
 
@@ -184,7 +247,7 @@ def row_truth(expression: HudiExpression, row: dict[str, Any], engine: str) -> b
     if isinstance(expression, Constant):
         return expression.value
     if isinstance(expression, Unknown):
-        raise AssertionError("no meaning")
+        raise TypeError("an unknown part has no meaning")
     return _predicate_truth(expression, row, engine)
 
 
@@ -207,9 +270,9 @@ def _predicate_truth(predicate: Any, row: dict[str, Any], engine: str) -> bool |
     if op is Op.IN:
         if value is None:
             return None
-        if pa.types.is_integer(type_) or pa.types.is_decimal(type_):
-            if any(isinstance(x, float) for x in literals):
-                literals = [None if x is None else float(x) for x in literals]
+        whole = pa.types.is_integer(type_) or pa.types.is_decimal(type_)
+        if whole and any(isinstance(x, float) for x in literals):
+            literals = [None if x is None else float(x) for x in literals]
         if any(x is not None and _order(value, x, type_, engine) == 0 for x in literals):
             return True
         return None if None in literals else False
@@ -257,7 +320,9 @@ def _float_order(left: float, right: float, engine: str) -> int | None:
             return None
         return math.isnan(left) - math.isnan(right)
     if left == right == 0 and engine == "hive":
-        return int(math.copysign(1, left) > math.copysign(1, right)) - int(math.copysign(1, left) < math.copysign(1, right))
+        return int(math.copysign(1, left) > math.copysign(1, right)) - int(
+            math.copysign(1, left) < math.copysign(1, right)
+        )
     return (left > right) - (left < right)
 
 

@@ -16,7 +16,7 @@ from pushdown import (
     restrict,
     simplify,
 )
-from tests.property.filters import COLUMNS, ENGINES, SCHEMA, Files, files, filters, row_truth, tables
+from tests.property.filters import COLUMNS, ENGINES, SCHEMA, Files, file_questions, filters, questions, row_truth
 
 
 def truths(expression: HudiExpression, table: Any, engine: str) -> list[bool | None]:
@@ -36,31 +36,35 @@ def assert_outcomes_hold(outcomes: Any, actual: list[bool | None], split: Files,
             assert seen == {True}, context
 
 
-@given(files(), filters())
-def test_outcomes_cover_every_row_in_every_engine(split: Files, expression: HudiExpression) -> None:
+@given(file_questions())
+def test_outcomes_cover_every_row_in_every_engine(question: tuple[Files, HudiExpression]) -> None:
+    split, expression = question
     bound = bind(expression, SCHEMA)
     outcomes = evaluate(bound, split.statistics, len(split))
     for engine in ENGINES:
         assert_outcomes_hold(outcomes, truths(expression, split.table, engine), split, (engine, expression))
 
 
-@given(files(), filters())
-def test_outcomes_of_a_simplified_filter_cover_every_row(split: Files, expression: HudiExpression) -> None:
+@given(file_questions())
+def test_outcomes_of_a_simplified_filter_cover_every_row(question: tuple[Files, HudiExpression]) -> None:
+    split, expression = question
     outcomes = evaluate(simplify(bind(expression, SCHEMA)), split.statistics, len(split))
     for engine in ENGINES:
         assert_outcomes_hold(outcomes, truths(expression, split.table, engine), split, (engine, expression))
 
 
-@given(files(), filters(), st.sets(st.sampled_from(sorted(COLUMNS))))
-def test_a_restricted_filter_only_gets_weaker(split: Files, expression: HudiExpression, kept: set[str]) -> None:
+@given(file_questions(), st.sets(st.sampled_from(sorted(COLUMNS))))
+def test_a_restricted_filter_only_gets_weaker(question: tuple[Files, HudiExpression], kept: set[str]) -> None:
+    split, expression = question
     restricted = restrict(bind(expression, SCHEMA), kept)
     assert set(columns_of(restricted)) <= kept
     outcomes = evaluate(restricted, split.statistics, len(split))
     assert_outcomes_hold(outcomes, truths(expression, split.table, "spark"), split, expression)
 
 
-@given(tables(), filters())
-def test_rows_binding_and_simplification_agree_with_the_plain_meaning(table: Any, expression: HudiExpression) -> None:
+@given(questions())
+def test_rows_binding_and_simplification_agree_with_the_plain_meaning(question: tuple[Any, HudiExpression]) -> None:
+    table, expression = question
     expected = truths(expression, table, "spark")
     bound = bind(expression, SCHEMA)
     if "UNKNOWN" in bound.to_sql().upper():
@@ -76,14 +80,17 @@ def test_sql_text_reads_back(expression: HudiExpression) -> None:
     assert bind(again, SCHEMA).to_sql() == bind(parse_sql(again.to_sql()), SCHEMA).to_sql()
 
 
-@given(tables(), filters())
-def test_sql_text_means_the_same(table: Any, expression: HudiExpression) -> None:
+@given(questions())
+def test_sql_text_means_the_same(question: tuple[Any, HudiExpression]) -> None:
+    table, expression = question
     again = parse_sql(expression.to_sql())
     assert truths(again, table, "spark") == truths(expression, table, "spark")
 
 
-@given(tables(), filters(12), st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=3, unique=True))
-def test_bindings_hold_the_keys_of_all_matching_rows(table: Any, expression: HudiExpression, fields: list[str]) -> None:
+@given(questions(), st.data())
+def test_bindings_hold_the_keys_of_all_matching_rows(question: tuple[Any, HudiExpression], data: st.DataObject) -> None:
+    table, expression = question
+    fields = data.draw(st.lists(st.sampled_from(table.column_names), min_size=1, unique=True))
     found = key_bindings(bind(expression, SCHEMA), fields)
     if found is None:
         return

@@ -12,7 +12,7 @@ UTC = dt.UTC
 def sample_table() -> pa.Table:
     d = [Decimal("-99999999.99"), Decimal("-0.01"), Decimal("0.00"), Decimal("1.50"), Decimal("2.00"), None]
     d += [Decimal("99999999.99"), Decimal("1.49")]
-    wide = [Decimal(-(10**37)), Decimal("0"), Decimal("1"), None, Decimal(10**37), Decimal("2"), Decimal("3"), None]
+    wide = [Decimal(-(10**37)), Decimal(0), Decimal(1), None, Decimal(10**37), Decimal(2), Decimal(3), None]
     stamp = [
         dt.datetime(1901, 1, 1, tzinfo=UTC),
         dt.datetime(1969, 12, 31, 23, 59, 59, 999999, UTC),
@@ -36,8 +36,16 @@ def sample_table() -> pa.Table:
         "t": pa.array(["a%b", "a\\b", "line\nbreak", "x" * 2000, "it's", 'say "x"', "A", None]),
         "bin": pa.array([b"", b"a", b"\xff", b"\x00", None, b"a\x00", b"ab", b"\x7f"], pa.binary()),
         "day": pa.array(
-            [dt.date(1, 1, 1), dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(2020, 2, 29), None]
-            + [dt.date(2020, 3, 1), dt.date(9999, 12, 31), dt.date(2020, 1, 1)]
+            [
+                dt.date(1, 1, 1),
+                dt.date(1969, 12, 31),
+                dt.date(1970, 1, 1),
+                dt.date(2020, 2, 29),
+                None,
+                dt.date(2020, 3, 1),
+                dt.date(9999, 12, 31),
+                dt.date(2020, 1, 1),
+            ]
         ),
         "at": pa.array(stamp, pa.timestamp("us", "UTC")),
         "local": pa.array([None if x is None else x.replace(tzinfo=None) for x in stamp], pa.timestamp("us")),

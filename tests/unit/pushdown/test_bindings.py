@@ -1,0 +1,87 @@
+import pyarrow as pa
+import pytest
+
+from pushdown import bind, key_bindings, parse_sql
+
+SCHEMA = pa.schema(
+    {
+        "k": pa.int32(),
+        "p": pa.string(),
+        "f": pa.float32(),
+        "d": pa.float64(),
+        "n": pa.int64(),
+        "at": pa.timestamp("us", "UTC"),
+    }
+)
+
+
+def found(text, *fields, **more):
+    return key_bindings(bind(parse_sql(text), SCHEMA), fields, **more)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("k = 1", [(1,)]),
+        ("k IN (2, 1, 2, NULL)", [(1,), (2,)]),
+        ("k <=> 1", [(1,)]),
+        ("k IS NULL", [(None,)]),
+        ("k <=> NULL OR k = 3", [(None,), (3,)]),
+        ("k = 1 OR k = 2", [(1,), (2,)]),
+        ("NOT (k <> 1)", [(1,)]),
+        ("NOT (k <> 1 AND k <> 2)", [(1,), (2,)]),
+        ("k = 1 AND n > 5", [(1,)]),
+        ("k = 1 AND f(n)", [(1,)]),
+        ("k IN (1, 2, 3) AND k IN (2, 3, 4) AND k <> 2", [(2,), (3,)]),
+        ("k IN (1, 5) AND k > 2", [(5,)]),
+        ("(k = 1 AND n = 1) OR (k = 2 AND n = 2)", [(1,), (2,)]),
+        ("k = 1 AND k = 2", []),
+        ("k = 1.5", []),
+        ("k = NULL", []),
+        ("FALSE", []),
+        ("k = 1 AND FALSE", []),
+        ("k = 1 OR FALSE", [(1,)]),
+        ("k > 1", None),
+        ("k <> 1", None),
+        ("k NOT IN (1)", None),
+        ("k = 1 OR n = 2", None),
+        ("k = 1 OR f(n)", None),
+        ("n = 1", None),
+        ("TRUE", None),
+        ("NOT (k = 1)", None),
+    ],
+)
+def test_one_field(text, expected):
+    bound = found(text, "k")
+    assert (None if bound is None else sorted(bound, key=repr)) == (
+        None if expected is None else sorted(expected, key=repr)
+    )
+
+
+def test_several_fields():
+    assert found("k IN (1, 2) AND p = 'x'", "k", "p") == [(1, "x"), (2, "x")]
+    assert found("k IN (1, 2) AND p = 'x'", "p", "k") == [("x", 1), ("x", 2)]
+    assert found("k IN (1, 2)", "k", "p") is None
+    assert found("(k = 1 AND p = 'a') OR (k = 2 AND p = 'b')", "k", "p") == [(1, "a"), (2, "b")]
+    assert found("(k = 1 AND p = 'a') OR k = 2", "k", "p") is None
+    assert found("(k = 1 OR k = 2) AND (p = 'a' OR p = 'b')", "k", "p") == [(1, "a"), (1, "b"), (2, "a"), (2, "b")]
+
+
+def test_numbers_that_engines_take_for_equal_are_all_bound():
+    assert [repr(v) for (v,) in found("d = 0", "d")] == ["0.0", "-0.0"]
+    assert found("f = 1.1", "f") == [(1.100000023841858,)]
+    assert [repr(v) for (v,) in found("d = cast('NaN' as double)", "d")] == ["nan"]
+
+
+def test_too_many_combinations_are_not_bound():
+    hundred = ", ".join(str(i) for i in range(100))
+    assert len(found(f"k IN ({hundred}) AND n IN ({hundred})", "k", "n")) == 10_000
+    assert found(f"k IN ({hundred}) AND n IN ({hundred})", "k", "n", limit=9_999) is None
+    assert found(f"k IN ({hundred})", "k", limit=50) is None
+    assert found("k = 1", limit=50) is None
+
+
+def test_many_cases_stay_quick():
+    text = " OR ".join(f"(k = {i} AND p = 'p{i}')" for i in range(2000))
+    assert len(found(text, "k", "p")) == 2000
+    assert found(f"({text}) AND ({text})", "k", "p") is not None

@@ -1,0 +1,64 @@
+import pyarrow as pa
+import pytest
+
+from pushdown import InexactFilterError, UnknownColumnError, matches, parse_sql
+
+
+@pytest.mark.parametrize(
+    ("pattern", "texts", "expected"),
+    [
+        ("a%c", ["ac", "abc", "a\nc", "acb", "AC"], [True, True, True, False, False]),
+        ("_", ["", "a", "😀", "ab"], [False, True, True, False]),
+        ("%.%", ["a.b", "ab"], [True, False]),
+        (r"%\\%", ["a\\b", "ab"], [True, False]),
+        (r"\%%\_", ["%_", "%x_", "x_"], [True, True, False]),
+        ("%(x)[y]{2}^$|?*+%", ["-(x)[y]{2}^$|?*+-", "x"], [True, False]),
+        ("%a\x00%", ["ba\x00b", "ba"], [True, False]),
+    ],
+)
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_like(pattern, texts, expected, kind):
+    table = pa.table({"a": pa.array([*texts, None], pa.string()).cast(kind)})
+    quoted = pattern.replace("\\", "\\\\")
+    assert matches(parse_sql(f"a LIKE '{quoted}'"), table).to_pylist() == [*expected, None]
+    opposite = [not value for value in expected]
+    assert matches(parse_sql(f"a NOT LIKE '{quoted}'"), table).to_pylist() == [*opposite, None]
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary(2)])
+def test_binary_of_all_kinds(kind):
+    table = pa.table({"a": pa.array([b"aa", b"\xff\x00", None], kind)})
+    assert matches(parse_sql("a > X'7F'"), table).to_pylist() == [False, True, None]
+    assert matches(parse_sql("a IN (X'6161', X'00')"), table).to_pylist() == [True, False, None]
+
+
+def test_chunks_and_empty_tables():
+    chunked = pa.table({"a": pa.chunked_array([[1, None], [], [3]], pa.int64())})
+    assert matches(parse_sql("a > 1 OR a IS NULL"), chunked).to_pylist() == [False, True, True]
+    assert matches(parse_sql("a > 1"), chunked.slice(0, 0)).to_pylist() == []
+    assert matches(parse_sql("TRUE"), chunked).to_pylist() == [True] * 3
+    assert matches(parse_sql("a > 1"), chunked.slice(1, 2)).to_pylist() == [None, True]
+
+
+def test_fields_of_null_structs_are_null():
+    inner = pa.array([1, 2, 3], pa.int32())
+    hidden = pa.StructArray.from_arrays([inner], names=["x"], mask=pa.array([False, True, False]))
+    table = pa.table({"s": hidden})
+    assert matches(parse_sql("s.x >= 1"), table).to_pylist() == [True, None, True]
+    assert matches(parse_sql("s.x IS NULL"), table).to_pylist() == [False, True, False]
+
+
+def test_an_unknown_part_is_refused_wherever_it_stands():
+    table = pa.table({"a": [1]})
+    for text in ("upper(a) = 'x'", "a = 1 OR f(a)", "NOT (a = 2 AND f(a))"):
+        with pytest.raises(InexactFilterError, match=r"f\(a\)|upper"):
+            matches(parse_sql(text), table)
+    with pytest.raises(UnknownColumnError):
+        matches(parse_sql("b = 1"), table)
+
+
+def test_times_beyond_pythons_years():
+    far = pa.array([2**62, -(2**62), None], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    table = pa.table({"at": far, "day": pa.array([2**30, -(2**30), None], pa.int32()).cast(pa.date32())})
+    assert matches(parse_sql("at > '2020-01-01'"), table).to_pylist() == [True, False, None]
+    assert matches(parse_sql("day > '2020-01-01'"), table).to_pylist() == [True, False, None]

@@ -1,0 +1,68 @@
+import time
+
+import pyarrow as pa
+import pytest
+
+from pushdown import And, Constant, Unknown, bind, col, parse_sql, simplify
+
+SCHEMA = pa.schema({"a": pa.int32(), "b": pa.bool_(), "s": pa.string(), "d": pa.float64(), "dec": pa.decimal128(30, 2)})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a > 3 AND a > 5", "a > 5"),
+        ("a > 5 AND a >= 5", "a > 5"),
+        ("a < 5 AND a <= 5 AND a < 9", "a < 5"),
+        ("a > 3 OR a > 5", "a > 3"),
+        ("a > 5 OR a >= 5", "a >= 5"),
+        ("a < 3 OR a <= 3", "a <= 3"),
+        ("a >= 5 AND a <= 5", "a = 5"),
+        ("a > 5 AND a < 3", "a IS NULL AND NULL"),
+        ("a > 5 AND a <= 5", "a IS NULL AND NULL"),
+        ("a = 1 OR a = 2 OR a IN (2, 3)", "a IN (1, 2, 3)"),
+        ("a IN (1, 2, 3) AND a > 1 AND a <> 3", "a IN (2, 3) AND a <> 3"),
+        ("a = 1 AND a = 2", "a IS NULL AND NULL"),
+        ("a = 1 AND a IN (1, NULL)", "a = 1 AND a IN (1, NULL)"),
+        ("a = 1 AND a = 1", "a = 1"),
+        ("NOT (a = 1 AND NOT s = 'x')", "a <> 1 OR s = 'x'"),
+        ("NOT NOT NOT (a IN (1, 2))", "a NOT IN (1, 2)"),
+        ("NOT (a < 1 OR a IS NULL)", "a >= 1 AND a IS NOT NULL"),
+        ("a = 1 AND TRUE", "a = 1"),
+        ("a = 1 AND FALSE", "FALSE"),
+        ("a = 1 OR TRUE", "TRUE"),
+        ("a = 1 OR NULL", "a = 1 OR NULL"),
+        ("NOT NULL", "NULL"),
+        ("(a = 1 AND (s = 'x' AND (b AND a = 1)))", "a = 1 AND s = 'x' AND b = TRUE"),
+        ("s > 'a' AND s > 'ä' AND s > 'b'", "s > 'ä'"),
+        ("dec > 3 AND dec > -5 AND dec <= 99999999999999999999", "dec > 3.00BD AND dec <= 99999999999999999999.00BD"),
+        ("d > 3 AND d > 5", "d > 3.0e0 AND d > 5.0e0"),
+        ("f(a) AND a = 1 OR FALSE", "unknown('f(a) is not understood') AND a = 1"),
+    ],
+)
+def test_simplified(text, expected):
+    assert simplify(bind(parse_sql(text), SCHEMA)).to_sql() == expected
+
+
+def test_a_filter_beyond_the_budget_is_left_alone():
+    tree = bind(parse_sql("a > 3 AND a > 5 AND a IN (7, 8, 9)"), SCHEMA)
+    assert simplify(tree, budget=5) is tree
+    assert simplify(tree, budget=50).to_sql() == "a IN (7, 8, 9)"
+
+
+def test_unbound_filters_keep_their_literals():
+    assert simplify(~((col("c") > 1) & ~(col("y") == "z"))).to_sql() == "c <= 1 OR y = 'z'"
+    assert simplify(And((col("c") > 1, col("c") > 2))).to_sql() == "c > 1 AND c > 2"
+    assert simplify(~Unknown("why")) == Unknown("why")
+    assert simplify(And(())) == Constant(True)
+
+
+def test_many_and_deep():
+    start = time.process_time()
+    chain = bind(parse_sql(" OR ".join(f"a = {i} OR NOT (a <> {i + 1})" for i in range(2500))), SCHEMA)
+    assert len(simplify(chain).values) == 2501
+    tree = bind(col("a") > 0, SCHEMA)
+    for i in range(5000):
+        tree = ~(bind(col("a") > i, SCHEMA) | tree) if i % 2 else bind(col("s") < str(i), SCHEMA) & tree
+    simplify(tree)
+    assert time.process_time() - start < 4
