@@ -1,6 +1,7 @@
 """bulk_insert and upsert of TPC-H lineitem: this writer on PySpark 4 against Apache Hudi on Spark 3.5."""
 
 import contextlib
+import os
 import shutil
 import sys
 import time
@@ -30,13 +31,13 @@ class Job:
 @contextlib.contextmanager
 def spark_session() -> Iterator[SparkSession]:
     """A session of the same size as the rival's."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
         SparkSession.builder.master("local[2]")
         .config("spark.driver.memory", "2g")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.pyspark.python", sys.executable)
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

@@ -30,6 +30,8 @@ def spark() -> Iterator["SparkSession"]:
         skip_or_fail("no JDK: neither JAVA_HOME nor java on the path")
     from pyspark.sql import SparkSession
 
+    # workers take python3 of the path otherwise, which lacks pyarrow
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
         SparkSession.builder.master("local[2]")
         .appName("hudi-catalog-tests")
@@ -39,7 +41,6 @@ def spark() -> Iterator["SparkSession"]:
         .config("spark.ui.enabled", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.pyspark.python", sys.executable)
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
