@@ -65,8 +65,8 @@ def may_hold_member(members: Comparable, believed: Believed) -> Mask:
         return found
     at = _first_not_below(members, believed.lower)
     at[believed.no_lower] = 0
-    nearest = _at(members, at)
-    return (at < count) & (believed.no_upper | less_equal(nearest, believed.upper))
+    holds: Mask = (at < count) & (believed.no_upper | less_equal(_at(members, at), believed.upper))
+    return holds
 
 
 def _at(members: Any, at: Any) -> Any:
