@@ -68,8 +68,9 @@ def listing(path: Path) -> dict[str, dict[str, int]]:
 def test_we_hold_what_was_written(written: dict[str, Path], name: str) -> None:
     kind = KINDS[name]
     table = ours(written[name])
-    names = [n for n in table.column_names if not n.startswith("_hoodie_")]
-    assert comparable(user_rows(table), names) == comparable(expected(kind, kind.steps), names)
+    schema = pa.schema([field for field in table.schema if not field.name.startswith("_hoodie_")])
+    wanted = pa.Table.from_pylist(expected(kind, kind.steps), schema)
+    same(table, wanted, schema.names)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -163,6 +164,6 @@ def test_apache_writes_on_and_so_do_we(
 @pytest.mark.parametrize("name", KINDS)
 def test_hudi_rs_reads_exactly_our_content(written: dict[str, Path], name: str) -> None:
     hudi = pytest.importorskip("hudi")
-    table = pa.Table.from_batches(hudi.HudiTableBuilder.from_base_uri(str(written[name])).build().read_snapshot())
+    table = pa.Table.from_batches(hudi.HudiTableBuilder.from_base_uri(str(written[name])).build().read())
     mine = ours(written[name])
     same(mine, table, mine.column_names)
