@@ -139,8 +139,9 @@ def _changed_partitions(timeline: Timeline, horizon: Horizon) -> list[str] | Non
     except HudiError:
         return None
     since = metadata.earliest_commit_to_retain
-    kept_by_versions = any(part.policy == CleaningPolicy.VERSIONS.value for part in metadata.partitions.values())
-    if kept_by_versions or not since or not timeline.writes or since < timeline.writes[0].time:
+    parts = metadata.partitions.values()
+    unlike = any(part.failed or part.policy == CleaningPolicy.VERSIONS.value for part in parts)
+    if unlike or not since or not timeline.writes or since < timeline.writes[0].time:
         return None
     if any(i.action in (Action.RESTORE, Action.SAVEPOINT) for i in timeline.instants):
         return None

@@ -26,11 +26,15 @@ from tests.unit.table_format.transaction.faults import Faults, FaultyStorage, Fr
 CLEANING = {"hoodie.cleaner.commits.retained": "1"}
 COMPACTING = {**CLEANING, "hoodie.metadata.compact.max.delta.commits": "3"}
 SEVERAL_WRITERS = {
+    **COMPACTING,
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
-    "hoodie.client.heartbeat.interval_in_ms": "20",
+    "hoodie.write.lock.client.num_retries": "0",
+}
+#: the dead writer's heartbeat is as young as the test; this makes it old
+IMPATIENT = {
+    **SEVERAL_WRITERS,
+    "hoodie.client.heartbeat.interval_in_ms": "1",
     "hoodie.client.heartbeat.tolerable.misses": "1",
-    "hoodie.write.lock.client.num_retries": "40",
-    "hoodie.write.lock.client.wait_time_ms_between_retry": "50",
 }
 FIRST = {("p=a", 0): {"k1": 1}, ("p=a", 1): {"k2": 2}, ("p=b", 0): {"k3": 3}}
 SECOND = {("p=a", 0): {"k1": 10, "k4": 4}}
@@ -164,6 +168,50 @@ def test_a_fault_at_any_change_leaves_all_or_nothing(scenario: Scenario, how: st
             error.add_note(f"{scenario.name}: {how} {when} change {at}: {steps[at - 1]}")
             raise
         shutil.rmtree(spot)
+
+
+def _write_and_die(spot: str, at: int) -> None:
+    os.fsync = lambda fd: None  # type: ignore[assignment]
+    FaultyStorage.faults = Faults(at, "before", "kill")
+    toy_table.upsert(_open(FaultyStorage(spot)), THIRD, SEVERAL_WRITERS, retried=True)
+    if at == 0:
+        Path(spot, "steps").write_text("\n".join(FaultyStorage.faults.log))
+
+
+def test_sigkill_at_any_change_among_several_writers(place: Path) -> None:
+    """A process really dies, with the lock in its hand and its heartbeat still young."""
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload([__name__])
+
+    def run(spot: Path, at: int) -> int | None:
+        child = processes.Process(target=_write_and_die, args=(str(spot), at))
+        child.start()
+        child.join()
+        return child.exitcode
+
+    template = place / "template"
+    _two_commits(Storage(str(template)))
+    before = _rows(template)
+    whole = _copy(template, place / "whole")
+    assert run(whole, 0) == 0
+    steps = (whole / "steps").read_text().splitlines()
+    after = _rows(whole)
+    assert len(steps) > 30
+    dying = Scenario("SIGKILL", _two_commits, toy_table.make, IMPATIENT)
+    locks = 0
+    for at in range(1, len(steps) + 1):
+        spot = _copy(template, place / f"{at}")
+        assert run(spot, at) == -signal.SIGKILL
+        locks += (spot / ".hoodie/lock").exists()
+        found = _rows(spot)
+        assert found in (before, after)
+        try:
+            _go_on(dying, spot, found)
+        except BaseException as error:
+            error.add_note(f"killed before change {at}: {steps[at - 1]}")
+            raise
+        shutil.rmtree(spot)
+    assert locks > 10, "most of the changes happen under the lock"
 
 
 def _act(scenario: Scenario, spot: Path) -> bool:

@@ -1,0 +1,113 @@
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from table_format.errors import LockError
+from table_format.storage import Storage
+from table_format.transaction.locks import FileSystemLock
+from table_format.transaction.options import LockOptions
+
+QUICK = LockOptions(retries=1, wait_ms=60)
+PATH = ".hoodie/lock"
+
+
+def test_it_is_hudis_file(storage):
+    with FileSystemLock(storage, QUICK):
+        content = json.loads(storage.read(PATH))
+        assert {"lockCreateTime", "lockThreadName", "lockStacksInfo"} <= content.keys()
+    assert not storage.exists(PATH)
+
+
+def test_a_held_lock_is_waited_for_in_vain(storage):
+    with FileSystemLock(storage, QUICK), pytest.raises(LockError, match=rf"process {os.getpid()} on"):
+        FileSystemLock(storage, QUICK).acquire()
+    FileSystemLock(storage, QUICK).acquire()
+
+
+def test_apaches_empty_lock_file_is_respected(storage):
+    storage.create(PATH, b"")
+    with pytest.raises(LockError, match=r"left no name.*hoodie\.write\.lock\.filesystem\.expire"):
+        FileSystemLock(storage, QUICK).acquire()
+
+
+def test_an_expired_lock_is_broken(storage):
+    storage.create(PATH, b"")
+    old = time.time() - 90
+    os.utime(storage.full_path(PATH), (old, old))
+    with pytest.raises(LockError):
+        FileSystemLock(storage, LockOptions(expire_minutes=2, retries=0)).acquire()
+    FileSystemLock(storage, LockOptions(expire_minutes=1, retries=0)).acquire()
+
+
+def test_the_lock_of_a_dead_process_is_broken(storage):
+    code = (
+        "import os, sys; from table_format.storage import Storage\n"
+        "from table_format.transaction.locks import FileSystemLock\n"
+        "from table_format.transaction.options import LockOptions\n"
+        "FileSystemLock(Storage(sys.argv[1]), LockOptions()).acquire(); os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", code, storage.uri], check=True)
+    assert storage.exists(PATH)
+    FileSystemLock(storage, LockOptions(retries=0)).acquire()
+
+
+def test_a_process_number_given_to_another_process(storage):
+    lock = FileSystemLock(storage, QUICK)
+    lock.acquire()
+    content = json.loads(storage.read(PATH))
+    content["owner"]["started"] = "1"
+    storage.overwrite(PATH, json.dumps(content).encode())
+    FileSystemLock(storage, LockOptions(retries=0)).acquire()
+
+
+def test_the_lock_of_another_machine_is_respected(storage):
+    lock = FileSystemLock(storage, QUICK)
+    lock.acquire()
+    content = json.loads(storage.read(PATH))
+    content["owner"] |= {"host": "elsewhere", "pid": 999999999}
+    storage.overwrite(PATH, json.dumps(content).encode())
+    with pytest.raises(LockError, match="on elsewhere"):
+        FileSystemLock(storage, QUICK).acquire()
+
+
+def test_a_broken_lock_is_noticed_and_not_released_for_others(storage):
+    lock = FileSystemLock(storage, QUICK)
+    lock.acquire()
+    lock.check()
+    storage.overwrite(PATH, b"somebody else's")
+    with pytest.raises(LockError, match="broke this lock"):
+        lock.check()
+    lock.release()
+    assert storage.read(PATH) == b"somebody else's"
+
+
+def test_a_folder_of_its_own(storage, tmp_path):
+    options = LockOptions(path=str(tmp_path / "locks"), retries=0)
+    with FileSystemLock(storage, options):
+        assert (tmp_path / "locks" / "lock").exists()
+        assert not storage.exists(PATH)
+
+
+def test_one_at_a_time(storage):
+    inside, most = 0, 0
+
+    def work() -> None:
+        nonlocal inside, most
+        for _ in range(10):
+            with FileSystemLock(Storage(storage.uri), LockOptions(retries=100, wait_ms=20)):
+                inside += 1
+                most = max(most, inside)
+                time.sleep(0.001)
+                inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (inside, most) == (0, 1)
