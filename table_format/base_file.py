@@ -152,6 +152,8 @@ def read_base_file(
         )
         present = file.schema_arrow.names
         names = None if wanted is None else [name for name in wanted if name in present]
+        if schema is not None and not names:
+            return _only_nulls(schema, file)
         table = file.read(columns=names)
     table = table.replace_schema_metadata(None)
     if schema is None:
@@ -233,6 +235,11 @@ def _as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
     for position in sorted(kept):
         result = result.add_column(position, *kept[position])
     return result
+
+
+def _only_nulls(schema: pa.Schema, file: Any) -> pa.Table:
+    nulls: Any = pa.nulls  # its stubs take one type at a time
+    return pa.Table.from_arrays([nulls(file.metadata.num_rows, field.type) for field in schema], schema=schema)
 
 
 @contextlib.contextmanager

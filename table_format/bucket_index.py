@@ -92,7 +92,8 @@ def _composite_buckets(
     )
     pieces = pc.list_flatten(pc.split_pattern(keys.filter(plain), ","))
     hashes = np.ones(len(pieces) // len(names), np.uint32)
-    named = np.ones(len(hashes), np.bool_)
+    # A key without any hash field is hashed as a whole by the newer rule.
+    named = np.full(len(hashes), any(name in hash_fields for name in names))
     for position, name in enumerate(names):
         piece = pieces.take(pa.array(np.arange(position, len(pieces), len(names))))
         named &= pc.starts_with(piece, f"{name}:").to_numpy(zero_copy_only=False)

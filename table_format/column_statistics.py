@@ -133,6 +133,8 @@ def column_bounds(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> EncodedBounds
     kind = _value_type(column.type)
     if column.null_count == len(column):
         return EncodedBounds(None, None)
+    if isinstance(column.type, pa.DictionaryType):
+        column = _values_in_use(column)
     least, greatest = _least_and_greatest(column)
     if types.is_floating(kind):
         least, greatest = _floating(column, least, greatest)
@@ -148,8 +150,6 @@ def concat_statistics(tables: Iterable[pa.Table]) -> pa.Table:
 
 
 def _least_and_greatest(column: Any) -> tuple[Any, Any]:
-    if isinstance(column.type, pa.DictionaryType):
-        column = _values_in_use(column)
     kind = column.type
     if isinstance(kind, pa.TimestampType):
         column = pc.cast(pc.cast(column, pa.timestamp("us", kind.tz)), pa.int64())

@@ -7,9 +7,11 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import compute
 
 from table_format.base_file import BaseFileFooter
 
+pc: Any = compute  # the stubs lag behind the functions
 types = pa.types
 
 
@@ -18,8 +20,8 @@ class FooterStatistics:
     """What a footer tells for certain about a column.
 
     Attributes:
-        lower: a value of the column's type that no value is below; None for unknown, or when there are no values.
-        upper: a value that no value is above; None likewise.
+        lower: an Arrow scalar of the column's type that no value is below; None for unknown, or without values.
+        upper: a scalar that no value is above; None likewise.
         null_count: nulls; None for unknown. Equal to `row_count` when there are no values.
         row_count: rows of the file.
     """
@@ -75,27 +77,37 @@ def _chunks(footer: BaseFileFooter, column: str) -> list[Any] | None:
 def _bounds(chunks: list[Any], counts: list[int | None], stored: pa.DataType, kind: pa.DataType) -> tuple[Any, Any]:
     if types.is_floating(stored) or types.is_floating(kind):
         return None, None
-    lowers, uppers = [], []
+    bounds = []
     for chunk, nulls in zip(chunks, counts, strict=True):
         if nulls == chunk.num_values:
             continue
         if not chunk.statistics.has_min_max:
             return None, None
-        lowers.append(_value(chunk.statistics.min, stored, kind))
-        uppers.append(_value(chunk.statistics.max, stored, kind))
-    if not lowers or None in lowers or None in uppers:
+        bounds += [_value(bound, stored, kind) for bound in _stored_bounds(chunk.statistics, stored)]
+    if not bounds or None in bounds:
         return None, None
-    return min(lowers), max(uppers)
+    found = pc.min_max(pa.array(bounds, kind))
+    return found["min"], found["max"]
+
+
+def _stored_bounds(statistics: Any, stored: pa.DataType) -> tuple[Any, Any]:
+    """The bounds of a chunk; of dates and timestamps the numbers, since Python has no dates beyond the year 9999."""
+    if types.is_date(stored) or types.is_timestamp(stored):
+        return statistics.min_raw, statistics.max_raw
+    return statistics.min, statistics.max
 
 
 def _value(value: Any, stored: pa.DataType, kind: pa.DataType) -> Any:
-    """A footer's bound as a Python value of the table's type; None when it cannot be told."""
+    """A footer's bound as a scalar of the table's type; None when it cannot be told."""
     if isinstance(stored, pa.Decimal128Type) and isinstance(value, bytes):
         value = Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-stored.scale)
     try:
+        if types.is_date(stored):
+            return pa.scalar(value, pa.int32()).cast(stored).cast(kind)
+        if types.is_timestamp(stored):
+            return pa.scalar(value, pa.int64()).cast(stored).cast(kind)
         if isinstance(value, str) and types.is_binary(kind):
             value = value.encode()
-        typed: Any = stored if types.is_timestamp(stored) else None
-        return pa.scalar(value, typed).cast(kind).as_py()
+        return pa.scalar(value).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, TypeError, ValueError):
         return None
