@@ -109,6 +109,13 @@ def has_service_suffix(instant: str) -> bool:
     return suffix in _SERVICE_SUFFIXES or int(suffix) >= _FIRST_INIT_SUFFIX
 
 
+def builds_partition(instant: str) -> bool:
+    """Whether an instant of the metadata table made one of its partitions."""
+    if instant.startswith(EMPTY_TABLE_INSTANT):
+        return True
+    return has_service_suffix(instant) and int(instant[_INSTANT_DIGITS:]) >= _FIRST_INIT_SUFFIX
+
+
 def list_file_groups(storage: Storage, partition: str) -> tuple[FileGroup, ...]:
     """The file groups of a metadata partition in the order of their ids, which is the order of the shards."""
     bases: dict[str, list[BaseFile]] = {}

@@ -175,7 +175,7 @@ def missing_instants(timeline: Timeline, metadata_timeline: Timeline) -> str | N
     if not done:
         return "it has no completed instant"
     first = min(instant.time for instant in metadata_timeline.instants)
-    last_built = max((time for time in done if layout.has_service_suffix(time)), default="")
+    last_built = max((time for time in done if layout.builds_partition(time)), default="")
     for instant in timeline.completed:
         if instant.action not in WRITE_ACTIONS or instant.time <= max(first, last_built[:17]):
             continue

@@ -9,7 +9,7 @@ import contextlib
 
 from table_format.actions.rollback import RollbackMetadata, RollbackPartition, RollbackPlan
 from table_format.errors import AlreadyExistsError
-from table_format.instant import Action, Instant
+from table_format.instant import Action
 from table_format.log.reader import read_log_blocks
 from table_format.log.writer import write_rollback_block
 from table_format.metadata_table import instants, layout
@@ -54,7 +54,7 @@ def recover(storage: Storage, instant: str) -> None:
     for dead in timeline.pending:
         if dead.action != Action.DELTACOMMIT:
             continue
-        if _builds_partition(dead):
+        if layout.builds_partition(dead.time):
             _remove_half_built(storage, dead.time)
         else:
             _roll_back(storage, dead.time, _free_time(timeline, f"{instant[:17]}{layout.ROLLBACK_SUFFIX}"))
@@ -69,10 +69,6 @@ def _sweep_markers(storage: Storage, timeline: Timeline) -> None:
     for entry in storage.list(f"{layout.TIMELINE_FOLDER}/.temp"):
         if entry.is_dir and entry.name not in pending:
             storage.delete_dir(entry.path)
-
-
-def _builds_partition(instant: Instant) -> bool:
-    return layout.has_service_suffix(instant.time) or instant.time.startswith(layout.EMPTY_TABLE_INSTANT)
 
 
 def _roll_back(storage: Storage, failed: str, time: str) -> None:
