@@ -191,7 +191,8 @@ def _text_is_certain(kind: pa.DataType) -> bool:
 def _text_is_plain(kind: pa.DataType) -> bool:
     """Whether no value's text can hold a comma."""
     types = pa.types
-    return bool(types.is_integer(kind) or types.is_boolean(kind) or types.is_date(kind) or types.is_decimal(kind))
+    numeric = types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind)
+    return bool(numeric or types.is_date(kind) or types.is_timestamp(kind))
 
 
 def _union(sets: Iterable[set[int]]) -> set[int]:
