@@ -95,7 +95,7 @@ def plan(
         return
     console = _console()
     for split in planned.splits:
-        console.print(split.path, soft_wrap=True, highlight=False, markup=False)
+        console.print(split.path, soft_wrap=True)
     console.print(f"{len(planned):,} of {planned.files_total:,} files", style="dim")
 
 
@@ -193,7 +193,7 @@ def _print_json(value: Any) -> None:
 
 def _console() -> Console:
     # Files and pipes get whole lines; a terminal its own width.
-    return Console(width=None if sys.stdout.isatty() else 1000)
+    return Console(width=None if sys.stdout.isatty() else 1000, markup=False, highlight=False)
 
 
 class _NoPandas:

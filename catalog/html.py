@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from catalog.planner import STAGES, Plan
-from catalog.ranges import ColumnRanges, column_ranges
+from catalog.ranges import ColumnRanges, column_ranges, value_text
 from catalog.text import bytes_text, share_text
 from pushdown.expression import Predicate
 from pushdown.walk import leaves
@@ -163,7 +163,7 @@ def _bar(plan: Plan, ranges: ColumnRanges, row: int, line: int) -> str:
     else:
         style, fate = "kept", "read"
     name = plan.snapshot.files.column("path")[row].as_py()
-    span = f"{ranges.lower[row].as_py()} to {ranges.upper[row].as_py()}"
+    span = f"{value_text(ranges.lower[row])} to {value_text(ranges.upper[row])}"
     left = ranges.low[row] * _WIDTH
     width = max((ranges.high[row] - ranges.low[row]) * _WIDTH, _LEAST)
     return (

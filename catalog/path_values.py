@@ -123,7 +123,7 @@ def _paths_of(config: TableConfig, columns: list[Any]) -> Any:
             texts = pa.array(
                 [text if text is None else escape_path_name(text) for text in texts.to_pylist()], pa.string()
             )
-        texts = pc.fill_null(texts, DEFAULT_PARTITION)
+        texts = pc.if_else(pc.equal(pc.fill_null(texts, ""), ""), DEFAULT_PARTITION, texts)
         segments.append(pc.binary_join_element_wise(f"{field}=", texts, "") if config.hive_style else texts)
     return pc.binary_join_element_wise(*segments, "/")
 

@@ -185,11 +185,17 @@ def _typed(numbers: NDArray[np.float64], kind: pa.DataType) -> Any:
         return None
 
 
+def value_text(scalar: Any) -> str:
+    """A value in words."""
+    try:
+        value = scalar.as_py()
+    except (OverflowError, ValueError):  # dates beyond Python's years
+        return str(pc.cast(scalar, pa.string()).as_py())
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
 def _label(scalar: Any) -> str:
-    value = scalar.as_py()
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    text = str(value)
+    text = value_text(scalar)
     return text if len(text) <= _LABEL else f"{text[: _LABEL - 1]}…"
 
 

@@ -1,0 +1,177 @@
+"""The command line: what it prints, and how it fails."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from catalog.cli import app, main
+
+from .conftest import GoldenTable
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: object
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def run_main(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Calls `main` as the installed script does."""
+
+    def call(*arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["hudi-catalog", *arguments])
+        monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        return Outcome(caught.value.code, *capfd.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def hive(golden: Callable[[str], GoldenTable]) -> str:
+    return golden("v6_0150__bkt_hive").path
+
+
+def test_tables(golden_folder: str) -> None:
+    found = json.loads(run("tables", golden_folder, "--json"))
+    assert len(found) == 22
+    entry = next(entry for entry in found if entry["name"] == "v6_0150__bkt_hive.table")
+    assert entry["partition_fields"] == ["part"]
+    assert entry["version"] == 6
+    assert "v6_0150__bkt_hive.table" in run("tables", golden_folder)
+
+
+def test_show(hive: str) -> None:
+    facts = json.loads(run("show", hive, "--json"))
+    assert facts["name"] == "bkt_hive"
+    assert facts["files"] == 15
+    assert facts["partitions"] == 5
+    assert {"name": "dec", "type": "decimal128(12, 3)"} in facts["schema"]
+    text = run("show", hive)
+    assert "15 files in 5 partitions" in text
+    assert "timestamp[us, tz=UTC]" in text
+
+
+def test_history(hive: str) -> None:
+    entries = json.loads(run("history", hive, "--json"))
+    assert [entry["operation"] for entry in entries][:3] == ["INSERT", "UPSERT", "DELETE"]
+    assert "upsert" in run("history", hive)
+
+
+def test_plan_json(hive: str) -> None:
+    plan = json.loads(run("plan", hive, "--where", "part = 'eu' AND id = 'k00004'", "--buckets", "3", "--json"))
+    assert [stage["name"] for stage in plan["stages"]] == ["partition", "bucket", "column statistics"]
+    assert plan["files_total"] == plan["stages"][0]["files_in"] == 15
+    assert plan["stages"][0]["files_out"] == plan["stages"][1]["files_in"] == 3
+    assert plan["stages"][1]["files_out"] == 1
+    assert plan["files_kept"] == len(plan["splits"]) == plan["stages"][2]["files_out"]
+    for split in plan["splits"]:
+        assert split["partition_values"] == {"part": "eu"}
+        assert os.path.getsize(split["path"].removeprefix("file:")) == split["size"] == split["length"]
+
+
+def test_plan_and_explain_in_words(hive: str, tmp_path: Any) -> None:
+    assert "15 of 15 files" in run("plan", hive)
+    page = tmp_path / "plan.html"
+    text = run("explain", hive, "--where", "part = 'eu' AND length(s) > 3", "--html", str(page))
+    assert "1 of 5 partitions can match by part" in text
+    assert "not understood" in text
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    explained = json.loads(run("explain", hive, "--where", "part = 'eu'", "--json"))
+    assert "splits" not in explained
+    assert explained["stages"][0]["files_out"] == 3
+
+
+def test_read_json_is_one_object_a_row(golden: Callable[[str], GoldenTable]) -> None:
+    table = golden("v6_0150__bkt_np_types")
+    rows = [json.loads(line) for line in run("read", table.path, "--json").splitlines()]
+    key = lambda row: row["_hoodie_record_key"]  # noqa: E731
+    assert sorted(rows, key=key) == sorted(table.rows, key=key)
+    assert list(rows[0])[:6] == [*(name for name in table.rows[0] if name.startswith("_hoodie_")), "id"]
+
+
+def test_read_with_filter_columns_and_limit(hive: str) -> None:
+    lines = run("read", hive, "--json", "--where", "part = 'eu'", "--columns", "id, part", "--limit", "2").splitlines()
+    assert len(lines) == 2
+    assert all(list(json.loads(line)) == ["id", "part"] and json.loads(line)["part"] == "eu" for line in lines)
+    assert run("read", hive, "--json", "--limit", "0") == ""
+    assert "first 50 rows" in run("read", hive)
+
+
+def test_read_the_past(golden: Callable[[str], GoldenTable]) -> None:
+    path = golden("v6_0150__bkt_evolve").path
+    first = json.loads(run("history", path, "--json"))[0]["instant"]
+    rows = run("read", path, "--as-of", first, "--json").splitlines()
+    assert {json.loads(row)["_hoodie_commit_time"] for row in rows} == {first}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["show", "/nowhere"], 1, "no Hudi table"),
+        (["tables", "/nowhere"], 1, "no such folder"),
+        (["read", "HIVE", "--where", "nothing = 1"], 1, "no column nothing"),
+        (["read", "HIVE", "--where", "part ="], 1, "condition"),
+        (["read", "HIVE", "--where", "upper(id) = 'A'", "--json"], 1, "not understood"),
+        (["read", "HIVE", "--columns", "nothing"], 1, "no column nothing"),
+        (["plan", "HIVE", "-o", "hoodie.nothing=1"], 1, "hoodie.nothing"),
+        (["plan", "HIVE", "-o", "hoodie.bucket.index.num.buckets=many"], 1, "many"),
+        (["plan", "HIVE", "--as-of", "soon"], 1, "soon"),
+        (["explain", "HIVE", "--html", "/nowhere/plan.html"], 1, "/nowhere/plan.html"),
+        (["read"], 2, "Usage"),
+        (["read", "HIVE", "--nothing"], 2, "nothing"),
+        (["nothing"], 2, "nothing"),
+        (["plan", "HIVE", "--buckets", "0"], 2, "Invalid"),
+    ],
+)
+def test_errors_are_one_line(
+    run_main: Callable[..., Outcome], hive: str, arguments: list[str], code: int, words: str
+) -> None:
+    result = run_main(*[hive if argument == "HIVE" else argument for argument in arguments])
+    assert result.code == code
+    assert result.stdout == ""
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+    assert code == 2 or len(result.stderr.splitlines()) == 1
+
+
+def test_a_damaged_file_is_named(run_main: Callable[..., Outcome], copied: Callable[..., str]) -> None:
+    path = copied("v6_0150__bkt_np_types")
+    victim = json.loads(run("plan", path, "--json"))["splits"][0]["path"].removeprefix("file:")
+    with open(victim, "r+b") as stream:
+        stream.truncate(100)
+    result = run_main("read", path, "--json")
+    assert result.code == 1
+    assert os.path.basename(victim) in result.stderr
+    os.remove(victim)
+    assert os.path.basename(victim) in run_main("read", path, "--json").stderr
+
+
+def test_a_merge_on_read_table_is_refused_by_name(run_main: Callable[..., Outcome], copied: Callable[..., str]) -> None:
+    result = run_main("read", copied("v6_0150__bkt_hive", {"hoodie.table.type": "MERGE_ON_READ"}), "--json")
+    assert result.code == 1
+    assert "MERGE_ON_READ" in result.stderr
+
+
+def test_a_closed_pipe_is_no_error(golden: Callable[[str], GoldenTable]) -> None:
+    main = f"{sys.executable} -c 'from catalog.cli import main; main()'"
+    code = f"{main} read {golden('v6_0150__bkt_np_types').path} --json | head -n 1"
+    result = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=False)
+    assert len(result.stdout.splitlines()) == 1
+    assert result.stderr == ""
