@@ -22,6 +22,7 @@ pc: Any = compute  # the stubs lag behind the functions
 Batch = pa.Table | pa.RecordBatch
 SingleKeyForm = Literal["value", "field:value"]
 GENERATORS = ("SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP", "CUSTOM", "GLOBAL_DELETE")
+_CONSISTENT_TIMESTAMPS = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
 _CLASSES = {
     "SimpleKeyGenerator": "SIMPLE",
     "ComplexKeyGenerator": "COMPLEX",
@@ -107,6 +108,10 @@ def key_spec_of_properties(properties: Mapping[str, str], *, single_field_form: 
     Raises:
         OptionError: a generator or setting that is not supported.
     """
+    if _flag(properties, _CONSISTENT_TIMESTAMPS):
+        raise OptionError(
+            f"{_CONSISTENT_TIMESTAMPS}=true is not supported: such keys depend on the time zone of the writing machine"
+        )
     generator = _generator_of(properties)
     entries = _split_list(properties.get("hoodie.table.partition.fields"))
     names = tuple(entry.partition(":")[0] for entry in entries)

@@ -258,6 +258,12 @@ def test_an_unknown_generator_is_named():
         )
 
 
+def test_timestamps_by_the_zone_of_a_machine_are_refused():
+    key = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
+    with pytest.raises(OptionError, match="time zone"):
+        key_spec_of_properties({"hoodie.table.recordkey.fields": "a", key: "true"})
+
+
 @pytest.mark.parametrize(
     ("properties", "generator"),
     [
