@@ -1,0 +1,101 @@
+"""Random histories of a data table, seen through the metadata table that they leave."""
+
+import tempfile
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from table_format.meta_client import TableClient
+from table_format.metadata_table.compaction import MAX_DELTA_COMMITS_KEY
+from table_format.metadata_table.creation import create_metadata_table
+from table_format.metadata_table.reader import MetadataTable
+from table_format.metadata_table.recovery import rollback_in_metadata_table
+from table_format.metadata_table.writer import update_metadata_table
+from table_format.storage import Storage
+from table_format.table_config import create_table_config
+from tests.unit.table_format.golden_metadata import files, statistics
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["commit", "commit", "commit", "delete", "crash", "crash in the metadata table", "retry"]),
+        st.lists(st.sampled_from(["", "a", "b/ü", "c d"]), min_size=0, max_size=3),
+        st.integers(1, 4),
+    ),
+    max_size=9,
+)
+
+
+@dataclass
+class Model:
+    """What the table holds: sizes by partition and file name."""
+
+    client: TableClient
+    number: int = 0
+    files: dict[tuple[str, str], int] = field(default_factory=dict)
+    partitions: set[str] = field(default_factory=set)
+
+    def begin(self):
+        self.number += 1
+        time = f"20260101{self.number:09d}"
+        self.client.storage.create(f".hoodie/{time}.commit.requested", b"")
+        self.client.storage.create(f".hoodie/{time}.inflight", b"")
+        return time
+
+    def complete(self, time):
+        self.client.storage.create(f".hoodie/{time}.commit", b"{}")
+
+    def forget(self, time):
+        for state in (".inflight", ".commit.requested"):
+            self.client.storage.delete(f".hoodie/{time}{state}")
+
+    def step(self, kind, partitions, limit):
+        time = self.begin()
+        rows = [(partition, f"{place}_{time}.parquet", self.number) for place, partition in enumerate(partitions)]
+        stats = statistics(*((partition, name, "x", -size, size) for partition, name, size in rows))
+        changes = {"files_added": files(*rows), "column_stats": stats}
+        options = {MAX_DELTA_COMMITS_KEY: str(limit)}
+        if kind == "delete":
+            gone = sorted(self.files)[: len(partitions)]
+            table = files(*((partition, name, 0) for partition, name in gone)).select(["partition", "file_name"])
+            update_metadata_table(self.client, time, files_deleted=table, options=options)
+            self.complete(time)
+            self.files = {key: size for key, size in self.files.items() if key not in gone}
+            return
+        update_metadata_table(self.client, time, options=options, **changes)
+        if kind == "retry":
+            update_metadata_table(self.client, time, options=options, **changes)
+        if kind == "crash":
+            rollback = self.begin()
+            update_metadata_table(self.client, rollback)
+            rollback_in_metadata_table(self.client.storage, time, rollback)
+            self.forget(time)
+            self.complete(rollback)
+        elif kind == "crash in the metadata table":
+            self.client.storage.delete(f".hoodie/metadata/.hoodie/{time}.deltacommit")
+            self.forget(time)
+        else:
+            self.complete(time)
+            self.files |= {(partition, name): size for partition, name, size in rows}
+            self.partitions |= set(partitions)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(STEPS, st.integers(1, 3))
+def test_the_metadata_table_holds_what_was_committed(steps, shards):
+    with tempfile.TemporaryDirectory() as folder:
+        storage = Storage(folder)
+        values = {"hoodie.table.name": "t", "hoodie.table.version": "6", "hoodie.timeline.layout.version": "1"}
+        create_table_config(storage, {**values, "hoodie.table.type": "COPY_ON_WRITE"})
+        model = Model(TableClient.open(storage))
+        create_metadata_table(model.client, column_stats_shards=shards)
+        for step in steps:
+            model.step(*step)
+            table = MetadataTable.open(model.client, model.client.timeline())
+            found = {(row["partition"], row["file_name"]): row["size"] for row in table.files().to_pylist()}
+            assert found == model.files
+            assert table.all_partitions() == sorted(model.partitions)
+            bounds = table.column_stats("x", pa.int64()).to_pylist()
+            known = {row["file_name"]: row["max"] for row in bounds}
+            assert {name: known[name] for _, name in model.files} == {n: size for (_, n), size in model.files.items()}
