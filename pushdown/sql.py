@@ -16,6 +16,7 @@ from pushdown.errors import ExpressionError, FilterSyntaxError
 from pushdown.expression import And, HudiExpression, Not, Or, Unknown
 from pushdown.sql_condition import in_list, translate_condition
 from pushdown.sql_lists import take_lists_out
+from pushdown.sql_strings import with_own_strings
 
 DIALECTS = ("spark", "hive", "trino", "presto")
 
@@ -50,27 +51,8 @@ def parse_sql(text: str, dialect: str = "spark") -> HudiExpression:
     except SqlglotError as error:
         raise FilterSyntaxError(f"the filter cannot be read: {error}") from None
     if dialect in _BACKSLASH_DIALECTS:
-        tokens = _with_doubled_quotes(tokens, text)
+        tokens = with_own_strings(tokens, text)
     return _Conditions(text, tokens, lists, dialect, reader.parser()).read()
-
-
-def _with_doubled_quotes(tokens: list[Token], text: str) -> list[Token]:
-    """Join strings that touch: a doubled quote is a quote in the string, as in Spark since 4.0."""
-    out: list[Token] = []
-    for token in tokens:
-        last = out[-1] if out else None
-        if (
-            last is not None
-            and token.token_type is TokenType.STRING
-            and last.token_type is TokenType.STRING
-            and token.start == last.end + 1
-            and text[token.start] == text[last.end]
-        ):
-            joined = last.text + text[token.start] + token.text
-            out[-1] = Token(TokenType.STRING, joined, last.line, last.col, last.start, token.end)
-        else:
-            out.append(token)
-    return out
 
 
 class _Conditions:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_MAX_DECIMAL_DIGITS = 38
 # Words that would not be read as a column when they stand bare.
 _RESERVED = frozenset(
     re.findall(
@@ -46,7 +47,7 @@ def literal_sql(value: Any) -> str:  # noqa: PLR0911
     if isinstance(value, float):
         return _float_sql(value)
     if isinstance(value, decimal.Decimal):
-        return f"{value:f}BD"
+        return _decimal_sql(value)
     if isinstance(value, dt.datetime):
         return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
     if isinstance(value, dt.date):
@@ -63,6 +64,14 @@ def _float_sql(value: float) -> str:
         return f"CAST('{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}' AS DOUBLE)"
     text = repr(value)
     return text if "e" in text else text + "e0"
+
+
+def _decimal_sql(value: decimal.Decimal) -> str:
+    text = f"{value:f}"
+    if "." in text:
+        return text
+    # Without a point it would be read as an integer.
+    return f"CAST({text} AS DECIMAL(38, 0))" if len(text) <= _MAX_DECIMAL_DIGITS else text + ".0"
 
 
 def _from_scalar(scalar: Any) -> Any:

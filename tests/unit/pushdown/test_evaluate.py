@@ -179,3 +179,40 @@ def test_deep_trees_need_little_memory_and_time():
     assert time.process_time() - start < 3
     again = evaluate(smaller, {"a": stats(pa.int64(), [1, 6], [4, 9])}, 2)
     assert (found.can_true | ~again.can_true).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "with_nan", "without"),
+    [
+        ("a = 7", "TF", "TF"),
+        ("a = 1", "F", "F"),
+        ("a <> 1", "T", "T"),
+        ("a IN (1, 2)", "F", "F"),
+        ("a <=> 1", "F", "F"),
+        # Spark: NaN is the greatest number. Trino: no comparison with NaN holds.
+        ("a > 1", "TF", "T"),
+        ("a >= 1", "TF", "T"),
+        ("a < 1", "TF", "F"),
+        ("a <= 1", "TF", "F"),
+        ("a = cast('NaN' as double)", "TF", "F"),
+        ("a <> cast('NaN' as double)", "TF", "T"),
+        ("a <=> cast('NaN' as double)", "TF", "F"),
+        ("a IN (1, cast('NaN' as double))", "TF", "F"),
+        ("a < cast('NaN' as double)", "TF", "TF"),
+        ("a >= cast('NaN' as double)", "TF", "TF"),
+        ("a > 1 AND a < 100", "TF", "T"),
+    ],
+)
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_nan_is_seen_as_every_engine_sees_it(text, with_nan, without, kind):
+    assert outcomes(text, kind, [5.0], [9.0]) == [without]
+    assert outcomes(text, kind, [5.0], [9.0], bounds_cover_nan=False) == [with_nan]
+    found = outcomes(text, kind, [5.0, -np.inf, None], [np.inf, 9.0, None])
+    assert all(set(with_nan) <= set(each) for each in found)
+
+
+def test_no_files_at_all():
+    for kind in (pa.int64(), pa.string(), pa.float64(), pa.decimal128(30, 2)):
+        assert outcomes("a IS NULL", kind, [], []) == []
+    assert outcomes("a IN (1, 2)", pa.int64(), [], []) == []
+    assert outcomes("a IN ('x', 'y') OR a LIKE 'z%'", pa.string(), [], []) == []
