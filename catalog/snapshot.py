@@ -170,7 +170,7 @@ class Snapshot:
 
     def _file_names_are_unique(self) -> bool:
         if self._names_unique is None:
-            self._names_unique = pc.count_distinct(self.files.column("file_name")).as_py() == len(self)
+            self._names_unique = len(self.files.column("file_name").combine_chunks().unique()) == len(self)
         return self._names_unique
 
 
