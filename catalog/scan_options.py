@@ -9,8 +9,8 @@ from table_format.errors import OptionError
 
 BUCKET_COUNT = "hoodie.bucket.index.num.buckets"
 BUCKET_HASH_FIELDS = "hoodie.bucket.index.hash.field"
-FOOTER_LIMIT = "hudi.catalog.scan.footer.limit"
-THREADS = "hudi.catalog.scan.threads"
+FOOTER_LIMIT = "hoodie.catalog.scan.footer.limit"
+THREADS = "hoodie.catalog.scan.threads"
 # Names that the proposals of the bucket index (RFC-29) used, before it was released under others.
 _ALIASES = {
     "hoodie.hash.index.bucket.num": BUCKET_COUNT,
@@ -28,8 +28,8 @@ class ScanOptions:
             `hoodie.bucket.index.num.buckets`.
         bucket_hash_fields: record key columns that are hashed; `hoodie.bucket.index.hash.field`.
         footer_limit: at most so many Parquet footers are read for statistics that no index has, 0 for none;
-            `hudi.catalog.scan.footer.limit`.
-        threads: files and footers that are read at once; `hudi.catalog.scan.threads`.
+            `hoodie.catalog.scan.footer.limit`.
+        threads: files and footers that are read at once; `hoodie.catalog.scan.threads`.
     """
 
     bucket_count: int | None = None

@@ -113,6 +113,6 @@ def test_scan_options() -> None:
     parsed = ScanOptions.parse({"hoodie.hash.index.bucket.num": "7", "hoodie.datasource.write.indexkey.field": "a, b"})
     assert parsed.bucket_count == 7
     assert parsed.bucket_hash_fields == ("a", "b")
-    for bad in ({"hoodie.bucket.index.num.buckets": "0"}, {"hudi.catalog.scan.threads": "x"}, {"other": "1"}):
+    for bad in ({"hoodie.bucket.index.num.buckets": "0"}, {"hoodie.catalog.scan.threads": "x"}, {"other": "1"}):
         with pytest.raises(OptionError):
             ScanOptions.parse(bad)

@@ -29,6 +29,7 @@ CASES: list[tuple[pa.DataType, Any, str]] = [
     (pa.string(), 'a"b\\c\n\x01é🙂\u2028', '"a\\"b\\\\c\\n\\u0001é🙂\u2028"'),
     (pa.string(), "", '""'),
     (pa.large_string(), "x", '"x"'),
+    (pa.string_view(), "x", '"x"'),
     (pa.decimal128(38, 18), decimal.Decimal("0E-18"), '"0.000000000000000000"'),
     (pa.decimal128(30, 15), decimal.Decimal("-1E-15"), '"-0.000000000000001"'),
     (pa.decimal128(5, 0), decimal.Decimal(12300), '"12300"'),

@@ -70,7 +70,7 @@ def test_indexed_and_unindexed_columns_together(golden: Callable[[str], GoldenTa
     row = next(row for row in table.scan().to_arrow().to_pylist() if row["i"] is not None and row["l"] is not None)
     assert check(table, (col("i") == row["i"]) & (col("l") == row["l"])) > 0
     assert check(table, (col("i") == row["i"]) | (col("l") == row["l"])) > 0
-    assert check(table, (col("i") == row["i"]) & (col("l") == row["l"]), {"hudi.catalog.scan.footer.limit": "0"}) > 0
+    assert check(table, (col("i") == row["i"]) & (col("l") == row["l"]), {"hoodie.catalog.scan.footer.limit": "0"}) > 0
 
 
 def test_lists_on_other_columns_than_the_key(golden: Callable[[str], GoldenTable]) -> None:

@@ -59,7 +59,7 @@ def test_with_footers_alone(golden: Callable[[str], GoldenTable], copied: Callab
 
 def test_without_any_statistics_every_file_stays(copied: Callable[..., str]) -> None:
     table = Table.open(copied("v6_0150__bkt_np_types", metadata_table=False))
-    plan = table.scan("i > 2000000000", options={"hudi.catalog.scan.footer.limit": "0"}).plan()
+    plan = table.scan("i > 2000000000", options={"hoodie.catalog.scan.footer.limit": "0"}).plan()
     assert len(plan) == plan.files_total
     assert not plan.stages[2].pruned
     assert "not read" in plan.stages[2].reason
@@ -126,7 +126,7 @@ def test_other_key_generators_do_not_prune_by_path(copied: Callable[..., str], p
 def test_files_without_a_statistics_row_stay(copied: Callable[..., str]) -> None:
     # bkt_complex has statistics of listed columns only; `l` is not among them.
     table = Table.open(copied("v6_1200__bkt_complex"))
-    plan = table.scan("l > 900000000000000 AND i > 2000000000", options={"hudi.catalog.scan.footer.limit": "0"}).plan()
+    plan = table.scan("l > 900000000000000 AND i > 2000000000", options={"hoodie.catalog.scan.footer.limit": "0"}).plan()
     assert "column_stats has no column l" in plan.stages[2].reason
 
 
