@@ -241,7 +241,7 @@ DROP_PARTITION_COLUMNS: Final = Option(
     choices=("false",),
 )
 PROGRESS: Final = Option(
-    "hudi_catalog.progress",
+    "hoodie.catalog.write.progress",
     Kind.CHOICE,
     "auto",
     "Progress and summary on standard error: `auto` where that is a terminal.",
@@ -249,14 +249,14 @@ PROGRESS: Final = Option(
     choices=("auto", "true", "false"),
 )
 FLUSH_BYTES: Final = Option(
-    "hudi_catalog.split.bytes",
+    "hoodie.catalog.write.split.bytes",
     Kind.NUMBER,
     str(128 << 20),
     "Bytes of rows that a task collects before it splits them by bucket: bounds the memory of the first stage.",
     Origin.OURS,
 )
 PARALLELISM: Final = Option(
-    "hudi_catalog.write.tasks",
+    "hoodie.catalog.write.tasks",
     Kind.NUMBER,
     None,
     "Writing tasks. Unset: one a bucket, for partitioned tables at least two a core.",

@@ -51,9 +51,9 @@ class HudiTable:
         path: str,
         schema: DataFrame | spark.StructType | str | None = None,
         *,
-        name: str,
         record_key: str | Sequence[str],
         buckets: int,
+        name: str | None = None,
         partition_by: str | Sequence[str] = (),
         ordering: str | Sequence[str] = (),
         options: Options | None = None,
@@ -66,9 +66,9 @@ class HudiTable:
             path: base folder; a local path or a URI of S3, GCS or HDFS.
             schema: columns, as a DataFrame that has them, a struct type or DDL text; None leaves them to the first
                 write.
-            name: the table's name.
             record_key: field or fields of the record key.
             buckets: file groups per partition; fixed for good. Aim at 100 MB to 1 GB a file.
+            name: the table's name; the last part of the path when None.
             partition_by: field or fields of the partition path.
             ordering: field or fields that order versions of a record: the greater value wins. Without them the later
                 write wins.
@@ -82,7 +82,7 @@ class HudiTable:
         """
         given = WriteOptions.of(options or {}).with_values(
             {
-                registry.TABLE_NAME.key: name,
+                registry.TABLE_NAME.key: name or path.rstrip("/").rsplit("/", 1)[-1],
                 registry.RECORD_KEY.key: _names(record_key),
                 registry.BUCKETS.key: buckets,
                 registry.PARTITION_PATH.key: _names(partition_by) or None,
