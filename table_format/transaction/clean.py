@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import dataclasses
 import datetime as dt
 import logging
 import posixpath
@@ -51,7 +52,9 @@ def clean(
         timeline = client.timeline()
         plan = _plan(client, timeline, protocol.clean, now or dt.datetime.now(dt.UTC))
         if plan is not None:
-            content = plan.to_avro()
+            # Apache's cleaner, should it have to finish this clean, takes nothing but whole paths
+            whole = {p: [client.storage.full_uri(path) for path in paths] for p, paths in plan.files.items()}
+            content = dataclasses.replace(plan, files=whole).to_avro()
             instant = request(client, Action.CLEAN, content)
             done = _execute(client, instant.time, plan, content)
         return done

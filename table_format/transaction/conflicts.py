@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from table_format.actions.commit import CommitMetadata
 from table_format.actions.replace import RequestedReplaceMetadata
-from table_format.errors import ConflictError, MissingFileError
+from table_format.avro_schema import avro_to_arrow
+from table_format.errors import ConflictError, MissingFileError, SchemaError
 from table_format.file_names import bucket_of_file_id
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State
 from table_format.meta_client import SCHEMA_KEY
@@ -100,11 +101,20 @@ def _check_schema(
 ) -> None:
     """Publishing a schema that lacks what another writer has just added would take those columns from the readers."""
     schema = theirs.extra_metadata.get(SCHEMA_KEY)
-    if schema and schema not in (before, mine.extra_metadata.get(SCHEMA_KEY)):
+    known = (before, mine.extra_metadata.get(SCHEMA_KEY))
+    if schema and schema not in known and _columns(schema) not in [_columns(text) for text in known if text]:
         raise ConflictError(
             f"{own.time}: instant {other.time} changed the table's schema while this write was under way; nothing was "
             "written, try again"
         )
+
+
+def _columns(schema_json: str) -> list[tuple[str, object]]:
+    """Names and types; writers differ in the names of records, the order of unions and blanks."""
+    try:
+        return [(field.name, field.type) for field in avro_to_arrow(schema_json)]
+    except SchemaError:
+        return [(schema_json, None)]
 
 
 def _slot(file_id: str, *, bucketed: bool) -> str | int:

@@ -22,6 +22,9 @@ _DEFAULTS: Final = {
     "hoodie.archivelog.folder": "archived",
     "hoodie.populate.meta.fields": "true",
     "hoodie.datasource.write.drop.partition.columns": "false",
+    # said outright: where they are missing, Apache's SQL takes folders to be hive-style, its data source does not
+    "hoodie.datasource.write.hive_style_partitioning": "false",
+    "hoodie.datasource.write.partitionpath.urlencode": "false",
 }
 _REQUIRED: Final = "hoodie.table.name"
 _FOLDERS: Final = ("archived", ".aux", ".schema", ".temp")

@@ -86,6 +86,10 @@ def test_by_commits_every_kept_state_stays_readable(client, storage):
         found = latest_base_files(list_data_files(storage), timeline, as_of=write.time)
         assert found.num_rows == 2
     assert metadata.earliest_commit_to_retain == timeline.writes[-2].time
+    cleaned = next(i for i in timeline.instants if i.action == "clean")
+    for state in (State.REQUESTED, State.INFLIGHT):
+        plan = CleanerPlan.from_avro(timeline.read(cleaned.at(state)), "plan")
+        assert all(path.startswith(storage.full_uri("p=a/")) for path in plan.files["p=a"])
     assert clean(client, {"hoodie.cleaner.commits.retained": "2"}) is None
     assert_tidy(storage.uri)
 

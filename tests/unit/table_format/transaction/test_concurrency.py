@@ -1,3 +1,4 @@
+import json
 import random
 import threading
 
@@ -111,10 +112,15 @@ def test_an_overwrite_conflicts_with_an_update_of_what_it_replaces(client, stora
 
 def test_a_schema_that_another_writer_changed_is_not_taken_back(client, storage):
     upsert(client, FIRST, OCC)
-    wider = SCHEMA_JSON.replace("toy_record", "wider_record")
+    schema = json.loads(SCHEMA_JSON)
+    schema["fields"].append({"name": "w", "type": ["null", "long"], "default": None})
+    wider = json.dumps(schema)
+    renamed = json.dumps(json.loads(SCHEMA_JSON) | {"name": "other"}, indent=2)
     one = Writer(storage, {("p=a", 0): {"k1": 10}})
+    harmless = Writer(storage, {("p=c", 1): {"k2": 20}}, schema=renamed)
     two = Writer(storage, {("p=a", 1): {"k2": 20}}, schema=wider)
     three = Writer(storage, {("p=b", 0): {"k3": 3}}, schema=wider)
+    harmless.commit()
     two.commit()
     three.commit()
     with pytest.raises(ConflictError, match="changed the table's schema"):

@@ -49,10 +49,11 @@ def test_markers_precede_files_and_go_with_the_commit(client, storage):
 
 
 def test_a_file_without_a_marker_is_not_published(client, storage):
-    with pytest.raises(TransactionError, match="no marker for p=a/"), begin(client) as tx:
-        tx.mark_inflight()
-        stats, columns = write_files(tx, FIRST)
-        storage.delete_dir(f".hoodie/.temp/{tx.instant}")
+    tx = begin(client)
+    tx.mark_inflight()
+    stats, columns = write_files(tx, FIRST)
+    storage.delete_dir(f".hoodie/.temp/{tx.instant}")
+    with pytest.raises(TransactionError, match="no marker for p=a/"):
         tx.commit(stats, schema_json=SCHEMA_JSON, column_stats=columns)
     assert rows_of(storage.uri) == {}
     assert_tidy(storage.uri)  # without markers the files are found by listing
@@ -66,10 +67,16 @@ def test_files_of_retried_tasks_are_deleted(client, storage):
 
 def test_an_error_in_the_block_rolls_back(client, storage):
     upsert(client, FIRST)
-    with pytest.raises(RuntimeError, match="a task failed"), begin(client) as tx:
-        tx.mark_inflight()
-        write_files(tx, {("p=z", 0): {"k1": 5}})
-        raise RuntimeError("a task failed")
+
+    def write_and_fail() -> None:
+        with tx:
+            tx.mark_inflight()
+            write_files(tx, {("p=z", 0): {"k1": 5}})
+            raise RuntimeError("a task failed")
+
+    tx = begin(client)
+    with pytest.raises(RuntimeError, match="a task failed"):
+        write_and_fail()
     assert rows_of(storage.uri) == FIRST_ROWS
     assert [i.action for i in client.timeline().instants] == ["commit", "rollback"]
     assert_tidy(storage.uri)  # nor is p=z a partition any more
