@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import statistics
 import sys
 import time
 from collections.abc import Iterator
@@ -26,6 +27,10 @@ class Job:
     side: str
     seconds: list[float]
     bytes: int
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
 
 
 @contextlib.contextmanager

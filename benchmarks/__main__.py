@@ -1,0 +1,71 @@
+"""Measure, print, and with `--write` put the tables into `docs/benchmarks.md`."""
+
+import argparse
+import os
+import platform
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks import planning, writing
+from benchmarks.writing import Job
+
+PAGE = Path(__file__).parents[1] / "docs/benchmarks.md"
+START, END = "<!-- measured: start -->", "<!-- measured: end -->"
+
+
+def machine() -> str:
+    cpu = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.processor(),
+    )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
+    return f"{os.cpu_count()} cores ({cpu}), {memory} GiB, {platform.system()}, Python {platform.python_version()}"
+
+
+def writing_table(jobs: list[Job]) -> str:
+    lines = [
+        "| job | side | runs (s) | median (s) | times as fast | data files (MB) |",
+        "|---|---|---|---|---|---|",
+    ]
+    for job in jobs:
+        rival = next(j for j in jobs if j.name == job.name and j.side == "Apache Hudi")
+        ratio = f"{rival.median / job.median:.1f}" if job is not rival else "1"
+        runs = ", ".join(f"{s:.2f}" for s in job.seconds)
+        lines.append(f"| {job.name} | {job.side} | {runs} | {job.median:.2f} | {ratio} | {job.bytes / 1e6:.1f} |")
+    return "\n".join(lines)
+
+
+def planning_table(figures: dict[str, Any]) -> str:
+    lines = ["| filter | cold (s) | held open (ms) | files kept |", "|---|---|---|---|"]
+    for name, where in planning.FILTERS.items():
+        cold, warm, kept = figures["cold"][name], figures["warm"][name] * 1000, figures["kept"][name]
+        lines.append(f"| {name}: `{where}` | {cold:.2f} | {warm:.1f} | {kept} |")
+    return "\n".join([*lines, "", f"Peak memory of the process: {figures['peak_mib']} MiB."])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("what", nargs="*", default=["planning", "writing"], help="planning, writing, or both")
+    parser.add_argument("--repeats", type=int, default=3, help="counted runs of each job")
+    parser.add_argument("--folder", type=Path, help="where tables are kept; a temporary folder otherwise")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/benchmarks.md")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="benchmarks-") as temporary:
+        folder = given.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        parts = [f"Machine: {machine()}."]
+        if "writing" in given.what:
+            parts += ["### Writing", writing_table(writing.measure(folder, given.repeats))]
+        if "planning" in given.what:
+            parts += ["### Planning", planning_table(planning.run(folder))]
+    text = "\n\n".join(parts)
+    print(text)
+    if given.write:
+        page = PAGE.read_text()
+        before, rest = page.split(START)
+        PAGE.write_text(f"{before}{START}\n\n{text}\n\n{END}{rest.split(END)[1]}")
+
+
+if __name__ == "__main__":
+    main()

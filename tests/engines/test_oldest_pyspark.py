@@ -1,0 +1,34 @@
+"""The oldest PySpark that is supported writes the same tables as the newest."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from catalog import Table
+from tests.conftest import skip_or_fail
+from tests.engines.apache_hudi.client import environment
+from tests.engines.jobs import start
+from tests.engines.kinds import kinds
+from tests.engines.model import comparable, expected
+
+pytestmark = [pytest.mark.engine, pytest.mark.spark]
+OLDEST = "3.5.0"
+
+
+@pytest.mark.parametrize("name", ["types", "replaced"])
+def test_every_operation_on_the_oldest_pyspark(tmp_path: Path, name: str) -> None:
+    python, _ = environment()
+    if not python.exists():
+        skip_or_fail(f"no environment with PySpark {OLDEST} at {python}: run `make engines`")
+    kind = kinds()[name]
+    process = start(tmp_path / "job", tmp_path / "table", kind, kind.steps, str(python))
+    output, _ = process.communicate(timeout=400)
+    assert process.returncode == 0, (tmp_path / "job/stderr.log").read_text()[-4000:]
+    lines = [json.loads(line) for line in output.splitlines()]
+    assert lines[0]["pyspark"] == OLDEST
+    table = Table.open(str(tmp_path / "table")).scan().to_arrow()
+    schema = pa.schema([field for field in table.schema if not field.name.startswith("_hoodie_")])
+    wanted = pa.Table.from_pylist(expected(kind, kind.steps), schema)
+    assert comparable(table.to_pylist(), schema.names) == comparable(wanted.to_pylist(), schema.names)
