@@ -28,6 +28,7 @@ from table_format.metadata_table.record_schema import (
     TYPE_FILES,
     WRAPPERS,
 )
+from table_format.metadata_table.stats import STATS_SCHEMA
 
 NO_FILES = schema_of(partition=pa.string(), file_name=pa.string(), size=pa.int64()).empty_table()
 
@@ -125,7 +126,7 @@ def column_stats_records(statistics: pa.Table) -> Records:
     Args:
         statistics: schema `stats.STATS_SCHEMA`; of equal (partition, file name, column) the last counts.
     """
-    table = statistics.combine_chunks()
+    table = statistics.select(STATS_SCHEMA.names).cast(STATS_SCHEMA).combine_chunks()
     keys = column_stats_keys(table["column"], table["partition"], table["file_name"])
     return _unique(Records(keys, encode_statistics(table)))
 
