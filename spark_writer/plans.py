@@ -15,15 +15,14 @@ from table_format.storage import Storage
 BUCKET_COLUMN = "_hudi_catalog_bucket"
 """Name under which rows carry their bucket from the first stage to the second."""
 
-CURRENT_SCHEMA = pa.schema(
-    [
-        ("partition", pa.string()),
-        ("bucket", pa.int32()),
-        ("file_id", pa.string()),
-        ("instant", pa.string()),
-        ("path", pa.string()),
-    ]
-)
+_CURRENT: dict[str, pa.DataType] = {
+    "partition": pa.string(),
+    "bucket": pa.int32(),
+    "file_id": pa.string(),
+    "instant": pa.string(),
+    "path": pa.string(),
+}
+CURRENT_SCHEMA = pa.schema(_CURRENT)
 """Columns of the table of current base files."""
 
 

@@ -30,8 +30,10 @@ class WriteProgress:
     def __init__(self, session: SparkSession, mode: str) -> None:
         self.shown = mode == "true" or (mode == "auto" and sys.stderr.isatty())
         self._console = Console(stderr=True)
-        self._tracker = _status_tracker(session) if self.shown else None
-        self._session = session
+        self._context = _context(session) if self.shown else None
+        self._tracker = self._context.statusTracker() if self._context else None
+        # Spark's own bar and this one would overwrite each other.
+        self._bar_wanted = self.shown and not (mode == "auto" and _has_own_bar(self._context))
         self._group = f"hudi-catalog-{uuid.uuid4().hex[:12]}"
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
@@ -39,7 +41,7 @@ class WriteProgress:
         self._task: Any = None
 
     def __enter__(self) -> Self:
-        if not self.shown:
+        if not self._bar_wanted:
             return self
         self._bar = Progress(
             SpinnerColumn(),
@@ -53,8 +55,8 @@ class WriteProgress:
         )
         self._bar.start()
         self._task = self._bar.add_task("starting", total=None)
-        if self._tracker is not None:
-            self._session.sparkContext.setJobGroup(self._group, "hudi-catalog write")
+        if self._context is not None:
+            self._context.setJobGroup(self._group, "hudi-catalog write")
             self._thread = threading.Thread(target=self._watch, name="hudi-catalog-progress", daemon=True)
             self._thread.start()
         return self
@@ -67,8 +69,8 @@ class WriteProgress:
         self._done.set()
         if self._thread is not None:
             self._thread.join(timeout=5)
-            self._session.sparkContext.setLocalProperty("spark.jobGroup.id", None)
-            self._session.sparkContext.setLocalProperty("spark.job.description", None)
+            self._context.setLocalProperty("spark.jobGroup.id", None)
+            self._context.setLocalProperty("spark.job.description", None)
         self._bar.stop()
 
     def phase(self, text: str) -> None:
@@ -89,19 +91,24 @@ class WriteProgress:
 
     def _counts(self) -> tuple[int, int]:
         done = total = 0
-        for job in self._tracker.getJobIdsForGroup(self._group) if self._tracker is not None else ():
-            info = self._tracker.getJobInfo(job) if self._tracker is not None else None
+        tracker: Any = self._tracker
+        for job in tracker.getJobIdsForGroup(self._group):
+            info = tracker.getJobInfo(job)
             for stage in info.stageIds if info else ():
-                found = self._tracker.getStageInfo(stage) if self._tracker is not None else None
+                found = tracker.getStageInfo(stage)
                 if found is not None:
                     done += found.numCompletedTasks
                     total += found.numTasks
         return done, total
 
 
-def _status_tracker(session: SparkSession) -> Any:
-    """Spark's view of its jobs, None over Spark Connect, which has none."""
-    return _unless_connect(lambda: session.sparkContext.statusTracker())
+def _context(session: SparkSession) -> Any:
+    """The session's Spark context, None over Spark Connect, which has none."""
+    return _unless_connect(lambda: session.sparkContext)
+
+
+def _has_own_bar(context: Any) -> bool:
+    return context is not None and context.getConf().get("spark.ui.showConsoleProgress", "false") == "true"
 
 
 def default_parallelism(session: SparkSession) -> int:

@@ -19,7 +19,7 @@ from spark_writer.ordering import ordering_columns
 from spark_writer.plans import BUCKET_COLUMN, FilePlan, TaskIdentity
 from table_format.actions.commit import NO_COMMIT, WriteStat
 from table_format.arrow_numpy import from_numpy, to_numpy
-from table_format.base_file import read_base_file, write_base_file
+from table_format.base_file import footer, read_base_file, write_base_file
 from table_format.column_statistics import collect_statistics
 from table_format.errors import SchemaError
 from table_format.file_names import BaseFileName, new_bucket_file_id
@@ -37,14 +37,18 @@ from table_format.meta_columns import (
 )
 from table_format.partition_metadata import ensure_partition_metadata
 from table_format.schema_evolution import conform
+from table_format.storage import Storage
 from table_format.transaction.markers import create_marker
 
 pc: Any = compute  # the stubs lag behind the functions
 Rows = npt.NDArray[np.int64]
 
-WRITTEN_SCHEMA = pa.schema([("stat", pa.string()), ("statistics", pa.binary())])
+_WRITTEN: dict[str, pa.DataType] = {"stat": pa.string(), "statistics": pa.binary()}
+WRITTEN_SCHEMA = pa.schema(_WRITTEN)
 """What the second stage gives: one row a file, its write stat as JSON and its column statistics as an Arrow stream."""
 WRITTEN_DDL = "stat string, statistics binary"
+# Bytes of a value in a dictionary-encoded chunk, its share of the dictionary included: about 1000 distinct values.
+_FEW_VALUES_BYTES = 1.5
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ def write_blocks(plan: FilePlan, batches: Iterable[pa.RecordBatch], task: TaskId
     tables.clear()
     for written in write_slot(plan, rows, task):
         stat, statistics = written.to_row()
-        yield pa.record_batch([pa.array([stat], pa.string()), pa.array([statistics], pa.binary())], WRITTEN_SCHEMA)
+        yield pa.RecordBatch.from_arrays([pa.array([stat]), pa.array([statistics], pa.binary())], schema=WRITTEN_SCHEMA)
 
 
 def write_slot(plan: FilePlan, rows: pa.Table, task: TaskIdentity) -> Iterator[WrittenFile]:
@@ -222,7 +226,7 @@ class _GroupWriter:
         whole = old
         if new is not None:
             added = self._with_meta(new, keys, name, first).drop_columns([PARTITION_PATH, FILE_NAME])
-            whole = pa.concat_tables([old, added.cast(old.schema)])
+            whole = pa.concat_tables([old, _encoded_as(added, old.schema)]).unify_dictionaries()
         table = _constants(_taken(whole, merged.rows), self.partition, name)
         return self._store(table, current["file_id"], name, merged, current["instant"])
 
@@ -230,7 +234,8 @@ class _GroupWriter:
         """The current rows in the table's schema, without the two columns that are one text in each file."""
         schema = pa.schema([*META_FIELDS, *self.plan.schema])
         names = [name for name in schema.names if name not in (PARTITION_PATH, FILE_NAME)]
-        return read_base_file(self.plan.storage, path, names, schema).combine_chunks()
+        rows = read_base_file(self.plan.storage, path, names, schema, few_valued_columns(self.plan.storage, path))
+        return rows.unify_dictionaries().combine_chunks()
 
     def _with_meta(self, user: pa.Table, keys: Any, name: str, first: int) -> pa.Table:
         return add_meta_columns(
@@ -276,6 +281,26 @@ class _GroupWriter:
         return WrittenFile(stat, statistics)
 
 
+def few_valued_columns(storage: Storage, path: str) -> list[str]:
+    """String columns of a base file whose values are few, as its footer's sizes tell.
+
+    Read as dictionaries they need not be spelled out, moved and looked up again to be written.
+    """
+    found = footer(storage, path)
+    strings = {field.name for field in found.schema if pa.types.is_string(field.type)} - {RECORD_KEY}
+    if found.metadata.num_row_groups == 0:
+        return []
+    group = found.metadata.row_group(0)
+    chunks = [group.column(index) for index in range(group.num_columns)]
+    return [
+        chunk.path_in_schema
+        for chunk in chunks
+        if chunk.path_in_schema in strings
+        and not {"RLE_DICTIONARY", "PLAIN_DICTIONARY"}.isdisjoint(chunk.encodings)
+        and chunk.total_uncompressed_size < _FEW_VALUES_BYTES * max(1, chunk.num_values)
+    ]
+
+
 def _deletes(rows: pa.Table, chosen: Rows) -> npt.NDArray[np.bool_] | None:
     """Where `_hoodie_is_deleted` is true."""
     if IS_DELETED not in rows.column_names:
@@ -290,6 +315,17 @@ def _user_rows(rows: pa.Table, chosen: Rows, schema: pa.Schema) -> pa.Table:
     """Some rows in the table's columns; those that the batch lacks are null."""
     user = rows.drop_columns([n for n in (RECORD_KEY, PARTITION_PATH, BUCKET_COLUMN) if n in rows.column_names])
     return conform(_taken(user, chosen), schema)
+
+
+def _encoded_as(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The same columns, dictionary-encoded where the schema says so and nowhere else."""
+    columns = []
+    for field, column in zip(schema, table.columns, strict=True):
+        if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(column.type):
+            columns.append(pc.dictionary_encode(column))
+        else:
+            columns.append(column if column.type == field.type else pc.cast(column, field.type))
+    return pa.table(columns, schema=schema)
 
 
 def _taken(table: pa.Table, positions: Rows) -> pa.Table:

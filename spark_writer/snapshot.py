@@ -34,7 +34,7 @@ def snapshot(session: SparkSession, client: TableClient) -> DataFrame:
     schema = pa.schema([*META_FIELDS, *columns]).remove_metadata()
     metadata = MetadataTable.open(client, timeline)
     files = list_data_files(client.storage) if metadata is None else metadata.files()
-    paths: list[str] = latest_base_files(files, timeline)["path"].to_pylist()
+    paths: list[Any] = latest_base_files(files, timeline)["path"].to_pylist()
     kind = _spark_schema(schema)
     if not paths:
         return session.createDataFrame([], kind)

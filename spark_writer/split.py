@@ -22,7 +22,7 @@ Rows = npt.NDArray[np.int64]
 BLOCK_SCHEMA = pa.schema([("slot", pa.int32()), ("task", pa.int32()), ("block", pa.int32()), ("payload", pa.binary())])
 """What the first stage gives: blocks of rows as Arrow streams, with the order in which they were read."""
 BLOCK_DDL = "slot int, task int, block int, payload binary"
-_MOST_BYTES = 16 << 20
+_MOST_BYTES = 1 << 20
 
 
 def split_batches(
@@ -83,26 +83,33 @@ def _blocks(
     rows = keyed_rows(plan.keys, user_rows(batches, plan.schema), plan.payload)
     slots = _slots(rows, plan.slots)
     counts = np.bincount(slots, minlength=plan.slots)
-    if np.count_nonzero(counts) > 1:
-        rows = rows.take(from_numpy(np.argsort(slots, kind="stable")))
+    order = np.argsort(slots, kind="stable").astype(np.int32)
     ends = np.cumsum(counts)
-    found: list[tuple[int, int, int, bytes]] = []
+    found: list[tuple[int, pa.Buffer]] = []
     size = 0
     for slot in np.flatnonzero(counts):
-        payload = _stream(rows.slice(int(ends[slot] - counts[slot]), int(counts[slot])))
-        found.append((int(placements[slot]), task, first, payload))
-        first += 1
-        size += len(payload)
+        mine = order[ends[slot] - counts[slot] : ends[slot]]
+        # slot by slot, so that the memory of one serves the next
+        payload = _stream(rows.take(from_numpy(mine)))
+        found.append((int(placements[slot]), payload))
+        size += payload.size
         if size >= _MOST_BYTES:
-            yield _batch(found)
+            yield _batch(found, task, first)
+            first += len(found)
             found, size = [], 0
     if found:
-        yield _batch(found)
+        yield _batch(found, task, first)
 
 
-def _batch(blocks: list[tuple[int, int, int, bytes]]) -> pa.RecordBatch:
-    columns: list[Any] = [list(column) for column in zip(*blocks, strict=True)]
-    return pa.record_batch([pa.array(c, t) for c, t in zip(columns, BLOCK_SCHEMA.types, strict=True)], BLOCK_SCHEMA)
+def _batch(blocks: list[tuple[int, pa.Buffer]], task: int, first: int) -> pa.RecordBatch:
+    slots = from_numpy(np.array([slot for slot, _ in blocks], np.int32))
+    tasks = from_numpy(np.full(len(blocks), task, np.int32))
+    numbers = from_numpy(np.arange(first, first + len(blocks), dtype=np.int32))
+    sizes = np.array([0, *(payload.size for _, payload in blocks)])
+    ends: Any = np.cumsum(sizes).astype(np.int32)
+    content: Any = blocks[0][1] if len(blocks) == 1 else pa.py_buffer(b"".join(payload for _, payload in blocks))
+    payloads = pa.Array.from_buffers(pa.binary(), len(blocks), [None, pa.py_buffer(ends), content])
+    return pa.RecordBatch.from_arrays([slots, tasks, numbers, payloads], schema=BLOCK_SCHEMA)
 
 
 def _slots(rows: pa.Table, slots: int) -> npt.NDArray[np.int16 | np.int64]:
@@ -127,4 +134,4 @@ def _stream(rows: pa.Table) -> Any:
     options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
     with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
         writer.write_table(rows)
-    return sink.getvalue().to_pybytes()
+    return sink.getvalue()

@@ -216,7 +216,8 @@ class WriteJob:
     def _single_field_form(self, current: pa.Table, spec: KeySpec) -> SingleKeyForm:
         """The form of keys of one field that the table's data has; releases differ, and a table must keep to one."""
         key_field = spec.record_key_fields[0]
-        for path in current["path"].to_pylist():
+        paths: list[Any] = current["path"].to_pylist()
+        for path in paths:
             rows = read_base_file(self.client.storage, path, [RECORD_KEY, key_field.split(".", 1)[0]]).slice(0, 1)
             if rows.num_rows:
                 key, value = rows[RECORD_KEY][0].as_py(), text_column(rows, key_field)[0].as_py()

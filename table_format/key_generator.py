@@ -173,10 +173,9 @@ class KeyGenerator:
         parts = [_key_part(text) for text in texts]
         blank = [pc.is_in(part, pa.array([NULL_KEY_PART, EMPTY_KEY_PART])) for part in parts]
         _refuse(_all_of(blank), self.spec.record_key_fields)
-        pieces = [
-            pc.binary_join_element_wise(f"{f}:", p, "") for f, p in zip(self.spec.record_key_fields, parts, strict=True)
-        ]
-        keys: pa.Array[Any] = pc.binary_join_element_wise(*pieces, ",") if len(pieces) > 1 else pieces[0]
+        names = [f"{',' if i else ''}{field}:" for i, field in enumerate(self.spec.record_key_fields)]
+        pieces = [piece for pair in zip(names, parts, strict=True) for piece in pair]
+        keys: pa.Array[Any] = pc.binary_join_element_wise(*pieces, "")
         return keys
 
     def partition_paths(self, batch: Batch) -> pa.Array[Any]:
@@ -213,13 +212,23 @@ class KeyGenerator:
         fields = self._hash_fields(hash_fields)
         if keys is None:
             keys = self.record_keys(batch)
-        separators = len(self.spec.record_key_fields) if self.spec.prefixed else 0
-        if separators == 1 or not _is_clean(keys, separators):
+        prefixed, all_fields = self.spec.prefixed, self.spec.record_key_fields
+        if (prefixed and len(all_fields) == 1) or self._holds_any(batch, ":," if prefixed else ":"):
             return bucket_ids_of_keys(keys, fields, bucket_count, self.hash_rule)
-        if not self.spec.prefixed:
+        if not prefixed:
             return bucket_ids([keys], bucket_count)
-        in_order = [field for field in self.spec.record_key_fields if field in fields]
-        return bucket_ids([text_column(batch, field) for field in in_order], bucket_count)
+        return bucket_ids([text_column(batch, field) for field in all_fields if field in fields], bucket_count)
+
+    def _holds_any(self, batch: Batch, separators: str) -> bool:
+        """Whether a key value holds what separates the parts of composite keys; numbers and dates never do."""
+        for field in self.spec.record_key_fields:
+            kind = raw_column(batch, field).type
+            if pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_boolean(kind):
+                continue
+            text = text_column(batch, field)
+            if any(pc.any(pc.match_substring(text, separator)).as_py() for separator in separators):
+                return True
+        return False
 
     def _hash_fields(self, hash_fields: Sequence[str]) -> tuple[str, ...]:
         fields = tuple(hash_fields) or self.spec.record_key_fields
@@ -271,14 +280,6 @@ def _refuse(missing: Any, fields: Sequence[str]) -> None:
             f"{count} row(s) have no record key, the first is row {row} of its batch: "
             f"{', '.join(fields)} must not be null or empty"
         )
-
-
-def _is_clean(keys: pa.Array[Any], fields: int) -> bool:
-    """Whether no key value holds a comma or colon."""
-    if fields == 0:
-        return not pc.any(pc.match_substring(keys, ":")).as_py()
-    colons, commas = pc.count_substring(keys, ":"), pc.count_substring(keys, ",")
-    return bool(pc.all(pc.and_(pc.equal(colons, fields), pc.equal(commas, fields - 1))).as_py())
 
 
 def _generator_of(properties: Mapping[str, str]) -> str:
