@@ -189,10 +189,10 @@ def _text_is_certain(kind: pa.DataType) -> bool:
 
 
 def _text_is_plain(kind: pa.DataType) -> bool:
-    """Whether no value's text can hold a comma."""
+    """Whether no value's text can hold a comma, in whichever way a release writes it."""
     types = pa.types
-    numeric = types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind)
-    return bool(numeric or types.is_date(kind) or types.is_timestamp(kind))
+    number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
+    return bool(number or types.is_date(kind) or types.is_timestamp(kind))
 
 
 def _union(sets: Iterable[set[int]]) -> set[int]:

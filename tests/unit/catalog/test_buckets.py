@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
@@ -125,3 +126,22 @@ def test_partitions_with_counts_of_their_own_are_not_pruned(copied: Callable[...
         stream.write("{}")
     stage = bucket_stage(Table.open(path), "id = 'k00001'", {"hoodie.bucket.index.num.buckets": "3"})
     assert not stage.pruned
+
+
+@pytest.mark.parametrize(
+    ("kind", "plain"),
+    [
+        (pa.int64(), True),
+        (pa.float64(), True),
+        (pa.decimal128(9, 2), True),
+        (pa.timestamp("us", "UTC"), True),
+        (pa.date32(), True),
+        (pa.bool_(), True),
+        (pa.string(), False),
+        (pa.binary(), False),
+    ],
+)
+def test_which_texts_may_hold_a_comma(kind: pa.DataType, plain: bool) -> None:
+    from catalog.stages.bucket import _text_is_plain
+
+    assert _text_is_plain(kind) is plain

@@ -126,7 +126,9 @@ def test_other_key_generators_do_not_prune_by_path(copied: Callable[..., str], p
 def test_files_without_a_statistics_row_stay(copied: Callable[..., str]) -> None:
     # bkt_complex has statistics of listed columns only; `l` is not among them.
     table = Table.open(copied("v6_1200__bkt_complex"))
-    plan = table.scan("l > 900000000000000 AND i > 2000000000", options={"hoodie.catalog.scan.footer.limit": "0"}).plan()
+    plan = table.scan(
+        "l > 900000000000000 AND i > 2000000000", options={"hoodie.catalog.scan.footer.limit": "0"}
+    ).plan()
     assert "column_stats has no column l" in plan.stages[2].reason
 
 
