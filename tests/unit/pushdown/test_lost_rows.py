@@ -126,6 +126,9 @@ def test_hudi_18791_like_is_sure_only_of_prefixes() -> None:
     stats = column(pa.string(), ("xa", "xz", 0, 10), ("x", "y", 0, 10), ("xa", "xz", 1, 10))
     assert sure("s LIKE 'x%'", s=stats) == [True, False, False]
     assert sure("s LIKE 'x%z'", s=stats) == [False, False, False]
+    edges = column(pa.string(), ("x", "xz", 0, 10), ("x", "x", 0, 10), ("w", "xz", 0, 10))
+    assert sure("s LIKE 'x%'", s=edges) == [True, True, False]
+    assert sure("s NOT LIKE 'x%'", s=column(pa.string(), ("y", "z", 0, 10), ("a", "w", 0, 10))) == [True, True]
     assert kept("s NOT LIKE 'x%'", s=stats) == [False, True, False]
     assert kept("s NOT LIKE 'x%z'", s=stats) == [True, True, True]
 
