@@ -71,10 +71,13 @@ def _winners(order: Rows, same: Mask, ordering: Sequence[Any]) -> Rows:
     rows, group = order[repeated], groups[repeated]
     columns = {"group": from_numpy(group)}
     for number, column in enumerate(ordering):
-        columns[f"ordering{number}"] = column.take(from_numpy(rows))
+        values = column.take(from_numpy(rows))
+        # nulls are least; where Arrow puts them is said in different ways by its releases
+        columns[f"known{number}"] = from_numpy(valid_mask(values).astype(np.int8))
+        columns[f"ordering{number}"] = values
     columns["row"] = from_numpy(rows)
     keys = [(name, "ascending") for name in columns]
-    ranked = to_numpy(pc.sort_indices(pa.table(columns), sort_keys=keys, null_placement="at_start")).astype(np.int64)
+    ranked = to_numpy(pc.sort_indices(pa.table(columns), sort_keys=keys)).astype(np.int64)
     last = np.ones(len(ranked), np.bool_)
     last[:-1] = group[ranked[1:]] != group[ranked[:-1]]
     chosen = ranked[last]

@@ -69,6 +69,7 @@ class WriteProgress:
         self._done.set()
         if self._thread is not None:
             self._thread.join(timeout=5)
+        if self._context is not None:
             self._context.setLocalProperty("spark.jobGroup.id", None)
             self._context.setLocalProperty("spark.job.description", None)
         self._bar.stop()

@@ -87,10 +87,10 @@ def write_blocks(plan: FilePlan, batches: Iterable[pa.RecordBatch], task: TaskId
     """
     blocks: list[tuple[int, int, Any]] = []
     for batch in batches:
-        places = zip(batch.column("task").to_pylist(), batch.column("block").to_pylist(), strict=True)
-        blocks += [
-            (*place, payload.as_buffer()) for place, payload in zip(places, batch.column("payload"), strict=True)
-        ]
+        columns: Any = batch.columns
+        _, tasks, numbers, payloads = columns
+        places = zip(tasks.to_pylist(), numbers.to_pylist(), payloads, strict=True)
+        blocks += [(source, number, payload.as_buffer()) for source, number, payload in places]
     if not blocks:
         return
     # The shuffle mixes blocks; their own order decides which of two equal versions is the later.

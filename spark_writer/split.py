@@ -19,7 +19,13 @@ from table_format.schema_evolution import conform
 pc: Any = compute  # the stubs lag behind the functions
 Rows = npt.NDArray[np.int64]
 
-BLOCK_SCHEMA = pa.schema([("slot", pa.int32()), ("task", pa.int32()), ("block", pa.int32()), ("payload", pa.binary())])
+_BLOCK: dict[str, pa.DataType] = {
+    "slot": pa.int32(),
+    "task": pa.int32(),
+    "block": pa.int32(),
+    "payload": pa.binary(),
+}
+BLOCK_SCHEMA = pa.schema(_BLOCK)
 """What the first stage gives: blocks of rows as Arrow streams, with the order in which they were read."""
 BLOCK_DDL = "slot int, task int, block int, payload binary"
 _MOST_BYTES = 1 << 20
@@ -81,7 +87,7 @@ def _blocks(
     plan: SplitPlan, placements: Rows, batches: Iterable[pa.RecordBatch], task: int, first: int
 ) -> Iterator[pa.RecordBatch]:
     rows = keyed_rows(plan.keys, user_rows(batches, plan.schema), plan.payload)
-    slots = _slots(rows, plan.slots)
+    slots = _slots(rows, plan.keys.buckets, plan.slots)
     counts = np.bincount(slots, minlength=plan.slots)
     order = np.argsort(slots, kind="stable").astype(np.int32)
     ends = np.cumsum(counts)
@@ -112,13 +118,15 @@ def _batch(blocks: list[tuple[int, pa.Buffer]], task: int, first: int) -> pa.Rec
     return pa.RecordBatch.from_arrays([slots, tasks, numbers, payloads], schema=BLOCK_SCHEMA)
 
 
-def _slots(rows: pa.Table, slots: int) -> npt.NDArray[np.int16 | np.int64]:
-    """The slot of each row: its bucket, moved on by a hash of its partition so that partitions spread out."""
+def _slots(rows: pa.Table, buckets: int, slots: int) -> npt.NDArray[np.int16 | np.int64]:
+    """The slot of each row: its bucket, moved on by its partition's hash so that the buckets of partitions that hash to
+    neighbouring numbers, as those of consecutive days do, lie side by side.
+    """
     numbers = _whole(rows.column(BUCKET_COLUMN)).astype(np.int64)
     if PARTITION_PATH in rows.column_names:
         partitions: Any = rows.column(PARTITION_PATH).combine_chunks()
         hashes = java_string_hash(partitions.dictionary).astype(np.int64) & 0x7FFFFFFF
-        numbers = numbers + hashes[to_numpy(partitions.indices)]
+        numbers = numbers + hashes[to_numpy(partitions.indices)] * buckets
     numbers %= slots
     # numpy sorts 16-bit numbers by radix
     return numbers.astype(np.int16) if slots < 1 << 15 else numbers

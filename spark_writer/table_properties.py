@@ -24,7 +24,11 @@ _PAYLOADS: Final = {
     COMMIT_TIME: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
     EVENT_TIME: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
 }
-_KEPT_PREFIXES: Final = ("hoodie.keygen.timebased.", "hoodie.keygen.datetime.")
+_KEPT_PREFIXES: Final = (
+    "hoodie.keygen.timebased.",
+    "hoodie.keygen.datetime.",
+    "hoodie.datasource.write.slash.separated.",
+)
 _INDEX: Final = "hoodie.index.type"
 
 

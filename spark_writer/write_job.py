@@ -39,7 +39,13 @@ from table_format.transaction.transaction import WriteTransaction
 pc: Any = compute  # the stubs lag behind the functions
 
 _COLUMN_STATS = "column_stats"
-_KEY_PREFIXES = ("hoodie.keygen.", "hoodie.write.complex.keygen.")
+_KEY_PREFIXES = (
+    "hoodie.keygen.",
+    "hoodie.deltastreamer.keygen.timebased.",
+    "hoodie.write.complex.keygen.",
+    "hoodie.datasource.write.keygenerator.consistent.",
+    "hoodie.datasource.write.slash.separated.",
+)
 
 
 @dataclass

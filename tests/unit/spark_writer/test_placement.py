@@ -1,0 +1,17 @@
+import pytest
+
+from spark_writer.placement import murmur3_int, placements
+
+# spark.sql("select hash(v)") of Spark 3.5.0 and 4.3.0
+SPARK_HASHES = {0: 933211791, 1: -559580957, 2: 1765031574, -1: -1604776387}
+
+
+@pytest.mark.parametrize(("value", "expected"), SPARK_HASHES.items())
+def test_hash_is_sparks(value: int, expected: int) -> None:
+    assert murmur3_int(value) == expected
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 8, 64, 256])
+def test_each_slot_gets_its_own_task(count: int) -> None:
+    numbers = placements(count)
+    assert [murmur3_int(int(number)) % count for number in numbers] == list(range(count))
