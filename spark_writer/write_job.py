@@ -78,13 +78,15 @@ class WriteJob:
         mode = self.options.text(registry.PROGRESS) or "auto"
         check_against_table(self.options, self.client.config)
         batch = None if self.df is None else arrow_schema(self.df.schema)
-        schema = self._schema_after(batch)
+        self._schema_after(batch)  # refuses before there is anything to undo
         protocol = {**self.options.texts, "hoodie.index.type": "BUCKET"}
         with WriteProgress(self.session, mode) as progress:
             transaction = WriteTransaction.begin(
                 self.client, self.operation.action, self.operation.commit_name, protocol
             )
             with transaction:
+                # Again, like all that is read of the table: another writer may have added a column before the begin.
+                schema = self._schema_after(batch)
                 written, replaced = self._write(transaction, batch, schema, progress)
                 progress.phase("committing")
                 stats = [file.stat for file in written]

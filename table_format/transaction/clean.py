@@ -14,7 +14,6 @@ from typing import Final
 import pyarrow as pa
 
 from table_format.actions.clean import CleanerPlan, CleanMetadata, CleanPartition
-from table_format.actions.savepoint import SavepointMetadata
 from table_format.errors import CorruptFileError, HudiError, MissingFileError
 from table_format.file_slices import list_data_files, replaced_file_groups
 from table_format.instant import Action, Instant, State
@@ -168,6 +167,6 @@ def _savepointed(timeline: Timeline) -> set[str]:
     found: set[str] = set()
     for instant in timeline.completed:
         if instant.action == Action.SAVEPOINT:
-            saved = SavepointMetadata.from_avro(timeline.read(instant), timeline.path(instant))
+            saved = timeline.savepoint_metadata(instant)
             found.update(name for names in saved.files.values() for name in names)
     return found

@@ -83,6 +83,7 @@ def test_a_write_that_began_before_and_ends_within_conflicts(client, storage):
     """It has the older instant, and was pending when the other one began."""
     upsert(client, FIRST, OCC)
     older = Writer(storage, {("p=a", 0): {"k1": 10}})
+    upsert(client, {("p=a", 1): {"k2": 20}}, OCC)  # so that the newest completed write is newer than the older one
     newer = Writer(storage, {("p=a", 0): {"k1": 20}})
     older.commit()
     with pytest.raises(ConflictError):
