@@ -87,6 +87,8 @@ class Kind:
     steps: list[Step]
     filters: list[str]
     key: tuple[str, ...] = ("id",)
+    #: A column for which Apache's Spark reader gives what the partition path says, not what the file holds.
+    path_column: str | None = None
 
     def all_options(self) -> dict[str, str]:
         return {
@@ -169,6 +171,7 @@ def kinds() -> dict[str, Kind]:
             FLAT.append(pa.field("ts_ms", pa.int64())),
             history(lambda n, ts=1: flat_row(n, ts) | {"ts_ms": 1_700_000_000_000 + n % 5 * 86_400_000}),
             ["ts_ms > 1700200000000", "i > 300"],
+            path_column="ts_ms",
         ),
         Kind(
             "evolved",
