@@ -119,8 +119,9 @@ def _batch(blocks: list[tuple[int, pa.Buffer]], task: int, first: int) -> pa.Rec
 
 
 def _slots(rows: pa.Table, buckets: int, slots: int) -> npt.NDArray[np.int16 | np.int64]:
-    """The slot of each row: its bucket, moved on by its partition's hash so that the buckets of partitions that hash to
-    neighbouring numbers, as those of consecutive days do, lie side by side.
+    """The slot of each row: its bucket, moved on by its partition's hash.
+
+    Partitions that hash to neighbouring numbers, as those of consecutive days do, get slots side by side.
     """
     numbers = _whole(rows.column(BUCKET_COLUMN)).astype(np.int64)
     if PARTITION_PATH in rows.column_names:

@@ -58,7 +58,7 @@ def rank(row: Row) -> tuple[bool, bool, float, bool]:
     ts = row["ts"]
     if ts is None:
         return (False, False, 0.0, False)
-    return (True, True, 0.0, False) if ts != ts else (True, False, ts, str(ts) == "0.0")  # noqa: PLR0124
+    return (True, True, 0.0, False) if ts != ts else (True, False, ts, str(ts) == "0.0")
 
 
 def place(row: Row, partitioned: bool) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import types as T
+from pyspark.sql import types as spark_types
 
 from spark_writer import HudiTable, write_hudi
 from spark_writer.placement import murmur3_int, placements
@@ -94,7 +94,7 @@ def test_the_table_object(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_every_type_comes_back(spark: SparkSession, tmp_path: Path) -> None:
-    schema = T._parse_datatype_string(
+    schema = spark_types._parse_datatype_string(
         "id string, b boolean, i8 tinyint, i16 smallint, i int, l bigint, f float, d double, dec decimal(12,3), "
         "big decimal(38,10), s string, bin binary, day date, at timestamp, arr array<string>, "
         "m map<string,bigint>, st struct<a:int,b:struct<c:array<int>>>, nothing string"
@@ -164,7 +164,7 @@ def test_an_error_of_a_worker_arrives_as_itself(spark: SparkSession, tmp_path: P
     path = str(tmp_path / "t")
     write_hudi(frame(spark, range(4)), path, OPTIONS)
     bad = spark.createDataFrame([(None, "a", 1, 1)], DDL)
-    with pytest.raises(RecordError, match="^1 row.* id must not be null or empty$"):
+    with pytest.raises(RecordError, match=r"^1 row.* id must not be null or empty$"):
         write_hudi(bad, path, OPTIONS, mode="append")
     table = HudiTable.for_path(spark, path)
     assert contents(table) == expected(range(4))

@@ -141,7 +141,7 @@ def test_insert_adds_drops_fails_or_merges(tmp_path: Path) -> None:
     local.write("delete", rows([3]))
     policy = "hoodie.datasource.insert.dup.policy"
     assert local.write("insert", rows([2, 5], v=20), {policy: "drop"}).rows_inserted == 1
-    with pytest.raises(RecordError, match="dup.policy is fail"):
+    with pytest.raises(RecordError, match=r"dup\.policy is fail"):
         local.write("insert", rows([2, 6]), {policy: "fail"})
     assert not local.client.timeline().pending
     merge = {"hoodie.merge.allow.duplicate.on.inserts": "false"}
@@ -181,7 +181,7 @@ def test_partitions_are_deleted_by_name_or_pattern(tmp_path: Path) -> None:
     assert local.write("delete_partition", options={"hoodie.datasource.write.partitions.to.delete": "part=*"})
     assert values(local) == {}
     assert local.write("delete_partition", partitions=["part=*"]).groups_replaced == 0
-    with pytest.raises(OptionError, match="partitions.to.delete"):
+    with pytest.raises(OptionError, match=r"partitions\.to\.delete"):
         local.write("delete_partition")
 
 
@@ -211,7 +211,7 @@ def test_columns_come_later_widen_and_may_be_missing(tmp_path: Path) -> None:
 def test_another_bucket_count_is_noticed(tmp_path: Path) -> None:
     local = table(tmp_path)
     local.write("upsert", rows(range(30)))
-    with pytest.raises(OptionError, match="num.buckets='2', but the table has '3'"):
+    with pytest.raises(OptionError, match=r"num\.buckets='2', but the table has '3'"):
         local.write("upsert", rows([1]), {"hoodie.bucket.index.num.buckets": 2})
 
 

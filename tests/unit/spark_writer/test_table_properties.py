@@ -125,5 +125,5 @@ def test_hash_fields_are_key_fields() -> None:
 
 def test_custom_mergers_are_refused_by_name() -> None:
     raw = {**config().raw, "hoodie.compaction.payload.class": "com.example.Mine"}
-    with pytest.raises(UnsupportedTableError, match="com.example.Mine"):
+    with pytest.raises(UnsupportedTableError, match=r"com\.example\.Mine"):
         check_against_table(WriteOptions.of({}), TableConfig(raw))
