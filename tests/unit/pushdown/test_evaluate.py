@@ -67,6 +67,8 @@ def test_nulls_add_null_and_all_null_files_have_nothing_else():
     more = {"nulls": [1, 10, 0], "rows": [10, 10, 10]}
     assert outcomes("a = 5", pa.int64(), [5, None, None], [5, None, None], **more) == ["TN", "N", "TF"]
     assert outcomes("a <=> 5", pa.int64(), [5, None, None], [5, None, None], **more) == ["TF", "F", "TF"]
+    assert outcomes("a IN (5, 6)", pa.int64(), [5, None, None], [5, None, None], **more) == ["TN", "N", "TF"]
+    assert outcomes("a NOT IN (7, 8)", pa.int64(), [5, None, None], [5, None, None], **more) == ["TN", "N", "TF"]
     assert outcomes("a IS NULL", pa.int64(), [5, None, None], [5, None, None], **more) == ["TF", "T", "F"]
 
 
@@ -79,6 +81,7 @@ def test_nulls_add_null_and_all_null_files_have_nothing_else():
         (1, 2, 0, 0),  # no rows, but bounds
         (1, 2, 0, -5),
         (1, 2, 10, 10),  # all null, but bounds
+        (None, None, 0, 0),  # no rows, though there is a file
     ],
 )
 def test_contradictions_are_not_believed(low, high, nulls, rows):
@@ -209,6 +212,11 @@ def test_nan_is_seen_as_every_engine_sees_it(text, with_nan, without, kind):
     assert outcomes(text, kind, [5.0], [9.0], bounds_cover_nan=False) == [with_nan]
     found = outcomes(text, kind, [5.0, -np.inf, None], [np.inf, 9.0, None])
     assert all(set(with_nan) <= set(each) for each in found)
+
+
+def test_one_bound_that_is_nan_spoils_the_other():
+    assert outcomes("a > 5", pa.float64(), [1.0, np.nan], [np.nan, 2.0]) == ["TF", "TF"]
+    assert outcomes("a < 0", pa.float64(), [1.0, np.nan], [np.nan, 2.0]) == ["TF", "TF"]
 
 
 def test_no_files_at_all():
