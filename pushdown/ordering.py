@@ -75,10 +75,11 @@ def _in_type(array: pa.Array[Any], column_type: pa.DataType, kind: Kind) -> Any:
 
 def _decimal_numbers(values: Any) -> NDArray[Any]:
     buffer = values.buffers()[1]
+    narrow = values.type.precision <= _NARROW_DECIMAL_DIGITS
     if buffer is None or len(values) == 0:
-        return np.zeros(len(values), np.int64)
+        return np.zeros(len(values), np.int64 if narrow else "S16")
     words = np.frombuffer(buffer, "<u8").reshape(-1, 2)[values.offset : values.offset + len(values)]
-    if values.type.precision <= _NARROW_DECIMAL_DIGITS:
+    if narrow:
         return words[:, 0].astype(np.int64)
     ordered = np.empty((len(values), 2), ">u8")
     ordered[:, 0] = words[:, 1] ^ np.uint64(1 << 63)

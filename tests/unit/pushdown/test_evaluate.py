@@ -222,5 +222,10 @@ def test_one_bound_that_is_nan_spoils_the_other():
 def test_no_files_at_all():
     for kind in (pa.int64(), pa.string(), pa.float64(), pa.decimal128(30, 2)):
         assert outcomes("a IS NULL", kind, [], []) == []
+        assert outcomes("a = '1' OR a > '2'" if kind == pa.string() else "a = 1 OR a > 2", kind, [], []) == []
+        one = ColumnStatistics(pa.nulls(1, kind), pa.nulls(1, kind), pa.array([0]), pa.array([5]))
+        literal = "'1'" if kind == pa.string() else "1"
+        bound = bind(parse_sql(f"a = {literal} OR a IN ({literal}, NULL)"), pa.schema({"a": kind}))
+        assert evaluate(bound, {"a": one}, 1).can_true.tolist() == [True]
     assert outcomes("a IN (1, 2)", pa.int64(), [], []) == []
     assert outcomes("a IN ('x', 'y') OR a LIKE 'z%'", pa.string(), [], []) == []
