@@ -84,6 +84,7 @@ class FilePlan:
         event_time: the greater ordering value wins against the file's rows too.
         indexed: columns with statistics in the metadata table; None for no statistics.
         file_options: options of base files.
+        footer_texts: further keys of their footers.
     """
 
     storage: Storage
@@ -98,6 +99,7 @@ class FilePlan:
     event_time: bool = False
     indexed: tuple[str, ...] | None = None
     file_options: Mapping[str, str] = field(default_factory=dict)
+    footer_texts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,7 +256,9 @@ class _GroupWriter:
         path = f"{partition}/{name}" if partition else name
         create_marker(plan.storage, plan.instant, partition, name, "MERGE" if previous else "CREATE")
         ensure_partition_metadata(plan.storage, partition, plan.instant)
-        result = write_base_file(plan.storage, path, table, plan.footer_schema, plan.file_options)
+        result = write_base_file(
+            plan.storage, path, table, plan.footer_schema, plan.file_options, footer_texts=plan.footer_texts
+        )
         statistics = None
         if plan.indexed is not None:
             statistics = collect_statistics(table, name, partition, plan.indexed, result.metadata)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyarrow import compute
+from pyspark import __version__
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_writer import option_registry as registry
@@ -39,6 +40,8 @@ from table_format.transaction.transaction import WriteTransaction
 pc: Any = compute  # the stubs lag behind the functions
 
 _COLUMN_STATS = "column_stats"
+# Without it Spark's readers refuse dates before 1582, lest they be of the calendar of Spark 2.
+_SPARK_VERSION = "org.apache.spark.version"
 _KEY_PREFIXES = (
     "hoodie.keygen.",
     "hoodie.deltastreamer.keygen.timebased.",
@@ -191,6 +194,7 @@ class WriteJob:
             event_time=config.merge_mode == EVENT_TIME,
             indexed=indexed,
             file_options=dict(self.options.texts),
+            footer_texts={_SPARK_VERSION: __version__},
         )
 
     def _duplicates(self) -> tuple[bool, Duplicates]:

@@ -87,7 +87,13 @@ class BaseFileFooter:
 
 
 def write_base_file(
-    storage: Storage, path: str, table: pa.Table, avro_schema_json: str, options: Mapping[str, str] | None = None
+    storage: Storage,
+    path: str,
+    table: pa.Table,
+    avro_schema_json: str,
+    options: Mapping[str, str] | None = None,
+    *,
+    footer_texts: Mapping[str, str] | None = None,
 ) -> BaseFileResult:
     """Write a base file.
 
@@ -101,10 +107,11 @@ def write_base_file(
             row groups prunable. Dictionary columns are written as their values, faster than those.
         avro_schema_json: the Avro schema with meta fields; columns are brought to it.
         options: write options, see `BaseFileOptions`.
+        footer_texts: further keys for the footer, such as the Spark version that tells Spark's readers the calendar.
     """
     settings = BaseFileOptions.of(options or {})
     table = _as_schema(table, avro_to_arrow(avro_schema_json))
-    texts = {AVRO_SCHEMA: avro_schema_json, MODEL_NAME: "avro"}
+    texts = {**(footer_texts or {}), AVRO_SCHEMA: avro_schema_json, MODEL_NAME: "avro"}
     if RECORD_KEY in table.column_names:
         texts |= _key_texts(table.column(RECORD_KEY), settings)
     table = table.replace_schema_metadata(None)

@@ -7,11 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from table_format.base_file import read_base_file
+from table_format.base_file import footer, read_base_file
 from table_format.errors import OptionError, RecordError, SchemaError, UnsupportedTableError
 from table_format.file_names import bucket_of_file_id
 from table_format.java_hash import bucket_id_one
 from table_format.transaction.markers import has_markers
+from tests import local_writes
 from tests.local_writes import LocalTable
 from tests.unit.spark_writer.reading import current_paths, current_rows, user_rows
 
@@ -222,3 +223,31 @@ def test_files_of_another_index_are_refused(tmp_path: Path) -> None:
     path.rename(path.with_name("abcdef12" + path.name[8:]))
     with pytest.raises(UnsupportedTableError, match="another index"):
         local.write("upsert", rows([1]))
+
+
+def test_files_of_tasks_that_ran_twice_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    once = local_writes.write_files
+    attempts: list[list[str | None]] = []
+
+    def twice(*arguments: Any) -> Any:
+        for _ in range(2):
+            written = once(*arguments)
+            attempts.append([file.stat.path for file in written])
+        return written
+
+    monkeypatch.setattr(local_writes, "write_files", twice)
+    local = table(tmp_path)
+    local.write("upsert", rows(range(9)))
+    assert values(local) == expected(range(9))
+    assert sorted(str(path) for path in attempts[1]) == current_paths(local.client)
+    found = {path.name for path in (tmp_path / "t").glob("*.parquet")}
+    assert found == set(attempts[1])
+    assert found.isdisjoint(attempts[0])
+
+
+def test_footers_tell_spark_the_calendar(tmp_path: Path) -> None:
+    local = table(tmp_path)
+    local.write("upsert", rows(range(2)))
+    texts = footer(local.client.storage, current_paths(local.client)[0]).key_values
+    assert texts["org.apache.spark.version"] >= "3.0.0"
+    assert texts["hoodie_min_record_key"].startswith("k00")
