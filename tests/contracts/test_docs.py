@@ -1,0 +1,278 @@
+"""The documentation against the code: options, command line, links, and what the commands print."""
+
+import ast
+import doctest
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import catalog
+import pushdown
+import spark_writer
+from catalog.cli import app
+from catalog.scan_options import _ALIASES, _KEYS, ScanOptions
+from spark_writer.option_registry import REGISTRY, Kind, Origin
+from spark_writer.options import WriteOptions
+from spark_writer.write_job import _KEY_PREFIXES
+from table_format.base_file_options import BaseFileOptions
+from table_format.column_statistics import indexable_columns
+from table_format.key_generator import key_spec_of_properties
+from table_format.metadata_table.compaction import MAX_DELTA_COMMITS_KEY, _limit
+from table_format.timestamp_keys import TimestampFormat
+from table_format.transaction.options import ProtocolOptions
+from tests.sample_flights import make_flights
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("table_format", "pushdown", "catalog", "spark_writer")
+NONE = "-"
+KEY = re.compile(r"hoodie(\.[a-z0-9_]+)+")
+PAGES = sorted(
+    path
+    for path in ROOT.rglob("*.md")
+    if not any(part.startswith(".") or part == "node_modules" for part in path.relative_to(ROOT).parts)
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    key: str
+    kind: str
+    default: str
+    meaning: str
+    whose: str
+    aliases: tuple[str, ...]
+
+
+def table_cells(text: str) -> Iterator[list[str]]:
+    for line in text.splitlines():
+        if line.startswith("| `hoodie"):
+            yield [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+
+
+def page_parts() -> tuple[str, str]:
+    """The two tables of the page: options, and properties of a table."""
+    options, properties = (ROOT / "docs/reference/options.md").read_text().split("## Table properties")
+    return options, properties
+
+
+def documented() -> dict[str, Row]:
+    rows = {}
+    for cells in table_cells(page_parts()[0]):
+        assert len(cells) == 5, cells
+        key, kind, default, meaning, whose = cells
+        found = KEY.fullmatch(key.strip("`"))
+        assert found, key
+        also = meaning.partition("Also ")[2]
+        aliases = tuple(name for name in re.findall(r"`([^`]+)`", also) if KEY.fullmatch(name))
+        assert key.strip("`") not in rows, f"{key} stands there twice"
+        rows[key.strip("`")] = Row(key.strip("`"), kind, default.strip("`"), meaning, whose, aliases)
+    return rows
+
+
+DOCUMENTED = documented()
+ALL_DOCUMENTED = {name for row in DOCUMENTED.values() for name in (row.key, *row.aliases)}
+PROPERTIES = {cells[0].strip("`") for cells in table_cells(page_parts()[1])}
+
+
+class Recorder(dict):
+    """Options that remember which keys somebody asked for."""
+
+    def __init__(self, values: Mapping[str, str] = {}) -> None:
+        super().__init__(values)
+        self.asked: set[str] = set()
+
+    def get(self, key, default=None):
+        self.asked.add(key)
+        return super().get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        self.asked.add(str(key))
+        return super().__contains__(key)
+
+    def __getitem__(self, key: str) -> str:
+        self.asked.add(key)
+        return super().__getitem__(key)
+
+
+def asked(read, values: Mapping[str, str] = {}) -> set[str]:
+    options = Recorder(values)
+    read(options)
+    return options.asked - set(values)
+
+
+ONE_COLUMN = pa.schema([("a", pa.int32())])
+NEWER = {"hoodie.table.keygenerator.type": "COMPLEX"}
+KEYED = {**NEWER, "hoodie.table.recordkey.fields": "a", "hoodie.table.partition.fields": "p"}
+TIMED = {"hoodie.keygen.timebased.output.dateformat": "yyyy", "hoodie.keygen.timebased.timestamp.type": "SCALAR"}
+# What reads options without a registry; each gives the same for a key's default as for nothing.
+READERS = {
+    "protocol": ProtocolOptions.parse,
+    "base files": BaseFileOptions.of,
+    "compaction": _limit,
+    "indexed columns": lambda options: indexable_columns(ONE_COLUMN, {**options, **NEWER}),
+}
+
+
+def keys_of_readers() -> set[str]:
+    keys = asked(ProtocolOptions.parse) | asked(BaseFileOptions.of)
+    keys |= asked(BaseFileOptions.of, {"hoodie.index.bloom.num_entries": "10"})
+    keys |= {"hoodie.index.bloom.num_entries", MAX_DELTA_COMMITS_KEY}
+    keys |= {key for key in asked(lambda options: indexable_columns(ONE_COLUMN, options), NEWER) if ".metadata." in key}
+    keys |= asked(TimestampFormat.from_options, TIMED) | set(TIMED)
+    # of the key rules only these come from options; the others are the table's
+    keys |= {key for key in asked(key_spec_of_properties, KEYED) if key.startswith(_KEY_PREFIXES)}
+    return keys
+
+
+def keys_of_code() -> set[str]:
+    registered = {name for option in REGISTRY for name in (option.key, *option.aliases)}
+    return registered | set(_KEYS) | set(_ALIASES) | keys_of_readers()
+
+
+def test_every_option_is_documented_and_no_other() -> None:
+    assert keys_of_code() - ALL_DOCUMENTED == set(), "not in docs/reference/options.md"
+    assert ALL_DOCUMENTED - keys_of_code() == set(), "in docs/reference/options.md, but read by nothing"
+
+
+def literal_keys() -> set[str]:
+    found: set[str] = set()
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str) and KEY.fullmatch(node.value):
+                    found.add(node.value)
+    # a file's name, and the owner of Avro names
+    return found - {"hoodie.properties"}
+
+
+def test_every_key_that_the_code_names_is_documented() -> None:
+    assert literal_keys() - ALL_DOCUMENTED - PROPERTIES == set()
+
+
+def test_every_documented_property_is_in_the_code() -> None:
+    assert PROPERTIES - literal_keys() == set()
+
+
+@pytest.mark.parametrize("option", REGISTRY, ids=lambda option: option.key)
+def test_write_options_agree_with_their_registry(option) -> None:
+    row = DOCUMENTED[option.key]
+    assert row.default == (NONE if option.default in (None, "") else option.default)
+    assert set(option.aliases) <= set(row.aliases)
+    assert row.whose == ("ours" if option.origin is Origin.OURS else "Apache")
+    kinds = {Kind.NUMBER: "number", Kind.FLAG: "flag", Kind.LIST: "list", Kind.TEXT: "text", Kind.CHOICE: "choice"}
+    assert row.kind == kinds[option.kind]
+    if option.kind is Kind.CHOICE:
+        assert all(f"`{choice}`" in row.meaning for choice in option.choices)
+    if option.default is not None:
+        WriteOptions.of({option.key: row.default if row.default != NONE else ""})
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_documented_defaults_are_those_of_the_code(name: str) -> None:
+    read = READERS[name]
+    for key in asked(read) & ALL_DOCUMENTED:
+        row = next(row for row in DOCUMENTED.values() if key in (row.key, *row.aliases))
+        if row.default == NONE:
+            continue
+        assert read({key: row.default}) == read({}), key
+        if row.kind == "number":
+            assert read({key: str(int(row.default) + 1)}) != read({}) or name == "indexed columns", key
+        if row.kind == "flag" and key not in ("hoodie.clean.async.enabled", "hoodie.clean.async"):
+            other = "false" if row.default == "true" else "true"
+            assert read({key: other}) != read({}), key
+
+
+def test_defaults_of_scan_options() -> None:
+    for key in _KEYS:
+        row = DOCUMENTED[key]
+        if key.startswith("hoodie.catalog."):
+            assert ScanOptions.parse({key: row.default}) == ScanOptions()
+            assert ScanOptions.parse({key: str(int(row.default) + 1)}) != ScanOptions()
+
+
+def test_our_own_options_are_told_apart_by_name() -> None:
+    for row in DOCUMENTED.values():
+        assert (row.whose == "ours") == row.key.startswith("hoodie.catalog."), row.key
+
+
+def commands() -> dict[str, set[str]]:
+    group = typer.main.get_command(app)
+    return {
+        name: {flag for param in command.params for flag in param.opts if flag.startswith("-") and flag != "--help"}
+        for name, command in group.commands.items()
+    }
+
+
+@pytest.mark.parametrize("name", commands())
+def test_flags_of_each_command_are_documented(name: str) -> None:
+    text = (ROOT / "docs/reference/cli.md").read_text()
+    headings = re.findall(r"(?m)^## `([a-z]+)`$", text)
+    assert sorted(headings) == sorted(commands())
+    section = text.split(f"## `{name}`\n")[1].split("\n## ")[0]
+    rows = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `-")]
+    shown = {flag for row in rows for flag in re.findall(r"--?[a-z][a-z-]*", row)}
+    assert shown == commands()[name]
+
+
+@pytest.mark.parametrize("package", [catalog, pushdown, spark_writer], ids=lambda package: package.__name__)
+def test_every_public_name_is_documented(package) -> None:
+    text = (ROOT / "docs/reference/python.md").read_text()
+    missing = [name for name in package.__all__ if not re.search(rf"\b{name}\b", text)]
+    assert missing == []
+
+
+def anchors(path: Path) -> set[str]:
+    headings = re.findall(r"(?m)^#+ (.+)$", path.read_text())
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_local_links_resolve(page: Path) -> None:
+    text = re.sub(r"(?s)```.*?```", "", page.read_text())
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (page.parent / name).resolve() if name else page
+        assert path.exists(), f"{page.name}: {target}"
+        assert path.is_relative_to(ROOT), f"{page.name}: {target}"
+        if anchor:
+            assert anchor in anchors(path), f"{page.name}: {target}"
+
+
+def console_examples() -> Iterator[tuple[str, str, str]]:
+    for page in PAGES:
+        for block in re.findall(r"(?ms)^```console\n(.*?)^```", page.read_text()):
+            for example in re.split(r"(?m)^(?=\$ )", block):
+                command, _, output = example.partition("\n")
+                if command:
+                    yield str(page.relative_to(ROOT)), command.removeprefix("$ "), output
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("docs")
+    make_flights(made / "warehouse" / "flights")
+    return made
+
+
+@pytest.mark.parametrize(("page", "command", "output"), [*console_examples()])
+def test_commands_print_what_the_documentation_shows(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, page: str, command: str, output: str
+) -> None:
+    monkeypatch.chdir(folder)
+    program, *arguments = shlex.split(command)
+    assert program == "hudi-catalog"
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    if not output.strip():
+        return
+    assert doctest.OutputChecker().check_output(output, result.stdout, flags), f"{page}:\n{result.stdout}"
