@@ -36,11 +36,16 @@ Path = Annotated[str, typer.Argument(help="Folder or URI of a table.")]
 Where = Annotated[
     str | None, typer.Option("--where", help="Condition in SQL, such as \"day = '2026-01-31' AND x > 5\".")
 ]
-AsOf = Annotated[str | None, typer.Option("--as-of", help="Instant, or ISO time in the table's zone: read the past.")]
-Buckets = Annotated[
-    int | None, typer.Option("--buckets", min=1, help="Bucket count, for tables that do not record it.")
+AsOf = Annotated[
+    str | None, typer.Option("--as-of", help="Earlier state: an instant, or an ISO time in the table's zone.")
 ]
-Options = Annotated[list[str] | None, typer.Option("--option", "-o", help="Scan option as key=value; repeatable.")]
+Buckets = Annotated[
+    int | None, typer.Option("--buckets", min=1, help="Bucket count, for tables that do not record it (Apache's).")
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", help="Scan option as key=value, such as hoodie.catalog.scan.threads=4; repeatable."),
+]
 Json = Annotated[bool, typer.Option("--json", help="For scripts: JSON on standard output, nothing else.")]
 
 
@@ -48,7 +53,7 @@ Json = Annotated[bool, typer.Option("--json", help="For scripts: JSON on standar
 def tables(
     warehouse: Annotated[str, typer.Argument(help="Folder or URI under which tables lie.")], *, as_json: Json = False
 ) -> None:
-    """List the tables of a warehouse."""
+    """List the tables under a folder."""
     entries = Catalog(warehouse).tables()
     if as_json:
         _print_json(tables_json(entries))
@@ -88,7 +93,7 @@ def plan(
     option: Options = None,
     as_json: Json = False,
 ) -> None:
-    """List the file splits that may hold matching rows."""
+    """List the files that may hold matching rows; with --json as splits, with each stage's counts."""
     planned = Table.open(path).scan(where, as_of=as_of, options=_options(buckets, option)).plan()
     if as_json:
         _print_json(plan_json(planned))
@@ -110,7 +115,7 @@ def explain(
     html: Annotated[str | None, typer.Option("--html", help="Draw the plan into this HTML file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell how each planning stage narrowed the files, and why."""
+    """Tell how each planning stage narrowed the files, and why; --html draws it."""
     planned = Table.open(path).scan(where, as_of=as_of, options=_options(buckets, option)).plan()
     if html is not None:
         with open(html, "w", encoding="utf-8") as stream:
@@ -130,8 +135,12 @@ def read(
     path: Path,
     *,
     where: Where = None,
-    columns: Annotated[str | None, typer.Option("--columns", help="Names with commas between; all by default.")] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=0, help="Stop after this many rows.")] = None,
+    columns: Annotated[
+        str | None, typer.Option("--columns", help="Names with commas between; all columns by default.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=0, help="Stop after this many rows; without --json 50 by default.")
+    ] = None,
     as_of: AsOf = None,
     buckets: Buckets = None,
     option: Options = None,
