@@ -36,5 +36,5 @@ def test_dates_in_three_folders_are_the_tables_for_good(tmp_path) -> None:
 
 
 def test_zone_dependent_keys_are_refused(tmp_path) -> None:
-    with pytest.raises(OptionError, match="consistent.logical.timestamp"):
+    with pytest.raises(OptionError, match=r"consistent\.logical\.timestamp"):
         key_plan(tmp_path, {ZONED: "true"})
