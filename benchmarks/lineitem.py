@@ -45,9 +45,13 @@ def corrections(folder: Path) -> Path:
     path = folder / "corrections.parquet"
     if not path.exists():
         table = pq.read_table(source(folder))
+        # the generator's view types cannot be taken from
+        types = {pa.string_view(): pa.string()}
+        fields = [field.with_type(types.get(field.type, field.type)) for field in table.schema]
+        table = table.cast(pa.schema(fields))
         chosen = np.flatnonzero(np.random.default_rng(1).random(table.num_rows) < 0.01)
         table = table.take(pa.array(chosen))
-        comment = pc.binary_join_element_wise("corrected", table["l_comment"].cast(pa.string()), " ")
+        comment = pc.binary_join_element_wise("corrected", table["l_comment"], " ")
         index = table.schema.get_field_index("l_comment")
         pq.write_table(table.set_column(index, "l_comment", comment), path)
     return path
