@@ -5,7 +5,6 @@ Usage: `make demo`, or `python demo/flights.py [FOLDER]`. Without a folder, a te
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 import time
@@ -37,7 +36,6 @@ FILTERS = (
 
 def session() -> SparkSession:
     """Spark on two cores of this machine."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master("local[2]")
         .appName("flights")

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from spark_writer.interpreter import use_this_interpreter
 from table_format.avro_schema import avro_to_arrow
 from table_format.base_file import read_base_file
 from table_format.file_slices import latest_base_files, list_data_files
@@ -40,6 +41,7 @@ def snapshot(session: SparkSession, client: TableClient) -> DataFrame:
         return session.createDataFrame([], kind)
     if _widened(timeline, columns):
         listed = session.createDataFrame([(path,) for path in paths], "path string")
+        use_this_interpreter(session)
         tasks = listed.repartition(min(len(paths), 200), "path")
         return tasks.mapInArrow(_reader(client.storage, schema), kind)
     # Hudi's dates and timestamps are of the calendar in use today, whatever release wrote them.

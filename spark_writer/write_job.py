@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_writer import option_registry as registry
 from spark_writer.current_files import current_files
+from spark_writer.interpreter import use_this_interpreter
 from spark_writer.operations import Duplicates, Operation
 from spark_writer.options import WriteOptions
 from spark_writer.plans import CURRENT_SCHEMA, FilePlan, KeyPlan, SplitPlan
@@ -79,6 +80,7 @@ class WriteJob:
             HudiError: the rows, options or table do not allow it, or another writer was faster.
         """
         mode = self.options.text(registry.PROGRESS) or "auto"
+        use_this_interpreter(self.session)
         check_against_table(self.options, self.client.config)
         batch = None if self.df is None else arrow_schema(self.df.schema)
         self._schema_after(batch)  # refuses before there is anything to undo
