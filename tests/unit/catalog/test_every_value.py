@@ -1,0 +1,34 @@
+"""Each value of each column of Apache's tables is found, by every comparison, through plans."""
+
+from collections.abc import Callable
+
+import pytest
+
+from catalog import Table
+from tests.property.lost_rows import FullScan, check_filter
+
+from .conftest import GoldenTable
+from .tables import NAMES
+from .value_battery import battery
+
+MOST_VALUES = 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_value_is_found(golden: Callable[[str], GoldenTable], name: str) -> None:
+    given = golden(name)
+    table = given.open()
+    full = FullScan.of(table)
+    dropped = 0
+    for condition in battery(full, MOST_VALUES):
+        plan = check_filter(table, full, condition, given.scan_options)
+        dropped += plan.files_total - len(plan)
+    assert dropped > 0
+
+
+@pytest.mark.parametrize("name", ["v6_0150__edge_stats", "v6_1200__edge_stats", "v6_0150__bkt_evolve"])
+def test_every_value_is_found_by_footers(copied: Callable[..., str], name: str) -> None:
+    table = Table.open(copied(name, metadata_table=False))
+    full = FullScan.of(table)
+    for condition in battery(full, MOST_VALUES):
+        check_filter(table, full, condition)
