@@ -60,6 +60,13 @@ class WriteSummary:
             partitions=len({stat.partition_path for stat in stats}),
         )
 
+    def __str__(self) -> str:
+        return (
+            f"{self.operation} into {self.table}, instant {self.instant}: {self.rows_inserted:,} rows inserted, "
+            f"{self.rows_updated:,} updated, {self.rows_deleted:,} deleted; {self.files_written:,} files, "
+            f"{self.bytes_written / 1e6:,.1f} MB, {self.seconds:.1f} s"
+        )
+
     def __rich__(self) -> Table:
         """The summary as a table for the terminal."""
         table = Table(title=f"{self.operation} into {self.table}, instant {self.instant}", title_justify="left")

@@ -22,6 +22,7 @@ from table_format.errors import TableNotFoundError
 from table_format.meta_client import TableClient
 from table_format.storage import Storage
 from table_format.table_config import TableConfig
+from table_format.transaction.clean import clean
 from table_format.transaction.create import create_table
 
 Options = Mapping[str, Any]
@@ -171,6 +172,19 @@ class HudiTable:
         """Empty partitions, named by their paths; `*` stands for any text."""
         names = [partitions] if isinstance(partitions, str) else list(partitions)
         return self._run(Operation.DELETE_PARTITION, None, options, names)
+
+    def clean(self, options: Options | None = None) -> int:
+        """Delete files that only states need which are too old to be read; writes do so by themselves.
+
+        Args:
+            options: `hoodie.clean.policy`, `hoodie.cleaner.commits.retained` and so on.
+
+        Returns:
+            How many files went.
+        """
+        self._client.reload()
+        done = clean(self._client, self._options.with_values(options or {}).texts)
+        return done.total_files_deleted if done else 0
 
     def to_df(self) -> DataFrame:
         """The table's rows as of now, with Hudi's meta columns in front."""

@@ -1,0 +1,68 @@
+"""Cleaning by hand, summaries as text, and which Python the workers run."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_writer import HudiTable
+
+pytestmark = pytest.mark.spark
+
+WITHOUT_SETTINGS = """
+import sys
+from pyspark.sql import SparkSession
+from spark_writer import HudiTable
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+spark = spark.config("spark.driver.host", "127.0.0.1").getOrCreate()
+rows = spark.range(1).selectExpr("cast(id as string) id", "1 v")
+print(HudiTable.create(spark, sys.argv[1], rows, record_key="id", buckets=1).upsert(rows))
+"""
+
+
+def test_cleaning_by_hand(spark: SparkSession, tmp_path: Path) -> None:
+    table = HudiTable.create(
+        spark,
+        str(tmp_path / "t"),
+        "id string, v int",
+        record_key="id",
+        buckets=1,
+        options={"hoodie.clean.automatic": "false"},
+    )
+    for v in range(4):
+        table.upsert(spark.createDataFrame([("a", v)], "id string, v int"))
+    assert len(list((tmp_path / "t").glob("*.parquet"))) == 4
+    assert table.clean({"hoodie.cleaner.commits.retained": "1"}) == 2
+    assert table.clean({"hoodie.cleaner.commits.retained": "1"}) == 0
+    assert [row.v for row in table.to_df().collect()] == [3]
+
+
+def test_a_summary_reads_well(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.createDataFrame([("a", 1), ("b", 2)], "id string, v int")
+    summary = HudiTable.create(spark, str(tmp_path / "t"), rows, record_key="id", buckets=1).upsert(rows)
+    assert str(summary).startswith(
+        f"upsert into t, instant {summary.instant}: 2 rows inserted, 0 updated, 0 deleted; 1 file"
+    )
+
+
+def test_local_workers_run_the_drivers_python(tmp_path: Path) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYSPARK")}
+    # a python3 that has none of the packages
+    fake = tmp_path / "bin/python3"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\nexit 9\n")
+    fake.chmod(0o755)
+    environment["PATH"] = f"{fake.parent}:{environment['PATH']}"
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SETTINGS, str(tmp_path / "t")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "1 rows inserted" in done.stdout
