@@ -41,6 +41,7 @@ def spark_session() -> Iterator[SparkSession]:
         SparkSession.builder.master("local[2]")
         .config("spark.driver.memory", "2g")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
