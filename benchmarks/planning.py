@@ -137,7 +137,7 @@ def run(folder: Path) -> dict[str, object]:
     if not path.exists():
         started = time.perf_counter()
         build(path)
-        print(f"metadata table of {FILES:,} files × {COLUMNS} columns built in {time.perf_counter() - started:.1f} s")
+        print(f"metadata table of {FILES:,} files and {COLUMNS} columns built in {time.perf_counter() - started:.1f} s")
     command = [sys.executable, "-m", "benchmarks.planning", str(path)]
     return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
 
