@@ -79,4 +79,4 @@ def _from_scalar(scalar: Any) -> Any:
         return scalar.as_py()
     except (ValueError, OverflowError):
         # Beyond Python's years 1 to 9999; the text is for reading only.
-        return str(scalar.cast(pa.int64()).as_py())
+        return str(scalar.value)
