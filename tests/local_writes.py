@@ -84,7 +84,8 @@ def write_files(frame: LocalFrame, split: SplitPlan, files: FilePlan) -> list[Wr
     blocks: dict[int, list[pa.RecordBatch]] = {}
     for task, batch in enumerate(frame.batches):
         for made in split_batches(split, numbers, [batch], task):
-            for row, number in enumerate(made.column("slot").to_pylist()):
+            sent: list[Any] = made.column("slot").to_pylist()
+            for row, number in enumerate(sent):
                 blocks.setdefault(slot_of[number], []).append(made.slice(row, 1))
     written = []
     for slot, rows in sorted(blocks.items()):

@@ -139,7 +139,8 @@ def _values_by_file(full: FullScan) -> dict[str, dict[str, Any]]:
     names = full.rows.column("_hoodie_file_name").to_pylist()
     found: dict[str, dict[str, Any]] = {}
     order = full.rows.sort_by([("_hoodie_partition_path", "ascending"), ("_hoodie_record_key", "ascending")])
-    for name in dict.fromkeys(order.column("_hoodie_file_name").to_pylist()):
+    ordered: list[Any] = order.column("_hoodie_file_name").to_pylist()
+    for name in dict.fromkeys(ordered):
         rows = full.rows.filter(pa.array([other == name for other in names]))
         found[name] = {
             field.name: rows.column(field.name).combine_chunks()

@@ -26,7 +26,8 @@ def duck_literal(value: Any, *, double: bool) -> str:
     if isinstance(value, float) or (double and isinstance(value, int | Decimal)):
         return f"CAST('{float(value)!r}' AS DOUBLE)"
     if isinstance(value, int | Decimal):
-        if abs(value) >= 10**34 or (isinstance(value, Decimal) and value != round(value, 3)):
+        number: Any = value
+        if abs(number) >= 10**34 or (isinstance(value, Decimal) and value != round(value, 3)):
             raise OtherMeaningError
         return f"CAST('{value}' AS DECIMAL(38, 3))"
     if isinstance(value, dt.datetime):
@@ -38,7 +39,8 @@ def duck_literal(value: Any, *, double: bool) -> str:
         return "'" + "".join(f"\\x{byte:02X}" for byte in value) + "'::BLOB"
     if "\x00" in value:
         raise OtherMeaningError
-    return "'" + value.replace("'", "''") + "'"
+    text: str = value
+    return "'" + text.replace("'", "''") + "'"
 
 
 def duck_sql(node: HudiExpression, kinds: Mapping[str, pa.DataType]) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from catalog import Plan, Scan, Table
 from pushdown import Constant, HudiExpression, Unknown, matches
-from pushdown.walk import fold, rebuilt
+from pushdown.walk import fold, reasons_of, rebuilt
 from table_format.base_file import read_base_file
 
 
@@ -28,22 +28,29 @@ class FullScan:
         """Read every file, without a plan."""
         snapshot = table.snapshot(as_of)
         storage = snapshot.client.storage
-        paths = snapshot.files.column("path").to_pylist()
+        paths: list[Any] = snapshot.files.column("path").to_pylist()
         tables = [read_base_file(storage, path, schema=snapshot.schema) for path in paths]
         counts = [one.num_rows for one in tables]
         rows = pa.concat_tables(tables) if tables else snapshot.schema.empty_table()
         return cls(rows, np.repeat(np.arange(len(paths)), counts).astype(np.int64))
 
 
-def check_scan(scan: Scan, full: FullScan) -> Plan:
-    """The planned files hold every matching row, and files said to match as a whole do."""
+def check_scan(scan: Scan, full: FullScan, meant: HudiExpression | None = None) -> Plan:
+    """The planned files hold every matching row, and files said to match as a whole do.
+
+    Args:
+        scan: what to plan.
+        full: all rows of its table.
+        meant: the bound filter that rows must match, where it is not the scan's own.
+    """
     plan = scan.plan()
-    if scan.expression is None:
+    meant = scan.expression if meant is None else meant
+    if meant is None:
         assert len(plan) == plan.files_total
         return plan
-    for value in (None, False, True) if plan.unknowns else (None,):
+    for value in (None, False, True) if reasons_of(meant) else (None,):
         # What is not understood may be true, false or null.
-        truth = matches(_decided(scan.expression, value), full.rows)
+        truth = matches(_decided(meant, value), full.rows)
         yes = np.asarray(truth.fill_null(False))
         needed = set(full.file_of_row[yes].tolist())
         lost = needed - set(plan.rows.tolist())

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 UTC_MICROS = pa.timestamp("us", "UTC")
 NAN, INF = float("nan"), float("inf")
-_FLOATS = [0.0, -0.0, NAN, INF, -INF, 1.5, -1.5, 2.0, 16777216.0, 1e-45]
+_FLOATS = [0.0, -0.0, NAN, NAN, INF, -INF, 1.5, -1.5, 2.0, 16777216.0, 1e-45]
 _DAY = 86_400_000_000
 _TEXTS = ["", "a", "ab", "abc", "b", "B", "ä", "é", "\ue000", "\uffff", "😀", "\U0010ffff", "a%", "a_c", "a\\", "a\nb"]
 _TEXTS += ["\x00", "'", "x" * 1200, "x" * 3000, "x" * 2999 + "y", "x" * 5000, "ä" * 2500, "\U0010ffff" * 1500]
@@ -36,9 +36,15 @@ class Family:
         """A batch's column: few distinct values, so that files often hold one value, or only nulls."""
         chance = random.Random(seed)
         kind = list(self.pools)[chosen % len(self.pools)]
-        pool = [None, *self.pools[kind]]
-        some = [chance.choice(pool) for _ in range(chance.randint(1, 5))]
+        pool = _window(self.pools[kind], 6, chance)
+        some = [chance.choice([None, *pool]) for _ in range(chance.randint(1, 6))]
         return _array([chance.choice(some) for _ in range(rows)], kind)
+
+
+def _window(pool: list[Any], width: int, chance: random.Random) -> list[Any]:
+    """Neighbours in a list of values: they make trouble together."""
+    start = chance.randint(0, max(0, len(pool) - width))
+    return pool[start : start + width]
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array[Any]:
@@ -56,14 +62,15 @@ def _decimals(precision: int, scale: int) -> list[Decimal]:
     return [most, most.copy_negate(), Decimal(0), unit, unit.copy_negate(), Decimal(1).quantize(unit)]
 
 
-_INTS = {
+_Pools = dict[pa.DataType, list[Any]]
+_INTS: _Pools = {
     pa.int8(): [-128, 127, 0, 1, 2, 5],
     pa.int16(): [-(2**15), 2**15 - 1, 0, 1, 2, 5],
     pa.int32(): [-(2**31), 2**31 - 1, 0, 1, 2, 5, 16777217],
     pa.int64(): [-(2**63), 2**63 - 1, 0, 1, 2, 2**53 + 1, 2**31],
 }
-_SINGLES = {pa.float32(): [*_FLOATS, 1.100000023841858, 3.4028234663852886e38]}
-_DOUBLES = {pa.float64(): [*_FLOATS, 1.1, 5e-324, 1.7976931348623157e308, 2.0**53, 2.0**53 + 2]}
+_SINGLES: _Pools = {pa.float32(): [*_FLOATS, 1.100000023841858, 3.4028234663852886e38]}
+_DOUBLES: _Pools = {pa.float64(): [*_FLOATS, 1.1, 5e-324, 1.7976931348623157e308, 2.0**53, 2.0**53 + 2]}
 _STRUCT = pa.struct([("a", pa.int32()), ("b", pa.string())])
 _GROWN = pa.struct([("a", pa.int32()), ("b", pa.string()), ("c", pa.float64())])
 _DATES = [-719162, 2932896, 0, -1, 18321, 18322, -719163, 2932897, 2**31 - 1, -(2**31)]
@@ -131,7 +138,7 @@ PARTITION_VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
 def partition_column(kind: str, rows: int, chance: random.Random) -> pa.Array[Any]:
     """A batch's partition column: at most three of the values."""
     type_, pool = PARTITION_VALUES[kind]
-    some = chance.sample(pool, min(3, len(pool)))
+    some = _window(pool, 3, chance)
     return _array([chance.choice(some) for _ in range(rows)], type_)
 
 

@@ -30,8 +30,8 @@ def duck() -> Any:
 
 
 def rows_by_duckdb(duck: Any, table: Table, condition: HudiExpression) -> list[int]:
-    paths = [f"{table.client.storage.full_uri(path)}" for path in table.snapshot().files["path"].to_pylist()]
-    paths = [path.removeprefix("file:") for path in paths]
+    names: list[Any] = table.snapshot().files["path"].to_pylist()
+    paths = [table.client.storage.full_uri(name).removeprefix("file:") for name in names]
     kinds = {field.name: field.type for field in table.schema}
     sql = duck_sql(condition, kinds)
     found = duck.execute(
@@ -57,4 +57,5 @@ def test_rows_are_those_of_duckdb(duck: Any, plan: TablePlan, data: st.DataObjec
                 read = table.scan(condition, [ROW]).to_arrow()
             except (OtherMeaningError, InexactFilterError, ExpressionError):
                 continue
-            assert sorted(read[ROW].to_pylist()) == expected
+            rows: list[Any] = read[ROW].to_pylist()
+            assert sorted(rows) == expected

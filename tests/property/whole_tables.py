@@ -99,7 +99,8 @@ class Written:
             self.rows = {slot: row for slot, row in self.rows.items() if slot[0] not in set(places)}
         elif operation == "insert_overwrite_table":
             self.rows = {}
-        self.rows |= dict(zip(slots, rows.column(ROW).to_pylist(), strict=True))
+        numbers: list[Any] = rows.column(ROW).to_pylist()
+        self.rows |= dict(zip(slots, numbers, strict=True))
 
     def key_generator(self) -> Any:
         from table_format.key_generator import from_table_config

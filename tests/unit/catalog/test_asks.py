@@ -292,7 +292,7 @@ def test_missing_statistics_of_any_files_keep_them(make: Made) -> None:
 
 
 def test_a_table_without_files_takes_any_filter(make: Made) -> None:
-    kinds = [pa.decimal128(38, 0), pa.decimal128(10, 2), pa.string(), pa.binary(), pa.date32(), pa.float32()]
+    kinds: list[Any] = [pa.decimal128(38, 0), pa.decimal128(10, 2), pa.string(), pa.binary(), pa.date32(), pa.float32()]
     kinds += [pa.bool_()]
     written = make()
     columns = {f"c{place}": pa.nulls(2, kind) for place, kind in enumerate(kinds)}
@@ -308,3 +308,20 @@ def test_a_table_without_files_takes_any_filter(make: Made) -> None:
     written.write("delete_partition", partitions=["*"])
     for condition in conditions:
         assert len(Table.open(path).scan(condition).plan()) == 0
+
+
+def test_days_beyond_the_year_9999(make: Made) -> None:
+    # Python has none; files and engines do.
+    written = make(hoodie__bucket__index__num__buckets=1)
+    days = pa.array([2932896, 2932897, -719163, None], pa.int32()).cast(pa.date32())
+    written.write("bulk_insert", rows(0, 4, d=days, t=days.cast(pa.timestamp("us", "UTC"))))
+    path = path_of(written)
+    for condition, found in {
+        "d > DATE '9999-12-31'": 1,
+        "d < TIMESTAMP '9999-12-31 12:00:00'": 2,
+        "d >= TIMESTAMP '9999-12-31 12:00:00'": 1,
+        "t > TIMESTAMP '9999-12-31 23:59:59.999999'": 1,
+        "t < DATE '0001-01-01'": 1,
+        "d IS NULL": 1,
+    }.items():
+        assert check(path, condition) == found, condition
