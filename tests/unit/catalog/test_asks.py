@@ -325,3 +325,20 @@ def test_days_beyond_the_year_9999(make: Made) -> None:
         "d IS NULL": 1,
     }.items():
         assert check(path, condition) == found, condition
+
+
+def test_bounds_in_the_order_of_java_hide_no_row(make: Made) -> None:
+    # Hudi merges row groups' bounds by UTF-16 units and by signed bytes; files and engines compare unsigned bytes
+    written = make(hoodie__bucket__index__num__buckets=1)
+    texts, data = ["a", "\ue000", "😀"], [b"a", b"\x7f", b"\xff"]
+    written.write("bulk_insert", rows(0, 3, s=pa.array(texts), b=pa.array(data)))
+    path = path_of(written)
+    damage(path, "s", lambda row, _: {**row, "max": encode_bound("\ue000", pa.string())})
+    signed = {"min": encode_bound(b"\xff", pa.binary()), "max": encode_bound(b"\x7f", pa.binary())}
+    damage(path, "b", lambda row, _: {**row, **signed})
+    for text in texts:
+        assert check(path, col("s") == text) == 1
+        assert check(path, col("s") >= text) == 3 - texts.index(text)
+    for value in data:
+        assert check(path, col("b") == value) == 1
+        assert check(path, col("b") <= value) == 1 + data.index(value)
