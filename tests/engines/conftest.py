@@ -8,6 +8,9 @@ import pytest
 from tests.conftest import skip_or_fail
 from tests.engines.apache_hudi.client import VERSIONS, ApacheHudi, missing
 
+# scripts with arguments, which collecting documentation examples would run
+collect_ignore = ["apache_hudi/session.py", "writer_script.py"]
+
 
 @pytest.fixture(scope="session", params=VERSIONS)
 def apache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheHudi]:
