@@ -58,6 +58,7 @@ class SplitPlan:
         payload: names of the columns that go on to the second stage, besides the keys.
         slots: how many there are.
         flush_bytes: rows that a task collects before it splits them.
+        decimals: columns that come as the longs behind them, with their decimal types; see `decimals`.
     """
 
     keys: KeyPlan
@@ -65,6 +66,7 @@ class SplitPlan:
     payload: tuple[str, ...]
     slots: int
     flush_bytes: int
+    decimals: pa.Schema | None = None
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator
 
@@ -11,6 +12,7 @@ from pyspark import TaskContext
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame
 
+from spark_writer.decimals import unscaled
 from spark_writer.placement import placements
 from spark_writer.plans import FilePlan, KeyPlan, SplitPlan, TaskIdentity
 from spark_writer.slot_writer import WRITTEN_DDL, WrittenFile, write_blocks
@@ -29,6 +31,8 @@ def write_files(df: DataFrame, split: SplitPlan, files: FilePlan) -> list[Writte
     Raises:
         HudiError: a worker's error, as it raised it.
     """
+    df, decimals = unscaled(df)
+    split = dataclasses.replace(split, decimals=decimals)
     blocks = df.mapInArrow(_splitter(split), BLOCK_DDL)
     written = blocks.repartition(split.slots, "slot").mapInArrow(_writer(files), WRITTEN_DDL)
     with workers_errors():

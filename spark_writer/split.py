@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyarrow import compute
 
 from spark_writer.plans import BUCKET_COLUMN, KeyPlan, SplitPlan
+from spark_writer.unscaled import restored
 from table_format.arrow_numpy import from_numpy, to_numpy
 from table_format.java_hash import java_string_hash
 from table_format.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
@@ -76,9 +77,11 @@ def keyed_rows(plan: KeyPlan, table: pa.Table, payload: Iterable[str]) -> pa.Tab
     return result.append_column(BUCKET_COLUMN, from_numpy(buckets.astype(np.int32)))
 
 
-def user_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    """Spark's rows in the table's types, without meta columns, each column in one piece."""
+def user_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, decimals: pa.Schema | None = None) -> pa.Table:
+    """Spark's rows in the table's types, without meta columns, each column in one piece; see `SplitPlan.decimals`."""
     table = pa.Table.from_batches(list(batches))
+    if decimals is not None:
+        table = restored(table, decimals)
     table = table.drop_columns([name for name in META_COLUMNS if name in table.column_names])
     return conform(table, schema).combine_chunks()
 
@@ -86,7 +89,7 @@ def user_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
 def _blocks(
     plan: SplitPlan, placements: Rows, batches: Iterable[pa.RecordBatch], task: int, first: int
 ) -> Iterator[pa.RecordBatch]:
-    rows = keyed_rows(plan.keys, user_rows(batches, plan.schema), plan.payload)
+    rows = keyed_rows(plan.keys, user_rows(batches, plan.schema, plan.decimals), plan.payload)
     slots = _slots(rows, plan.keys.buckets, plan.slots)
     counts = np.bincount(slots, minlength=plan.slots)
     order = np.argsort(slots, kind="stable").astype(np.int32)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import compute
@@ -29,6 +30,10 @@ BLOOM_TYPE = "hoodie_bloom_filter_type_code"
 MIN_KEY = "hoodie_min_record_key"
 MAX_KEY = "hoodie_max_record_key"
 _OLD_BLOOM = "com.uber.hoodie.bloomfilter"
+
+
+# First byte of the UTF-8 of U+E000, from which on UTF-16 sorts otherwise.
+_FIRST_BYTE_OF_E000 = 0xEE
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,16 +191,29 @@ def footer(storage: Storage, path: str) -> BaseFileFooter:
 
 def key_range(keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> tuple[str, str] | None:
     """The least and greatest key in Java's string order (UTF-16 code units); None when there are no keys."""
-    if isinstance(keys.type, pa.DictionaryType):
-        keys = pc.cast(keys, keys.type.value_type)
-    bounds = pc.min_max(keys).as_py()
-    if bounds["min"] is None:
+    whole: Any = _in_one_piece(pa.chunked_array([keys]) if isinstance(keys, pa.Array) else keys)
+    if whole.null_count:
+        whole = whole.drop_null()
+    if len(whole) == 0:
         return None
     # Surrogates sort below U+E000 in UTF-16, above it in UTF-8; only such keys need the slow comparison.
-    if not pc.any(pc.match_substring_regex(keys, "[\\x{E000}-\\x{10FFFF}]")).as_py():
+    if not _has_bytes_from(whole, _FIRST_BYTE_OF_E000):
+        if pc.all(pc.less_equal(whole.slice(0, len(whole) - 1), whole.slice(1))).as_py():
+            return whole[0].as_py(), whole[-1].as_py()
+        bounds = pc.min_max(whole).as_py()
         return bounds["min"], bounds["max"]
+    keys = whole
     units = {text.encode("utf-16-be", "surrogatepass"): text for text in keys.to_pylist() if text is not None}
     return units[min(units)], units[max(units)]
+
+
+def _has_bytes_from(texts: Any, least: int) -> bool:
+    """Whether the UTF-8 of any text holds a byte of that value or above."""
+    wide = pa.types.is_large_string(texts.type)
+    offsets = np.frombuffer(texts.buffers()[1], np.int64 if wide else np.int32)
+    first, last = int(offsets[texts.offset]), int(offsets[texts.offset + len(texts)])
+    content = texts.buffers()[2]
+    return content is not None and bool((np.frombuffer(content, np.uint8)[first:last] >= least).any())
 
 
 def _key_texts(keys: pa.ChunkedArray[Any], settings: BaseFileOptions) -> dict[str, str]:

@@ -3,12 +3,15 @@
 import os
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_writer import HudiTable
+from spark_writer.decimals import unscaled
 
 pytestmark = pytest.mark.spark
 
@@ -16,6 +19,7 @@ WITHOUT_SETTINGS = """
 import sys
 from pyspark.sql import SparkSession
 from spark_writer import HudiTable
+from spark_writer.decimals import unscaled
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
 spark = spark.config("spark.driver.host", "127.0.0.1").getOrCreate()
 rows = spark.range(1).selectExpr("cast(id as string) id", "1 v")
@@ -66,3 +70,17 @@ def test_local_workers_run_the_drivers_python(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "1 rows inserted" in done.stdout
+
+
+def test_decimals_go_through_as_longs_where_they_fit(spark: SparkSession) -> None:
+    rows = spark.sql(
+        "SELECT CAST(-1.25 AS DECIMAL(15, 2)) a, CAST(NULL AS DECIMAL(18, 0)) `b.x`, CAST(1 AS DECIMAL(19, 2)) c"
+    )
+    changed, kinds = unscaled(rows)
+    assert kinds == pa.schema([("a", pa.decimal128(15, 2)), ("b.x", pa.decimal128(18, 0))])
+    assert [tuple(row) for row in changed.collect()] == [(-125, None, Decimal("1.00"))]
+
+
+def test_rows_that_cannot_be_unscaled_stay(spark: SparkSession) -> None:
+    ambiguous = spark.sql("SELECT CAST(1 AS DECIMAL(5, 2)) a, CAST(2 AS DECIMAL(5, 2)) A")
+    assert unscaled(ambiguous) == (ambiguous, None)
