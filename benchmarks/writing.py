@@ -73,9 +73,11 @@ def measure(folder: Path, repeats: int) -> list[Job]:
         for attempt in range(repeats + 1):
             for name, operation, source in (("bulk_insert", "bulk_insert", data), ("upsert 1 %", "upsert", changes)):
                 for side, write in sides.items():
-                    path = folder / f"table-{side.replace(' ', '-')}"
+                    # Apache's session remembers files by path, so each round has a folder of its own
+                    path = folder / f"table-{side.replace(' ', '-')}-{attempt}"
                     if operation == "bulk_insert":
-                        shutil.rmtree(path, ignore_errors=True)
+                        for old in folder.glob(f"table-{side.replace(' ', '-')}-*"):
+                            shutil.rmtree(old)
                     start = time.perf_counter()
                     write(path, source, operation)
                     seconds = time.perf_counter() - start
