@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import compute
@@ -15,6 +14,7 @@ from pyarrow import compute
 from table_format.avro_schema import avro_to_arrow
 from table_format.base_file_options import BaseFileOptions
 from table_format.bloom import BloomFilter, dynamic_bloom, filter_size, fitting_size, parse_bloom, simple_bloom
+from table_format.byte_spans import has_bytes_from
 from table_format.errors import CorruptFileError, StorageError
 from table_format.meta_columns import RECORD_KEY
 from table_format.schema_evolution import conform
@@ -197,7 +197,7 @@ def key_range(keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> tuple[str, str] | N
     if len(whole) == 0:
         return None
     # Surrogates sort below U+E000 in UTF-16, above it in UTF-8; only such keys need the slow comparison.
-    if not _has_bytes_from(whole, _FIRST_BYTE_OF_E000):
+    if not has_bytes_from(whole, _FIRST_BYTE_OF_E000):
         if pc.all(pc.less_equal(whole.slice(0, len(whole) - 1), whole.slice(1))).as_py():
             return whole[0].as_py(), whole[-1].as_py()
         bounds = pc.min_max(whole).as_py()
@@ -205,15 +205,6 @@ def key_range(keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> tuple[str, str] | N
     keys = whole
     units = {text.encode("utf-16-be", "surrogatepass"): text for text in keys.to_pylist() if text is not None}
     return units[min(units)], units[max(units)]
-
-
-def _has_bytes_from(texts: Any, least: int) -> bool:
-    """Whether the UTF-8 of any text holds a byte of that value or above."""
-    wide = pa.types.is_large_string(texts.type)
-    offsets = np.frombuffer(texts.buffers()[1], np.int64 if wide else np.int32)
-    first, last = int(offsets[texts.offset]), int(offsets[texts.offset + len(texts)])
-    content = texts.buffers()[2]
-    return content is not None and bool((np.frombuffer(content, np.uint8)[first:last] >= least).any())
 
 
 def _key_texts(keys: pa.ChunkedArray[Any], settings: BaseFileOptions) -> dict[str, str]:

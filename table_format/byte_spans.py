@@ -100,3 +100,19 @@ def join_bytes(*parts: pa.BinaryArray | bytes) -> pa.BinaryArray:
     join: Any = pc.binary_join_element_wise
     joined: pa.BinaryArray = join(*columns, pa.scalar(b"", pa.binary()))
     return joined
+
+
+def has_bytes_from(values: Any, least: int) -> bool:
+    """Whether a string or binary array holds a byte of that value or above; null slots may count.
+
+    Args:
+        values: one piece, of 32- or 64-bit offsets.
+        least: from 0 to 255.
+    """
+    if len(values) == 0:
+        return False
+    wide = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
+    offsets = np.frombuffer(values.buffers()[1], np.int64 if wide else np.int32)
+    first, last = int(offsets[values.offset]), int(offsets[values.offset + len(values)])
+    content = values.buffers()[2]
+    return content is not None and bool((np.frombuffer(content, np.uint8)[first:last] >= least).any())

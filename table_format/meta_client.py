@@ -8,10 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from table_format.avro_schema import avro_to_arrow
+from table_format.avro_schema import avro_to_arrow, without_meta_columns
 from table_format.errors import CorruptFileError, SchemaError, StorageError
 from table_format.file_slices import latest_base_files, list_data_files
-from table_format.meta_columns import META_COLUMNS
 from table_format.storage import Storage
 from table_format.table_config import TableConfig, load_table_config
 from table_format.timeline import Timeline, load_timeline
@@ -85,8 +84,3 @@ class TableClient:
                 if text:
                     return text
         return self.config.create_schema
-
-
-def without_meta_columns(schema: pa.Schema) -> pa.Schema:
-    """A schema without the columns that Hudi adds."""
-    return pa.schema([field for field in schema if field.name not in META_COLUMNS])

@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from table_format.hfile.varint import write_varint
+
 types = pa.types
 
 LONGEST_BOUND = 2000
@@ -115,12 +117,7 @@ def encode_long(number: int) -> bytes:
     (b'\x00', b'\x01', b'\x80\x01')
     """
     rest = number << 1 if number >= 0 else ((-number - 1) << 1) | 1
-    result = bytearray()
-    while rest >= 0x80:
-        result.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    result.append(rest)
-    return bytes(result)
+    return write_varint(rest)
 
 
 def _is_long(kind: pa.DataType) -> bool:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from table_format.avro_columns import UnionColumn
+from table_format.byte_spans import has_bytes_from
 from table_format.metadata_table.arrow import Column, pc
 
 _SHARED_SCALE = 15
@@ -46,7 +46,7 @@ def sound_lower(bounds: Column) -> Column:
     otherwise is a lower bound in either order.
     """
     limit = _limit(bounds.type)
-    if limit is None or not _has_bytes_from(bounds, limit):
+    if limit is None or not has_bytes_from(bounds, limit):
         return bounds
     cut = [None if value is None else _cut(value, limit) for value in _as_bytes(bounds).to_pylist()]
     return pa.array(cut, pa.binary()).cast(bounds.type)
@@ -57,7 +57,7 @@ def sound_upper(bounds: Column) -> Column:
     if pa.types.is_binary(bounds.type) or pa.types.is_large_binary(bounds.type):
         return pa.nulls(len(bounds), bounds.type)
     limit = _limit(bounds.type)
-    if limit is None or not _has_bytes_from(bounds, limit):
+    if limit is None or not has_bytes_from(bounds, limit):
         return bounds
     sound = [value is not None and all(byte < limit for byte in value) for value in _as_bytes(bounds).to_pylist()]
     return pc.if_else(pa.array(sound), bounds, pa.scalar(None, bounds.type))
@@ -159,11 +159,6 @@ def _limit(kind: pa.DataType) -> int | None:
 def _as_bytes(bounds: Column) -> Any:
     large = pa.types.is_large_string(bounds.type) or pa.types.is_large_binary(bounds.type)
     return bounds.cast(pa.large_binary() if large else pa.binary())
-
-
-def _has_bytes_from(bounds: Any, limit: int) -> bool:
-    data = bounds.buffers()[2]
-    return data is not None and len(data) > 0 and int(np.frombuffer(data, dtype=np.uint8).max()) >= limit
 
 
 def _cut(value: bytes, limit: int) -> bytes:

@@ -9,11 +9,9 @@ from __future__ import annotations
 import concurrent.futures
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from table_format.avro_file import read_avro_file
 from table_format.errors import CorruptFileError, UnsupportedTableError
-from table_format.instant import Action, State
+from table_format.instant import Action
 from table_format.log.format import BlockType, HeaderKey, LogBlock
 from table_format.log.reader import read_log_blocks
 from table_format.metadata_table.layout import BaseFile, FileGroup, LogFile, has_service_suffix
@@ -41,7 +39,7 @@ class ValidInstants:
         self._first = _first(metadata)
         services = (Action.ROLLBACK, Action.RESTORE)
         self._services = {instant.time for instant in metadata.completed if instant.action in services}
-        self._rolled_back = _rolled_back_instants(data)
+        self._rolled_back = data.rolled_back
 
     def committed_in_metadata(self, time: str) -> bool:
         """Whether the metadata table itself completed an instant; its archived instants did."""
@@ -165,25 +163,3 @@ def _is_write(action: str) -> bool:
 
 def _first(timeline: Timeline) -> str:
     return min((instant.time for instant in timeline.instants), default="")
-
-
-def _rolled_back_instants(data: Timeline) -> set[str]:
-    """Instants that completed rollbacks and restores of the data table took back."""
-    found: set[str] = set()
-    for instant in data.completed:
-        if instant.state is not State.COMPLETED:
-            continue
-        if instant.action == Action.ROLLBACK:
-            for record in _records(data, instant):
-                found.update(record.get("commitsRollback") or ())
-        elif instant.action == Action.RESTORE:
-            for record in _records(data, instant):
-                found.update(record.get("instantsToRollback") or ())
-                for rollbacks in (record.get("hoodieRestoreMetadata") or {}).values():
-                    found.update(time for rollback in rollbacks if rollback for time in rollback["commitsRollback"])
-    return found
-
-
-def _records(timeline: Timeline, instant: Any) -> list[dict[str, Any]]:
-    data = timeline.read(instant)
-    return read_avro_file(data, instant.file_name) if data else []
