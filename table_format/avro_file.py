@@ -10,7 +10,8 @@ import fastavro
 
 from table_format.errors import CorruptFileError
 
-_MAGIC = b"Obj\x01"
+#: What an Avro container file starts with.
+MAGIC = b"Obj\x01"
 
 Built = TypeVar("Built")
 
@@ -21,8 +22,8 @@ def read_avro_file(data: bytes, path: str) -> list[dict[str, Any]]:
     Raises:
         CorruptFileError: no container file, or a truncated or damaged one.
     """
-    if data[:4] != _MAGIC:
-        raise CorruptFileError(path, 0, f"not an Avro container file: starts with {data[:4]!r}, not {_MAGIC!r}")
+    if data[:4] != MAGIC:
+        raise CorruptFileError(path, 0, f"not an Avro container file: starts with {data[:4]!r}, not {MAGIC!r}")
     stream = io.BytesIO(data)
     try:
         records = list(fastavro.reader(stream))

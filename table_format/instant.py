@@ -1,11 +1,15 @@
-"""Instants: the points of the timeline, their times and file names (table versions up to 7: timeline layout 1)."""
+"""Instants: the points of the timeline, their times and file names.
+
+Timeline layout 1 (table versions up to 7) names a completed instant by its time; layout 2 (versions 8 and 9) adds the
+time at which it completed: `<time>_<completion time>.<action>`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
@@ -13,7 +17,7 @@ from table_format.errors import OptionError, TransactionError
 
 _FORMAT: Final = "%Y%m%d%H%M%S"
 _DIGITS: Final = 17
-_FILE_NAME: Final = re.compile(r"([0-9]+)\.(\w+)(?:\.(requested|inflight))?", re.ASCII)
+_FILE_NAME: Final = re.compile(r"([0-9]+)(?:_([0-9]+))?\.(\w+)(?:\.(requested|inflight))?", re.ASCII)
 _DIGIT_FORMS: Final = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
 
 
@@ -33,6 +37,7 @@ class Action:
     REPLACECOMMIT: Final = "replacecommit"
     COMPACTION: Final = "compaction"
     LOGCOMPACTION: Final = "logcompaction"
+    CLUSTERING: Final = "clustering"
     CLEAN: Final = "clean"
     ROLLBACK: Final = "rollback"
     RESTORE: Final = "restore"
@@ -44,7 +49,11 @@ class Action:
 WRITE_ACTIONS: Final = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 ACTIONS: Final = frozenset(v for k, v in vars(Action).items() if k.isupper())
 #: What an action becomes when it completes.
-_COMPARABLE: Final = {Action.COMPACTION: Action.COMMIT, Action.LOGCOMPACTION: Action.DELTACOMMIT}
+_COMPARABLE: Final = {
+    Action.COMPACTION: Action.COMMIT,
+    Action.LOGCOMPACTION: Action.DELTACOMMIT,
+    Action.CLUSTERING: Action.REPLACECOMMIT,
+}
 
 
 @dataclass(frozen=True, order=True)
@@ -55,11 +64,13 @@ class Instant:
         time: `yyyyMMddHHmmssSSS`, compared as text.
         action: see `Action`; a compaction stays `compaction` until it completes as `commit`.
         state: see `State`.
+        completion_time: when it completed, in the form of `time`; None while pending, and in timeline layout 1.
     """
 
     time: str
     action: str
     state: State
+    completion_time: str | None = field(default=None, compare=False)
 
     @property
     def comparable_action(self) -> str:
@@ -70,7 +81,8 @@ class Instant:
     def file_name(self) -> str:
         """The name of the instant's file; a commit in flight is `<time>.inflight`, without its action."""
         if self.state is State.COMPLETED:
-            return f"{self.time}.{self.comparable_action}"
+            completion = f"_{self.completion_time}" if self.completion_time else ""
+            return f"{self.time}{completion}.{self.comparable_action}"
         if self.state is State.INFLIGHT and self.action == Action.COMMIT:
             return f"{self.time}.inflight"
         return f"{self.time}.{self.action}.{self.state.name.lower()}"
@@ -93,12 +105,14 @@ def parse_instant_file_name(name: str) -> Instant | None:
     match = _FILE_NAME.fullmatch(name)
     if match is None:
         return None
-    time, action, suffix = match.groups()
+    time, completion, action, suffix = match.groups()
+    if completion and (suffix or action not in ACTIONS):
+        return None  # only completed instants have a completion time
     if action == "inflight" and suffix is None:
         return Instant(time, Action.COMMIT, State.INFLIGHT)
     if action not in ACTIONS:
         return None
-    return Instant(time, action, State[suffix.upper()] if suffix else State.COMPLETED)
+    return Instant(time, action, State[suffix.upper()] if suffix else State.COMPLETED, completion)
 
 
 def format_instant_time(moment: dt.datetime) -> str:

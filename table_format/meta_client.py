@@ -48,7 +48,10 @@ class TableClient:
 
     def timeline(self) -> Timeline:
         """The timeline as it is now."""
-        return load_timeline(self.storage)
+        config = self.config
+        return load_timeline(
+            self.storage, config.timeline_folder, config.layout_version, timezone=config.timeline_timezone
+        )
 
     def table_schema(self, timeline: Timeline | None = None, as_of: str | None = None) -> pa.Schema:
         """The table's columns, without the meta columns.

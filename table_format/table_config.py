@@ -26,7 +26,10 @@ from table_format.storage import Storage
 PROPERTIES_PATH: Final = ".hoodie/hoodie.properties"
 BACKUP_PATH: Final = ".hoodie/hoodie.properties.backup"
 CHECKSUM: Final = "hoodie.table.checksum"
-SUPPORTED_VERSIONS: Final = (6,)
+#: Table versions that are read, with the timeline layout that goes with each.
+LAYOUTS: Final = {6: 1, 8: 2, 9: 2}
+#: Table versions that are written.
+WRITABLE_VERSIONS: Final = (6,)
 
 COMMIT_TIME: Final = "COMMIT_TIME_ORDERING"
 EVENT_TIME: Final = "EVENT_TIME_ORDERING"
@@ -34,6 +37,12 @@ CUSTOM: Final = "CUSTOM"
 
 _EVENT_TIME_PAYLOADS: Final = ("DefaultHoodieRecordPayload", "EventTimeAvroPayload")
 _COMMIT_TIME_PAYLOADS: Final = ("OverwriteWithLatestAvroPayload",)
+_STRATEGIES: Final = {
+    "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5": EVENT_TIME,
+    "ce9acb64-bde0-424c-9b91-f6ebba25356d": COMMIT_TIME,
+    "1897ef5f-18bc-4557-939c-9d6a8afd1519": CUSTOM,
+    "00000000-0000-0000-0000-000000000000": CUSTOM,
+}
 
 
 class KeyGeneratorType(Enum):
@@ -90,8 +99,8 @@ class TableConfig:
 
     @property
     def layout_version(self) -> int:
-        """The timeline's layout: 1 up to table version 7."""
-        return self._int("hoodie.timeline.layout.version", 1)
+        """The timeline's layout: 1 up to table version 7, 2 from version 8 on."""
+        return self._int("hoodie.timeline.layout.version", LAYOUTS.get(self.version, 1))
 
     @functools.cached_property
     def record_key_fields(self) -> tuple[str, ...]:
@@ -167,8 +176,9 @@ class TableConfig:
     def merge_mode(self) -> str:
         """`COMMIT_TIME_ORDERING`, `EVENT_TIME_ORDERING` or `CUSTOM`.
 
-        An explicit mode wins, then the payload class. A table with neither follows the release that made it: 0.15
-        overwrites with the latest, 1.x orders by event time where there is an ordering field.
+        An explicit mode wins, then the payload class, then (from table version 8 on) the merge strategy's id. A table
+        with none follows the release that made it: 0.15 overwrites with the latest, 1.x orders by event time where
+        there is an ordering field.
         """
         mode = self.raw.get("hoodie.record.merge.mode", "").upper()
         if mode:
@@ -178,7 +188,33 @@ class TableConfig:
             if short in _EVENT_TIME_PAYLOADS:
                 return EVENT_TIME
             return COMMIT_TIME if short in _COMMIT_TIME_PAYLOADS else CUSTOM
+        strategy = self.raw.get("hoodie.record.merge.strategy.id", "").lower()
+        if self.layout_version > 1 and strategy in _STRATEGIES:
+            return _STRATEGIES[strategy]
         return EVENT_TIME if self.written_by_1x and self.ordering_fields else COMMIT_TIME
+
+    @property
+    def partial_update_mode(self) -> str | None:
+        """How records that hold only some values are merged (table version 9), e.g. `IGNORE_DEFAULTS`."""
+        return self.raw.get("hoodie.table.partial.update.mode") or None
+
+    @functools.cached_property
+    def merge_properties(self) -> Mapping[str, str]:
+        """Properties for the merging of records (table version 9), without their prefix."""
+        prefix = "hoodie.record.merge.property."
+        return {key.removeprefix(prefix): value for key, value in self.raw.items() if key.startswith(prefix)}
+
+    @property
+    def timeline_folder(self) -> str:
+        """Where the active timeline lies: `.hoodie`, from layout 2 on a folder in it."""
+        return (
+            ".hoodie" if self.layout_version == 1 else f".hoodie/{self.raw.get('hoodie.timeline.path') or 'timeline'}"
+        )
+
+    @property
+    def history_folder(self) -> str:
+        """Where archived instants lie (layout 2)."""
+        return f"{self.timeline_folder}/{self.raw.get('hoodie.timeline.history.path') or 'history'}"
 
     @property
     def index_type(self) -> str | None:
@@ -234,17 +270,32 @@ def load_table_config(storage: Storage) -> TableConfig:
     """
     config = _load_raw(storage)
     version = config.version
-    if version not in SUPPORTED_VERSIONS:
+    if version not in LAYOUTS:
         raise UnsupportedTableError(
-            f"{storage.uri}: table version {version}; this release reads and writes "
-            f"{', '.join(map(str, SUPPORTED_VERSIONS))}"
+            f"{storage.uri}: table version {version}; this release reads {', '.join(map(str, LAYOUTS))} and writes "
+            f"{', '.join(map(str, WRITABLE_VERSIONS))}"
         )
-    if config.layout_version != 1:
+    if config.layout_version != LAYOUTS[version]:
         raise UnsupportedTableError(
             f"{storage.uri}: hoodie.timeline.layout.version={config.layout_version} does not go with table version "
-            f"{version}; its layout is 1"
+            f"{version}; its layout is {LAYOUTS[version]}"
         )
     return config
+
+
+def require_writable(config: TableConfig, uri: str) -> None:
+    """Refuse to change a table of a kind that is only read.
+
+    Raises:
+        UnsupportedTableError: it is of another version, or merge-on-read.
+    """
+    if config.version not in WRITABLE_VERSIONS:
+        raise UnsupportedTableError(
+            f"{uri}: tables of version {config.version} are read, not written; this release writes version "
+            f"{', '.join(map(str, WRITABLE_VERSIONS))}"
+        )
+    if config.table_type != "COPY_ON_WRITE":
+        raise UnsupportedTableError(f"{uri}: {config.table_type} tables are read, not written")
 
 
 def _load_raw(storage: Storage) -> TableConfig:

@@ -1,22 +1,28 @@
-"""The active timeline of a table: its instants, and what the completed ones say (timeline layout 1)."""
+"""The active timeline of a table: its instants, and what the completed ones say."""
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
-import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from table_format.actions.commit import CommitMetadata
 from table_format.actions.restore import RestoreMetadata
 from table_format.actions.rollback import RollbackMetadata
 from table_format.actions.savepoint import SavepointMetadata
 from table_format.errors import UnsupportedTableError
-from table_format.instant import WRITE_ACTIONS, Action, Instant, State, parse_instant_file_name
+from table_format.instant import (
+    WRITE_ACTIONS,
+    Action,
+    Instant,
+    State,
+    format_instant_time,
+    parse_instant_file_name,
+)
 from table_format.storage import Storage
 
 FOLDER = ".hoodie"
-_LAYOUT_2 = re.compile(r"[0-9]+_[0-9]+\.\w+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +33,15 @@ class Timeline:
         storage: rooted at the table's base folder.
         instants: the highest state of each instant, by time, action and state.
         folder: where the timeline's files lie.
+        layout: 1 up to table version 7; 2, with completion times, from version 8 on.
+        file_changes: in layout 2, the last change of completed instants whose name has no completion time.
     """
 
     storage: Storage
     instants: tuple[Instant, ...]
     folder: str = FOLDER
+    layout: int = 1
+    file_changes: Mapping[str, str] = field(default_factory=dict)
 
     @functools.cached_property
     def completed(self) -> tuple[Instant, ...]:
@@ -47,6 +57,20 @@ class Timeline:
     def writes(self) -> tuple[Instant, ...]:
         """Completed commits, deltacommits and replacecommits, oldest first."""
         return tuple(i for i in self.completed if i.action in WRITE_ACTIONS)
+
+    @functools.cached_property
+    def pending_compactions(self) -> tuple[Instant, ...]:
+        """Compactions that are planned or under way, oldest first."""
+        return tuple(i for i in self.pending if i.action == Action.COMPACTION)
+
+    @functools.cached_property
+    def _completion_times(self) -> dict[str, str]:
+        times = {i.time: i.completion_time or self.file_changes.get(i.time) for i in self.writes}
+        return {time: completion for time, completion in times.items() if completion}
+
+    def completion_time(self, time: str) -> str | None:
+        """When the write of that time completed (layout 2); None for pending, archived and unknown ones."""
+        return self._completion_times.get(time)
 
     @property
     def first_instant(self) -> Instant | None:
@@ -130,16 +154,40 @@ class Timeline:
         Raises:
             CorruptFileError: the file is no commit metadata.
         """
-        return CommitMetadata.from_json(self.read(instant), self.path(instant))
+        return CommitMetadata.parse(self.read(instant), self.path(instant))
 
 
-def load_timeline(storage: Storage, folder: str = FOLDER) -> Timeline:
-    """Read which instants a table has; names that are not Hudi's are passed over."""
-    names = [entry.name for entry in storage.list(folder) if not entry.is_dir]
-    for name in names:
-        if _LAYOUT_2.fullmatch(name):
-            raise UnsupportedTableError(f"{folder}/{name}: timelines with completion times in their names are not read")
-    return Timeline(storage, highest_states(parse_instant_file_name(name) for name in names), folder)
+def load_timeline(storage: Storage, folder: str = FOLDER, layout: int = 1, timezone: str = "LOCAL") -> Timeline:
+    """Read which instants a table has; names that are not Hudi's are passed over.
+
+    Args:
+        storage: rooted at the table's base folder.
+        folder: of the active timeline: `.hoodie` in layout 1, usually `.hoodie/timeline` in layout 2.
+        layout: of the timeline.
+        timezone: of instant times, `UTC` or `LOCAL`.
+
+    Raises:
+        UnsupportedTableError: names with completion times in a timeline of layout 1.
+    """
+    entries = {entry.name: entry for entry in storage.list(folder) if not entry.is_dir}
+    instants = {name: parse_instant_file_name(name) for name in entries}
+    for name, instant in instants.items():
+        if layout == 1 and instant and instant.completion_time:
+            raise UnsupportedTableError(
+                f"{folder}/{name}: an instant with a completion time, but hoodie.timeline.layout.version is 1; "
+                "restore hoodie.properties"
+            )
+    # An upgrade leaves completed instants of layout 1 behind; they completed when their file last changed.
+    changed = {
+        instant.time: format_instant_time(_moment(entries[name].mtime_ms, timezone))
+        for name, instant in instants.items()
+        if layout > 1 and instant and instant.state is State.COMPLETED and not instant.completion_time
+    }
+    return Timeline(storage, highest_states(instants.values()), folder, layout, changed)
+
+
+def _moment(epoch_ms: int, timezone: str) -> dt.datetime:
+    return dt.datetime.fromtimestamp(epoch_ms / 1000, dt.UTC).astimezone(dt.UTC if timezone == "UTC" else None)
 
 
 def highest_states(instants: Iterable[Instant | None]) -> tuple[Instant, ...]:

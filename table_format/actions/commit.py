@@ -1,4 +1,4 @@
-"""Commit metadata of layout 1: the JSON of completed commits, deltacommits and replacecommits."""
+"""Commit metadata: what completed commits, deltacommits and replacecommits say; JSON in layout 1, Avro in 2."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from table_format.avro_file import MAGIC, read_avro_record
 from table_format.errors import CorruptFileError
 
 #: prevCommit of a new file group.
@@ -128,22 +129,36 @@ class CommitMetadata:
             return cls()
         values = _parse(data, path)
         try:
-            return cls(
-                partition_to_write_stats={
-                    partition: [_checked(WriteStat.from_json(stat)) for stat in stats]
-                    for partition, stats in (values.get("partitionToWriteStats") or {}).items()
-                },
-                operation_type=str(values.get("operationType") or "UNKNOWN"),
-                extra_metadata={
-                    key: _text(value, key)
-                    for key, value in (values.get("extraMetadata") or {}).items()
-                    if value is not None
-                },
-                compacted=bool(values.get("compacted")),
-                partition_to_replace_file_ids=_replaced(values.get("partitionToReplaceFileIds")),
-            )
+            return cls._of(values)
         except (AttributeError, TypeError, ValueError) as error:
             raise CorruptFileError(path, 0, f"commit metadata of an unknown shape: {error}") from error
+
+    @classmethod
+    def parse(cls, data: bytes, path: str) -> CommitMetadata:
+        """Read a file's content, be it JSON (table versions up to 7) or an Avro container file (8 and 9).
+
+        Raises:
+            CorruptFileError: it is neither, or of another shape.
+        """
+        return read_avro_record(data, path, cls._of) if data.startswith(MAGIC) else cls.from_json(data, path)
+
+    @classmethod
+    def _of(cls, values: Mapping[str, Any]) -> CommitMetadata:
+        """From a JSON object or an Avro record, which have the same names; Avro has null for what is absent."""
+        return cls(
+            partition_to_write_stats={
+                partition: [_checked(WriteStat.from_json(stat)) for stat in stats]
+                for partition, stats in (values.get("partitionToWriteStats") or {}).items()
+            },
+            operation_type=str(values.get("operationType") or "UNKNOWN"),
+            extra_metadata={
+                key: _text(value, key)
+                for key, value in (values.get("extraMetadata") or {}).items()
+                if value is not None
+            },
+            compacted=bool(values.get("compacted")),
+            partition_to_replace_file_ids=_replaced(values.get("partitionToReplaceFileIds")),
+        )
 
 
 def _parse(data: bytes, path: str) -> Any:

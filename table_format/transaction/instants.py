@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+from collections.abc import Iterator
 
 from table_format.actions.replace import RequestedReplaceMetadata
 from table_format.errors import AlreadyExistsError, MissingFileError
 from table_format.instant import Action, Instant, State, next_instant_time
 from table_format.meta_client import TableClient
 from table_format.storage import Storage
+from table_format.table_config import require_writable
 from table_format.timeline import FOLDER, Timeline
 from table_format.transaction.locks import FileSystemLock
 from table_format.transaction.options import ProtocolOptions
 
 
-def table_lock(
-    client: TableClient, options: ProtocolOptions
-) -> contextlib.AbstractContextManager[FileSystemLock | None]:
-    """The table's lock where there may be several writers; a single writer goes without."""
-    return FileSystemLock(client.storage, options.lock) if options.optimistic else contextlib.nullcontext()
+@contextlib.contextmanager
+def table_lock(client: TableClient, options: ProtocolOptions) -> Iterator[FileSystemLock | None]:
+    """The table's lock where there may be several writers; a single writer goes without.
+
+    The properties are read again, for another writer may have upgraded the table.
+
+    Raises:
+        LockError: the lock could not be taken.
+        UnsupportedTableError: the table is of a kind that is only read.
+    """
+    require_writable(client.config, client.storage.uri)
+    with FileSystemLock(client.storage, options.lock) if options.optimistic else contextlib.nullcontext() as lock:
+        require_writable(client.reload(), client.storage.uri)
+        yield lock
 
 
 def instant_path(instant: Instant) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from table_format.actions.commit import CommitMetadata, WriteStat
 from table_format.actions.replace import RequestedReplaceMetadata
-from table_format.errors import AlreadyExistsError, HudiError, LockError, TransactionError, UnsupportedTableError
+from table_format.errors import AlreadyExistsError, HudiError, LockError, TransactionError
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State
 from table_format.meta_client import SCHEMA_KEY, TableClient
 from table_format.partition_metadata import ensure_partition_metadata
@@ -82,12 +82,10 @@ class WriteTransaction:
         Raises:
             OptionError: an option that cannot be used.
             LockError: the table lock could not be taken.
-            UnsupportedTableError: the table is not copy-on-write.
+            UnsupportedTableError: the table is of another version than 6, or not copy-on-write.
         """
         options = options or {}
         protocol = ProtocolOptions.parse(options)
-        if client.config.table_type != "COPY_ON_WRITE":
-            raise UnsupportedTableError(f"{client.storage.uri}: {client.config.table_type} tables are not written yet")
         if action not in (Action.COMMIT, Action.REPLACECOMMIT):
             raise TransactionError(f"{action!r} is no action of a write: give commit or replacecommit")
         with table_lock(client, protocol):

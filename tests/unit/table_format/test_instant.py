@@ -61,7 +61,10 @@ def test_a_completed_compaction_is_a_commit():
         "1.commit.crc",
         "1.unknown",
         "1.commit\n",
-        "1_2.commit",
+        "1_2.commit.requested",
+        "1_2.inflight",
+        "1_2_3.commit",
+        "_2.commit",
         "٣.commit",
         "1.commit.done",
         ".temp",
@@ -139,3 +142,16 @@ def test_as_of_with_an_offset_in_a_utc_table(tokyo):
 def test_other_texts_are_refused(text):
     with pytest.raises(OptionError):
         parse_as_of(text, "UTC")
+
+
+def test_completed_instants_of_layout_2_carry_their_completion():
+    instant = parse_instant_file_name("20261121083050957_20261121083054501.deltacommit")
+    assert instant == Instant("20261121083050957", "deltacommit", State.COMPLETED)
+    assert instant.completion_time == "20261121083054501"
+    assert instant.file_name == "20261121083050957_20261121083054501.deltacommit"
+
+
+def test_clusterings_of_layout_2_complete_as_replacecommits():
+    pending = parse_instant_file_name("20261121082354531.clustering.requested")
+    assert (pending.action, pending.comparable_action) == ("clustering", "replacecommit")
+    assert Instant("1", "clustering", State.COMPLETED, "2").file_name == "1_2.replacecommit"

@@ -21,6 +21,7 @@ from table_format.table_config import (
     load_table_config,
     parse_table_config,
     recover_table_config,
+    require_writable,
     update_table_config,
 )
 
@@ -171,17 +172,50 @@ def test_no_table(storage):
         load_table_config(storage)
 
 
-@pytest.mark.parametrize("version", ["8", "9", "5", "0", "77"])
+@pytest.mark.parametrize("version", ["5", "7", "10", "0", "77"])
 def test_other_versions_are_refused(storage, version):
     create_table_config(storage, BASIC | {"hoodie.table.version": version})
     with pytest.raises(UnsupportedTableError, match=f"table version {version}"):
         load_table_config(storage)
 
 
-def test_a_layout_that_does_not_go_with_the_version(storage):
-    create_table_config(storage, BASIC | {"hoodie.timeline.layout.version": "2"})
-    with pytest.raises(UnsupportedTableError, match=r"layout\.version=2"):
+@pytest.mark.parametrize(("version", "layout"), [("6", "2"), ("8", "1"), ("9", "1"), ("9", "3")])
+def test_a_layout_that_does_not_go_with_the_version(storage, version, layout):
+    create_table_config(storage, BASIC | {"hoodie.table.version": version, "hoodie.timeline.layout.version": layout})
+    with pytest.raises(UnsupportedTableError, match=rf"layout\.version={layout}"):
         load_table_config(storage)
+
+
+@pytest.mark.parametrize(
+    ("version", "folder"), [("6", ".hoodie"), ("8", ".hoodie/timeline"), ("9", ".hoodie/timeline")]
+)
+def test_the_timeline_lies_where_the_layout_has_it(storage, version, folder):
+    # Hudi 1.2 writes the folder's name into tables of version 6 too, where it means nothing
+    layout = "1" if version == "6" else "2"
+    values = {"hoodie.table.version": version, "hoodie.timeline.layout.version": layout}
+    config = create_table_config(storage, BASIC | values | {"hoodie.timeline.path": "timeline"})
+    assert config.timeline_folder == folder
+
+
+@pytest.mark.parametrize(
+    ("properties", "mode"),
+    [
+        ({"hoodie.record.merge.strategy.id": "ce9acb64-bde0-424c-9b91-f6ebba25356d"}, "COMMIT_TIME_ORDERING"),
+        ({"hoodie.record.merge.strategy.id": "EEB8D96F-b1e4-49fd-bbf8-28ac514178e5"}, "EVENT_TIME_ORDERING"),
+        ({"hoodie.record.merge.strategy.id": "00000000-0000-0000-0000-000000000000"}, "CUSTOM"),
+        ({"hoodie.record.merge.mode": "commit_time_ordering"}, "COMMIT_TIME_ORDERING"),
+        ({"hoodie.compaction.payload.class": "org.example.Mine"}, "CUSTOM"),
+    ],
+)
+def test_merge_modes_of_version_8(properties, mode):
+    assert TableConfig({"hoodie.table.version": "8", **properties}).merge_mode == mode
+
+
+def test_what_is_only_read_is_not_written(table):
+    for changes in ({"hoodie.table.version": "8"}, {"hoodie.table.type": "MERGE_ON_READ"}):
+        with pytest.raises(UnsupportedTableError, match=r"version 8|MERGE_ON_READ"):
+            require_writable(TableConfig({**BASIC, **changes}), "/t")
+    require_writable(load_table_config(table), "/t")
 
 
 def test_a_wrong_checksum_names_file_and_place(table):

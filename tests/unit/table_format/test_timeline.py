@@ -125,3 +125,38 @@ def test_savepoints_hold_their_files(tmp_path):
 def test_the_newer_layout_is_refused_by_name(tmp_path):
     with pytest.raises(UnsupportedTableError, match=r"20261121080703928_20261121080703999\.commit"):
         _timeline(tmp_path, "20261121080703928_20261121080703999.commit")
+
+
+def _layout_2(folder, *names):
+    os.makedirs(folder / "t", exist_ok=True)
+    for name in names:
+        (folder / "t" / name).write_bytes(b"")
+    return load_timeline(Storage(str(folder)), "t", 2, "UTC")
+
+
+def test_completion_times_of_layout_2(tmp_path):
+    timeline = _layout_2(tmp_path, "3_5.deltacommit", "3.deltacommit.requested", "3.deltacommit.inflight", "4.inflight")
+    assert [(i.time, i.state, i.completion_time) for i in timeline.instants] == [
+        ("3", State.COMPLETED, "5"),
+        ("4", State.INFLIGHT, None),
+    ]
+    assert timeline.completion_time("3") == "5"
+    assert timeline.completion_time("4") is None
+    assert timeline.path(timeline.completed[0]) == "t/3_5.deltacommit"
+
+
+def test_instants_that_an_upgrade_left_completed_when_their_file_changed(tmp_path):
+    _layout_2(tmp_path, "3.commit")
+    os.utime(tmp_path / "t/3.commit", ns=(0, 1_800_000_000_123_000_000))
+    timeline = _layout_2(tmp_path)
+    assert timeline.completion_time("3") == "20270115080000123"
+    assert timeline.path(timeline.completed[0]) == "t/3.commit"
+
+
+def test_plans_of_layout_2(tmp_path):
+    timeline = _layout_2(
+        tmp_path, "1.compaction.requested", "2.clustering.requested", "3.clustering.requested", "3_4.replacecommit"
+    )
+    assert [i.time for i in timeline.pending_compactions] == ["1"]
+    assert [(i.time, i.action) for i in timeline.pending] == [("1", "compaction"), ("2", "clustering")]
+    assert [i.time for i in timeline.writes] == ["3"]
