@@ -1,8 +1,8 @@
 """The values of the partition columns, as far as partition paths tell them.
 
-A path tells its values when making the path of those values gives the same path again. Where it does not, as with
-timestamp-based key generators, slashes inside values, or text that is no value of the column's type, the partition is
-unknown, and every filter keeps it.
+A path tells its values when making the path of those values gives the same path again. Of a field that a
+timestamp-based key generator writes, it tells between which values the column lies. Where it tells nothing, as with
+text that is no value of the column's type, the partition is unknown, and every filter keeps it.
 """
 
 from __future__ import annotations
@@ -15,19 +15,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from catalog.path_fields import PathField, path_fields, split_paths
 from pushdown.columns import resolve_column
 from pushdown.errors import UnknownColumnError
 from pushdown.statistics import ColumnStatistics
 from pushdown.verdict import CannotPrune
-from table_format.arrow_numpy import from_numpy, to_numpy
+from table_format.arrow_numpy import from_numpy, to_numpy, valid_mask
+from table_format.errors import OptionError
 from table_format.key_text import key_texts
-from table_format.partition_values import DEFAULT_PARTITION, escape_path_name, parse_partition_paths
-from table_format.table_config import KeyGeneratorType, TableConfig
+from table_format.partition_values import (
+    DEFAULT_PARTITION,
+    escape_path_name,
+    parse_partition_paths,
+    unescape_path_name,
+)
+from table_format.table_config import TableConfig
+from table_format.timestamp_keys import TimestampFormat
+from table_format.timestamp_ranges import bounds_of_paths
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
-_TIMEBASED = ("hoodie.keygen.timebased.", "hoodie.deltastreamer.keygen.timebased.")
-_PATH_IS_VALUE = frozenset({KeyGeneratorType.SIMPLE, KeyGeneratorType.COMPLEX})
+_Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +43,25 @@ class PathValues:
     """Partition columns' values, one row a partition.
 
     Attributes:
-        statistics: by column name, bounds that equal each other where the path tells the value.
-        values: by column name, the values themselves; null where they are null or not known.
-        known: for each partition, whether its path tells all values.
+        statistics: by column name, sound bounds; where the path tells a value they equal each other. Columns whose
+            paths tell a range only have wider ones.
+        values: by column name, the values themselves, of the columns whose values paths tell; null where they are null
+            or not known.
+        known: for each partition, whether its path tells all that paths of this table tell.
     """
 
     statistics: Mapping[str, ColumnStatistics]
     values: Mapping[str, pa.Array[Any]]
-    known: np.ndarray[Any, np.dtype[np.bool_]]
+    known: _Mask
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A partition field and the column that it is of."""
+
+    field: PathField
+    name: str
+    kind: pa.DataType
 
 
 def path_values(config: TableConfig, schema: pa.Schema, partitions: Sequence[str]) -> PathValues | CannotPrune:
@@ -58,20 +77,63 @@ def path_values(config: TableConfig, schema: pa.Schema, partitions: Sequence[str
     """
     if not config.partition_fields:
         return CannotPrune("the table is not partitioned")
-    timebased = any(key.startswith(_TIMEBASED) for key in config.raw)
-    if timebased or config.key_generator not in _PATH_IS_VALUE:
-        name = "timestamp" if timebased else config.key_generator.name.lower()
-        return CannotPrune(f"with the {name} key generator a partition's path is not the value of its column")
     if "record_index" in config.metadata_partitions:
         return CannotPrune("the record index is global: a row may stay in the partition of an older value")
+    fields = path_fields(config)
+    if isinstance(fields, CannotPrune):
+        return fields
     try:
-        columns = [resolve_column(field, schema) for field in config.partition_fields]
+        resolved = [resolve_column(field.name, schema) for field in fields]
     except UnknownColumnError as error:
         return CannotPrune(f"partition columns are not in the schema: {error}")
-    untold = [column for column in columns if not _path_tells(column.type)]
-    if len(untold) == len(columns):
-        return CannotPrune(f"paths do not tell values of type {untold[0].type}")
-    return _parse(config, [column.name for column in columns], [column.type for column in columns], partitions)
+    columns = [_Column(field, column.name, column.type) for field, column in zip(fields, resolved, strict=True)]
+    timed = [column for column in columns if column.field.timed]
+    if not timed:
+        return _exact(config, columns, partitions)
+    return _with_times(config, columns, partitions)
+
+
+def _with_times(config: TableConfig, columns: list[_Column], partitions: Sequence[str]) -> PathValues | CannotPrune:
+    """Paths of which some fields are times in a pattern: each field's segments are looked at on their own."""
+    try:
+        time_format = TimestampFormat.from_options(config.raw)
+        segments = split_paths(partitions, [column.field for column in columns], hive_style=config.hive_style)
+        statistics: dict[str, ColumnStatistics] = {}
+        known = np.ones(len(partitions), np.bool_)
+        for column, texts in zip(columns, segments, strict=True):
+            if column.field.timed:
+                plain = [_unescaped(config, column.field.name, text) for text in texts]
+                bounds = bounds_of_paths(plain, time_format, column.kind)
+                if bounds is not None:
+                    statistics[column.name] = _ranges(*bounds)
+                    known &= valid_mask(bounds[0])
+    except OptionError as error:
+        return CannotPrune(f"the key generator's settings do not tell what paths mean: {error}")
+    exact = [position for position, column in enumerate(columns) if not column.field.timed]
+    values: Mapping[str, pa.Array[Any]] = {}
+    if exact:
+        rest = ["/".join(segments[i][row] or "" for i in exact) for row in range(len(partitions))]
+        told = _exact(config, [columns[i] for i in exact], rest)
+        if not isinstance(told, CannotPrune):
+            statistics |= told.statistics
+            values, known = told.values, known & told.known
+    if not statistics:
+        kinds = ", ".join(str(column.kind) for column in columns)
+        return CannotPrune(f"the key generator's pattern does not tell ranges of {kinds}")
+    return PathValues(statistics, values, known)
+
+
+def _unescaped(config: TableConfig, field: str, segment: str | None) -> str | None:
+    if segment is None:
+        return None
+    text = segment.removeprefix(f"{field}=") if config.hive_style else segment
+    return unescape_path_name(text) if config.url_encode else text
+
+
+def _ranges(lower: pa.Array[Any], upper: pa.Array[Any]) -> ColumnStatistics:
+    # Null is written as if it were the moment 1, by some releases; so no count is known.
+    unknown = pa.nulls(len(lower), pa.int64())
+    return ColumnStatistics(lower=lower, upper=upper, null_count=unknown, row_count=unknown)
 
 
 def _path_tells(kind: pa.DataType) -> bool:
@@ -86,38 +148,62 @@ def _path_tells(kind: pa.DataType) -> bool:
     )
 
 
-def _parse(
-    config: TableConfig, names: list[str], kinds: list[pa.DataType], partitions: Sequence[str]
-) -> PathValues | CannotPrune:
-    fields = config.partition_fields
+def _exact(config: TableConfig, columns: list[_Column], partitions: Sequence[str]) -> PathValues | CannotPrune:
+    fields = [column.field.name for column in columns]
+    untold = [column for column in columns if not _path_tells(column.kind)]
+    if len(untold) == len(columns):
+        return CannotPrune(f"paths do not tell values of type {untold[0].kind}")
+    paths, original = _without_slashes(columns, partitions), partitions
     # A type that paths do not tell is read as text, so that it does not hide the other fields.
-    read_as = [kind if _path_tells(kind) else pa.string() for kind in kinds]
-    encode = config.url_encode
-    table = parse_partition_paths(partitions, fields, read_as, hive_style=config.hive_style, url_encode=encode)
-    columns: list[Any] = [table.column(i).combine_chunks() for i in range(len(fields))]
+    read_as = [column.kind if _path_tells(column.kind) else pa.string() for column in columns]
+    table = parse_partition_paths(paths, fields, read_as, hive_style=config.hive_style, url_encode=config.url_encode)
+    arrays: list[Any] = [table.column(i).combine_chunks() for i in range(len(fields))]
     parsed = to_numpy(table.column(len(fields)).combine_chunks())
-    again = _paths_of(config, columns)
-    known = parsed & to_numpy(pc.fill_null(pc.equal(again, pa.array(partitions, pa.string())), False))
-    known &= np.array([path.count("/") == len(fields) - 1 for path in partitions], np.bool_)
-    if not known.any() and len(known):
-        return CannotPrune("no partition path has the form that its columns' values give")
+    again = _paths_of(config, fields, arrays)
+    known = parsed & to_numpy(pc.fill_null(pc.equal(again, pa.array(paths, pa.string())), False))
+    known &= np.array([path.count("/") == len(fields) - 1 for path in paths], np.bool_)
+    # With slashes for dashes a path that still has dashes is of another making.
+    known &= np.array([a is b or "-" not in b for a, b in zip(paths, original, strict=True)], np.bool_)
     statistics = {
-        name: _statistics(column, known, in_file=not config.drop_partition_columns)
-        for name, kind, column in zip(names, kinds, columns, strict=True)
-        if _path_tells(kind)
+        column.name: _statistics(array, known, in_file=not config.drop_partition_columns)
+        for column, array in zip(columns, arrays, strict=True)
+        if _path_tells(column.kind)
     }
+    slashes = parsed & ~known & np.array(["/" in path for path in paths], np.bool_)
+    if len(columns) == 1 and pa.types.is_string(columns[0].kind) and not config.url_encode and slashes.any():
+        statistics = {columns[0].name: _with_slashes(statistics[columns[0].name], arrays[0], slashes)}
+    elif not known.any() and len(known):
+        return CannotPrune("no partition path has the form that its columns' values give")
     mask = from_numpy(known)
     values = {
-        name: pc.if_else(mask, column, pa.scalar(None, column.type))
-        for name, column in zip(names, columns, strict=True)
+        column.name: pc.if_else(mask, array, pa.scalar(None, array.type))
+        for column, array in zip(columns, arrays, strict=True)
     }
     return PathValues(statistics, values, known)
 
 
-def _paths_of(config: TableConfig, columns: list[Any]) -> Any:
+def _without_slashes(columns: list[_Column], partitions: Sequence[str]) -> Sequence[str]:
+    """Paths of one date field whose dashes were written as slashes, as they are without that setting."""
+    if len(columns) != 1 or not columns[0].field.slashes or not pa.types.is_date(columns[0].kind):
+        return partitions
+    return [path.replace("/", "-") for path in partitions]
+
+
+def _with_slashes(statistics: ColumnStatistics, texts: Any, slashes: _Mask) -> ColumnStatistics:
+    """Text whose slashes may have been dashes: a setting of newer releases writes `2024-01-02` as `2024/01/02`."""
+    mask = from_numpy(slashes)
+    return ColumnStatistics(
+        lower=pc.if_else(mask, pc.replace_substring(texts, "/", "-"), statistics.lower),
+        upper=pc.if_else(mask, texts, statistics.upper),
+        null_count=pc.if_else(mask, pa.scalar(0, pa.int64()), statistics.null_count),
+        row_count=statistics.row_count,
+    )
+
+
+def _paths_of(config: TableConfig, fields: Sequence[str], columns: list[Any]) -> Any:
     """The path that each row of values gives."""
     segments: list[Any] = []
-    for field, column in zip(config.partition_fields, columns, strict=True):
+    for field, column in zip(fields, columns, strict=True):
         texts = key_texts(column, field)
         if config.url_encode:
             texts = pa.array(
@@ -128,7 +214,7 @@ def _paths_of(config: TableConfig, columns: list[Any]) -> Any:
     return pc.binary_join_element_wise(*segments, "/")
 
 
-def _statistics(column: Any, known: np.ndarray[Any, np.dtype[np.bool_]], *, in_file: bool) -> ColumnStatistics:
+def _statistics(column: Any, known: _Mask, *, in_file: bool) -> ColumnStatistics:
     rows = len(column)
     mask = from_numpy(known)
     null = pa.scalar(None, column.type)

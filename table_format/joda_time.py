@@ -114,6 +114,18 @@ def _offset_text(moment: datetime, *, colon: bool) -> str:
     return f"{sign}{minutes // 60:02d}{':' if colon else ''}{minutes % 60:02d}"
 
 
+def letters_of(pattern: str) -> tuple[tuple[str, int], ...]:
+    """The letters of a pattern in order, and how often each stands there.
+
+    >>> letters_of("yyyy/MM/dd 'at' HH")
+    (('y', 4), ('M', 2), ('d', 2), ('H', 2))
+
+    Raises:
+        OptionError: there is no pattern.
+    """
+    return tuple((letter, len(run)) for letter, run in _tokens(pattern) if letter)
+
+
 @dataclass(frozen=True, slots=True)
 class ParsedTime:
     """A moment read from text.

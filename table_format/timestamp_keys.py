@@ -137,6 +137,11 @@ class TimestampFormat:
         return np.asarray(numbers * int(factor), dtype=np.int64)
 
 
+def milliseconds_of_unit(unit: str) -> float:
+    """Milliseconds in one unit of time, by Java's name of it, such as `SECONDS`."""
+    return _UNITS_IN_MS[unit]
+
+
 def _getter(options: Mapping[str, str]) -> Callable[..., str | None]:
     # Options of the 0.14 line and before were named hoodie.deltastreamer.keygen.timebased.*.
     prefixes = (PREFIX, PREFIX.replace("hoodie.", "hoodie.deltastreamer."))

@@ -77,7 +77,8 @@ def test_a_field_of_a_type_that_paths_do_not_tell_hides_no_other() -> None:
     [
         {"hoodie.table.partition.fields": ""},
         {"hoodie.table.keygenerator.type": "TIMESTAMP"},
-        {"hoodie.table.keygenerator.type": "CUSTOM", "hoodie.table.partition.fields": "p:SIMPLE"},
+        {"hoodie.table.keygenerator.type": "CUSTOM", "hoodie.table.partition.fields": "p"},
+        {"hoodie.table.keygenerator.type": "CUSTOM", "hoodie.table.partition.fields": "p:TIMESTAMP"},
         {"hoodie.table.keygenerator.type": "SOMETHING_NEW"},
         {"hoodie.keygen.timebased.output.dateformat": "yyyy"},
         {"hoodie.table.metadata.partitions": "files,record_index"},
@@ -95,3 +96,70 @@ def test_columns_that_files_leave_out_are_null_in_the_default_partition() -> Non
     found = path_values(TableConfig(dropped), pa.schema([("p", pa.string())]), ["__HIVE_DEFAULT_PARTITION__"])
     assert isinstance(found, PathValues)
     assert found.statistics["p"].null_count.to_pylist() == [1]
+
+
+TIMED = {
+    "hoodie.table.keygenerator.type": "TIMESTAMP",
+    "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
+    "hoodie.keygen.timebased.output.dateformat": "yyyy/MM/dd",
+    "hoodie.keygen.timebased.timezone": "UTC",
+}
+DAY = 86_400_000
+
+
+def ranges(properties: dict[str, str], kind: pa.DataType, paths: list[str]) -> list[tuple[Any, Any]]:
+    found = path_values(TableConfig({**SIMPLE, **TIMED, **properties}), pa.schema([("p", kind)]), paths)
+    assert isinstance(found, PathValues), found
+    assert not found.values
+    statistics = found.statistics["p"]
+    assert statistics.null_count.null_count == len(paths)
+    pairs = [*zip(statistics.lower.to_pylist(), statistics.upper.to_pylist(), strict=True)]
+    assert found.known.tolist() == [pair != (None, None) for pair in pairs]
+    return pairs
+
+
+def test_paths_of_the_timestamp_key_generator_tell_ranges() -> None:
+    paths = ["1970/01/02", "1970/1/2", "1970/01", "x", "__HIVE_DEFAULT_PARTITION__", "1969/12/31"]
+    none = (None, None)
+    assert ranges({}, pa.int64(), paths) == [(DAY, 2 * DAY - 1), none, none, none, none, (-DAY, -1)]
+    hive = {"hoodie.datasource.write.hive_style_partitioning": "true"}
+    assert ranges(hive, pa.int64(), ["p=1970/01/02", "1970/01/02"]) == [(DAY, 2 * DAY - 1), none]
+    encoded = {"hoodie.datasource.write.partitionpath.urlencode": "true"}
+    assert ranges(encoded, pa.int64(), ["1970%2F01%2F02", "1970/01/02"]) == [(DAY, 2 * DAY - 1), none]
+
+
+def test_custom_key_generators_mix_values_and_times() -> None:
+    properties = {
+        **TIMED,
+        "hoodie.table.keygenerator.type": "CUSTOM",
+        "hoodie.table.partition.fields": "r:SIMPLE,p:TIMESTAMP",
+    }
+    schema = pa.schema([("p", pa.int64()), ("r", pa.string())])
+    found = path_values(TableConfig(properties), schema, ["eu/1970/01/02", "eu/1970/01", "/1970/01/02"])
+    assert isinstance(found, PathValues)
+    assert found.known.tolist() == [True, False, False]
+    assert found.values["r"].to_pylist() == ["eu", None, None]
+    assert set(found.values) == {"r"}
+    assert found.statistics["p"].lower.to_pylist()[:2] == [DAY, None]
+
+
+def test_custom_key_generators_without_times_are_like_others() -> None:
+    properties = {"hoodie.table.keygenerator.type": "CUSTOM", "hoodie.table.partition.fields": "p:SIMPLE"}
+    assert told(properties, pa.string(), ["a"]) == ["a"]
+
+
+def test_dates_whose_dashes_became_slashes() -> None:
+    slashes = {"hoodie.datasource.write.slash.separated.date.partitioning": "true"}
+    paths = ["2024/02/29", "2024/2/29", "2024-02/29", "__HIVE_DEFAULT_PARTITION__"]
+    assert told(slashes, pa.date32(), paths) == [dt.date(2024, 2, 29), ..., ..., None]
+    hive = {"hoodie.datasource.write.hive_style_partitioning": "true"}
+    assert told(slashes | hive, pa.date32(), ["p=2024/02/29"]) == [dt.date(2024, 2, 29)]
+
+
+def test_texts_whose_slashes_may_have_been_dashes_have_a_range() -> None:
+    found = path_values(TableConfig(SIMPLE), pa.schema([("p", pa.string())]), ["2024/01/02", "a"])
+    assert isinstance(found, PathValues)
+    assert found.known.tolist() == [False, True]
+    assert found.statistics["p"].lower.to_pylist() == ["2024-01-02", "a"]
+    assert found.statistics["p"].upper.to_pylist() == ["2024/01/02", "a"]
+    assert found.values["p"].to_pylist() == [None, "a"]

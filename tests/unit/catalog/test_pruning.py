@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 from catalog import Plan, Table
-from pushdown import matches
+from pushdown import col, matches
 
 from .conftest import GoldenTable
 from .filters import random_filter
@@ -95,9 +95,15 @@ def test_null_is_kept_for_a_text_partition_only_where_it_can_be(copied: Callable
     assert plan.stages[0].files_out == plan.stages[0].files_in
 
 
-def test_slashes_in_values_leave_partitions_to_statistics(golden: Callable[[str], GoldenTable]) -> None:
+@pytest.mark.parametrize("value", ["2023/12/31", "2023-12-31"])
+def test_slashes_in_paths_may_be_dashes_of_values(golden: Callable[[str], GoldenTable], value: str) -> None:
+    plan = golden("v6_0150__bkt_slash").open().scan(col("part").is_in([value])).plan()
+    assert plan.stages[0].pruned
+    assert plan.stages[0].files_out == 2
+
+
+def test_slashes_in_values_are_values(golden: Callable[[str], GoldenTable]) -> None:
     plan = golden("v6_0150__bkt_slash").open().scan("part = '2023/12/31'").plan()
-    assert not plan.stages[0].pruned
     assert {split.partition for split in plan.splits} == {"2023/12/31"}
 
 
