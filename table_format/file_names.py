@@ -19,6 +19,7 @@ _LOG_PATTERN: Final = re.compile(
     r"\.(?P<file_id>[^._]+)_(?P<instant>[^.]*)\.(?:log|archive)\.(?P<version>[0-9]{1,18})"
     r"(?:_(?P<write_token>[0-9]+-[0-9]+-[0-9]+)(?P<cdc>\.cdc)?)?"
 )
+_LOG_SHAPE: Final = r"^\.[^._]+_[^.]*\.(log|archive)\.[0-9]{1,18}(_[0-9]+-[0-9]+-[0-9]+(\.cdc)?)?\z"
 _BUCKET_DIGITS: Final = 8
 
 
@@ -50,11 +51,11 @@ class BaseFileName:
 
 @dataclass(frozen=True, slots=True)
 class LogFileName:
-    """`.<file id>_<base instant>.log.<version>_<write token>` (table version 6).
+    """`.<file id>_<instant>.log.<version>_<write token>`.
 
     Attributes:
-        instant: the base instant of the file slice that the log belongs to.
-        version: rises from 1 within a file slice.
+        instant: up to table version 7 the base instant of the log's file slice, later the deltacommit that wrote it.
+        version: rises from 1 among the logs of one file group and instant.
         write_token: may be missing in old names.
         is_cdc: change data, which snapshot reads pass over.
     """
@@ -116,6 +117,36 @@ def parse_base_file_names(names: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Tab
     tail = pc.split_pattern(_element(parts, 2), ".")
     values = [_element(parts, 0), _element(parts, 1), _element(tail, 0), _element(tail, 1)]
     return pa.table(dict(zip(("file_id", "write_token", "instant", "extension"), values, strict=True)))
+
+
+def parse_log_file_names(names: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Table:
+    """Log file names by columns.
+
+    Args:
+        names: strings, of any files.
+
+    Returns:
+        One row per name: file_id, instant, version (int64), write_token (empty where the name has none), is_cdc; all
+        null where the name is no log file's.
+    """
+    if isinstance(names, pa.ChunkedArray):
+        names = names.combine_chunks()
+    known: Any = pc.if_else(pc.match_substring_regex(names, _LOG_SHAPE), names, pa.scalar(None, pa.string()))
+    # the empty text, `<file id>_<instant>`, `log`, `<version>_<write token>` and perhaps `cdc`
+    parts = pc.split_pattern(known, ".")
+    group = pc.split_pattern(_element(parts, 1), "_", max_splits=1)
+    # a text of its own behind it, so that there is a second part always
+    padded: Any = pc.binary_join_element_wise(_element(parts, 3), "", "_")
+    tail = pc.split_pattern(padded, "_")
+    return pa.table(
+        {
+            "file_id": _element(group, 0),
+            "instant": _element(group, 1),
+            "version": pc.cast(_element(tail, 0), pa.int64()),
+            "write_token": _element(tail, 1),
+            "is_cdc": pc.ends_with(known, ".cdc"),
+        }
+    )
 
 
 def _element(lists: Any, index: int) -> Any:

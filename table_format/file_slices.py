@@ -1,4 +1,4 @@
-"""From a listing of data files to the file slices that a query sees (copy-on-write, timeline layout 1)."""
+"""From a listing of data files to the file slices that a query sees."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ import posixpath
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from table_format import partition_metadata
+from table_format.arrow_numpy import from_numpy, to_numpy
 from table_format.errors import UnsupportedTableError
 from table_format.file_names import LogFileName, parse_base_file_names
 from table_format.instant import Action
+from table_format.log_slices import LOGS_TYPE, attach_logs, group_keys, instants_that, positions, slice_logs
 from table_format.storage import Storage
 from table_format.timeline import Timeline
+
+pc: Any = pyarrow.compute  # its stubs know few of the calls below
 
 #: A listing: every data file of some partitions, of whatever instant.
 _FILES: dict[str, pa.DataType] = {"partition": pa.string(), "file_name": pa.string(), "size": pa.int64()}
 FILES_SCHEMA = pa.schema(_FILES)
-#: What a query reads: the base file of each file group's latest slice.
+#: The base file of each file group's latest slice.
 _BASE_FILES: dict[str, pa.DataType] = {
     "partition": pa.string(),
     "file_id": pa.string(),
@@ -28,7 +33,11 @@ _BASE_FILES: dict[str, pa.DataType] = {
     "size": pa.int64(),
     "path": pa.string(),
 }
+_PARTS = ("file_id", "instant", "extension")
 BASE_FILES_SCHEMA = pa.schema(_BASE_FILES)
+#: What a query reads: of each file group's latest slice the base file (null if there is none) and the logs, in the
+#: order in which they are merged.
+SLICES_SCHEMA = BASE_FILES_SCHEMA.append(pa.field("logs", LOGS_TYPE))
 REPLACED_SCHEMA = pa.schema([("partition", pa.string()), ("file_id", pa.string()), ("replaced_at", pa.string())])
 
 
@@ -85,7 +94,7 @@ def replaced_file_groups(timeline: Timeline, as_of: str | None = None) -> pa.Tab
 def latest_base_files(
     files: pa.Table, timeline: Timeline, *, as_of: str | None = None, replaced: pa.Table | None = None
 ) -> pa.Table:
-    """The base file of each file group's latest slice that a query may see.
+    """The base file of each file group's latest slice that a query may see, in a table without log files.
 
     A base file counts if its instant is committed and not after the query's; the newest one of its file group wins;
     replaced file groups are left out. Names that are no base file's are passed over, as Hudi does.
@@ -97,46 +106,107 @@ def latest_base_files(
         replaced: `replaced_file_groups(timeline, as_of)`, if the caller has it.
 
     Returns:
-        A table of `BASE_FILES_SCHEMA`, by path.
+        A table of `BASE_FILES_SCHEMA`, by partition and file id.
 
     Raises:
         UnsupportedTableError: a log file, so the table is merge-on-read; or a base file that is not Parquet.
     """
     _refuse_log_files(files)
+    newest = _newest_of_each_group(_at(_committed_base_files(files, timeline), as_of), timeline)
+    return _without_replaced(newest, timeline, as_of, replaced).select(BASE_FILES_SCHEMA.names).combine_chunks()
+
+
+def read_optimized_slices(
+    files: pa.Table, timeline: Timeline, *, as_of: str | None = None, replaced: pa.Table | None = None
+) -> pa.Table:
+    """The newest base file of each file group, without the logs that changed it since.
+
+    Args:
+        files: a table of `FILES_SCHEMA`.
+        timeline: the data table's.
+        as_of: instant of the query; None for the newest.
+        replaced: `replaced_file_groups(timeline, as_of)`, if the caller has it.
+
+    Returns:
+        A table of `SLICES_SCHEMA`, by partition and file id; its lists of logs are empty.
+    """
+    newest = _newest_of_each_group(_at(_committed_base_files(files, timeline), as_of), timeline)
+    return _slices(_without_replaced(newest, timeline, as_of, replaced))
+
+
+def latest_file_slices(
+    files: pa.Table, timeline: Timeline, *, as_of: str | None = None, replaced: pa.Table | None = None
+) -> pa.Table:
+    """The file slice of each file group that a query reads.
+
+    It is the newest committed base file with all logs of its slice and of later ones: those that writers began for a
+    compaction that has not completed. File groups may have logs only. Replaced file groups are left out. In layout 1
+    logs may hold blocks of failed or later writes, which whoever reads them passes over.
+
+    Args:
+        files: a table of `FILES_SCHEMA`.
+        timeline: the data table's.
+        as_of: instant of the query; None for the newest.
+        replaced: `replaced_file_groups(timeline, as_of)`, if the caller has it.
+
+    Returns:
+        A table of `SLICES_SCHEMA`, by partition and file id.
+
+    Raises:
+        UnsupportedTableError: a base file that is not Parquet, or a log whose slice cannot be told.
+    """
+    committed = _committed_base_files(files, timeline)
+    gone = replaced_file_groups(timeline, as_of) if replaced is None else replaced
+    logs = _without_replaced(slice_logs(files, committed, timeline, as_of), timeline, as_of, gone)
+    newest = _without_replaced(_newest_of_each_group(_at(committed, as_of), timeline), timeline, as_of, gone)
+    if not logs.num_rows:
+        return _slices(newest)
+    slices = attach_logs(newest, logs)
+    return _slices(slices.take(pc.sort_indices(slices["key"])))
+
+
+def _committed_base_files(files: pa.Table, timeline: Timeline) -> pa.Table:
+    """Base files of completed writes, with `key` and the parts of their names, in the listing's order."""
     parts = parse_base_file_names(files["file_name"])
-    columns = {name: files[name] for name in FILES_SCHEMA.names} | {name: parts[name] for name in parts.column_names}
-    rows = pa.table(columns)
+    rows = pa.table({name: files[name] for name in FILES_SCHEMA.names} | {name: parts[name] for name in _PARTS})
     _refuse_other_formats(rows)
     rows = rows.filter(pc.equal(rows["extension"], pa.scalar("parquet")))
-    rows = rows.filter(_visible(rows["instant"], timeline, as_of))
-    rows = _newest_of_each_group(rows, timeline)
-    gone = replaced_file_groups(timeline, as_of) if replaced is None else replaced
-    if gone.num_rows:
-        keys = ["partition", "file_id"]
-        rows = rows.join(gone.select(keys), keys=keys, join_type="left anti", use_threads=False)
-    rows = rows.append_column("path", _paths(rows))
-    # one key sorts several times as fast as two
-    return rows.take(pc.sort_indices(rows["path"])).select(BASE_FILES_SCHEMA.names).combine_chunks()
+    rows = rows.filter(instants_that(timeline.is_committed, rows["instant"]))
+    return rows.append_column("key", group_keys(rows["partition"], rows["file_id"]))
+
+
+def _at(rows: pa.Table, as_of: str | None) -> pa.Table:
+    return rows if as_of is None else rows.filter(pc.less_equal(rows["instant"], as_of))
 
 
 def _newest_of_each_group(rows: pa.Table, timeline: Timeline) -> pa.Table:
-    # file ids are unique in a table, so this is all there is to do for most
-    if pc.count_distinct(rows["file_id"]).as_py() == rows.num_rows:
-        return rows
-    keys = ["partition", "file_id", "instant"]
-    groups = rows.group_by(keys[:2], use_threads=False).aggregate([("instant", "max")])
-    rows = rows.join(groups.rename_columns(keys), keys=keys, join_type="inner", use_threads=False)
-    return rows if rows.num_rows == groups.num_rows else _without_retries(rows, timeline)
+    """One base file of each group, by key."""
+    rows = rows.take(pc.sort_indices(rows["key"])).combine_chunks()
+    if rows.num_rows < 2:
+        return _with_paths(rows)
+    keys: Any = rows["key"].combine_chunks()
+    starts = np.append(True, to_numpy(pc.not_equal(keys[1:], keys[:-1])).astype(np.bool_))
+    if starts.all():
+        return _with_paths(rows)
+    times = pc.unique(rows["instant"])
+    ranks = positions(rows["instant"], times.take(pc.sort_indices(times)))
+    first = np.flatnonzero(starts)
+    group = np.cumsum(starts) - 1
+    newest = ranks == np.maximum.reduceat(ranks, first)[group]
+    twins = newest & (np.bincount(group[newest])[group] > 1)
+    if twins.any():
+        newest[twins] = _named_by_commits(rows.filter(from_numpy(twins)), timeline)
+    return _with_paths(rows.filter(from_numpy(newest)))
 
 
-def _without_retries(rows: pa.Table, timeline: Timeline) -> pa.Table:
-    """Of several files of one group and instant, keep what the commit names: the others are a retried task's."""
-    kept: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in sorted(rows.to_pylist(), key=lambda row: row["file_name"]):
-        key = (row["partition"], row["file_id"])
-        if key not in kept or _is_named(row, timeline):
-            kept[key] = row
-    return pa.Table.from_pylist(list(kept.values()), rows.schema)
+def _named_by_commits(rows: pa.Table, timeline: Timeline) -> list[bool]:
+    """Of several files of one group and instant, the one that the commit names: others are a retried task's."""
+    chosen: dict[str, tuple[bool, str]] = {}
+    for row in rows.to_pylist():
+        rank = (_is_named(row, timeline), row["file_name"])
+        chosen[row["key"]] = max(rank, chosen.get(row["key"], rank))
+    names = {name for _, name in chosen.values()}
+    return [name in names for name in rows["file_name"].to_pylist()]
 
 
 def _is_named(row: dict[str, Any], timeline: Timeline) -> bool:
@@ -147,10 +217,27 @@ def _is_named(row: dict[str, Any], timeline: Timeline) -> bool:
     return any(stat.file_name == row["file_name"] for stat in stats)
 
 
-def _paths(rows: pa.Table) -> pa.ChunkedArray[Any]:
-    joined: Any = pc.binary_join_element_wise(rows["partition"], rows["file_name"], pa.scalar("/"))  # type: ignore[call-overload]
-    trimmed: pa.ChunkedArray[Any] = pc.utf8_ltrim(joined, characters="/")
-    return trimmed
+def _with_paths(rows: pa.Table) -> pa.Table:
+    joined: Any = pc.binary_join_element_wise(rows["partition"], rows["file_name"], pa.scalar("/"))
+    return rows.append_column("path", pc.utf8_ltrim(joined, characters="/"))
+
+
+def _without_replaced(rows: pa.Table, timeline: Timeline, as_of: str | None, replaced: pa.Table | None) -> pa.Table:
+    gone = replaced_file_groups(timeline, as_of) if replaced is None else replaced
+    if not gone.num_rows:
+        return rows
+    return rows.filter(pc.invert(pc.is_in(rows["key"], group_keys(gone["partition"], gone["file_id"]))))
+
+
+def _slices(rows: pa.Table) -> pa.Table:
+    """Rows with or without a base file, as a table of `SLICES_SCHEMA`."""
+    if "logs" not in rows.column_names:
+        none: Any = np.zeros(rows.num_rows + 1, np.int32)
+        entries = pa.array([], LOGS_TYPE.value_type)
+        rows = rows.append_column("logs", pa.ListArray.from_arrays(from_numpy(none), entries, type=LOGS_TYPE))
+    sizes = rows.column_names.index("size")
+    rows = rows.set_column(sizes, "size", pc.fill_null(rows["size"], 0))
+    return rows.select(SLICES_SCHEMA.names).combine_chunks()
 
 
 def _refuse_log_files(files: pa.Table) -> None:
@@ -166,10 +253,3 @@ def _refuse_other_formats(rows: pa.Table) -> None:
     if others.num_rows:
         place = posixpath.join(others["partition"][0].as_py(), others["file_name"][0].as_py())
         raise UnsupportedTableError(f"{place}: base files are read in Parquet only")
-
-
-def _visible(instants: pa.ChunkedArray[Any], timeline: Timeline, as_of: str | None) -> pa.BooleanArray:
-    """Judge each distinct instant once, however many files carry it."""
-    distinct: list[Any] = pc.unique(instants).to_pylist()
-    good = [t for t in distinct if t and timeline.is_committed(t) and (as_of is None or t <= as_of)]
-    return pc.is_in(instants, pa.array(good, pa.string()))

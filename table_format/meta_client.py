@@ -50,7 +50,11 @@ class TableClient:
         """The timeline as it is now."""
         config = self.config
         return load_timeline(
-            self.storage, config.timeline_folder, config.layout_version, timezone=config.timeline_timezone
+            self.storage,
+            config.timeline_folder,
+            config.layout_version,
+            timezone=config.timeline_timezone,
+            history_folder=config.history_folder,
         )
 
     def table_schema(self, timeline: Timeline | None = None, as_of: str | None = None) -> pa.Schema:

@@ -35,6 +35,7 @@ class Timeline:
         folder: where the timeline's files lie.
         layout: 1 up to table version 7; 2, with completion times, from version 8 on.
         file_changes: in layout 2, the last change of completed instants whose name has no completion time.
+        history_folder: where layout 2 keeps archived instants.
     """
 
     storage: Storage
@@ -42,6 +43,7 @@ class Timeline:
     folder: str = FOLDER
     layout: int = 1
     file_changes: Mapping[str, str] = field(default_factory=dict)
+    history_folder: str = ""
 
     @functools.cached_property
     def completed(self) -> tuple[Instant, ...]:
@@ -157,7 +159,9 @@ class Timeline:
         return CommitMetadata.parse(self.read(instant), self.path(instant))
 
 
-def load_timeline(storage: Storage, folder: str = FOLDER, layout: int = 1, timezone: str = "LOCAL") -> Timeline:
+def load_timeline(
+    storage: Storage, folder: str = FOLDER, layout: int = 1, timezone: str = "LOCAL", history_folder: str | None = None
+) -> Timeline:
     """Read which instants a table has; names that are not Hudi's are passed over.
 
     Args:
@@ -165,6 +169,7 @@ def load_timeline(storage: Storage, folder: str = FOLDER, layout: int = 1, timez
         folder: of the active timeline: `.hoodie` in layout 1, usually `.hoodie/timeline` in layout 2.
         layout: of the timeline.
         timezone: of instant times, `UTC` or `LOCAL`.
+        history_folder: where layout 2 keeps archived instants; None for the usual place.
 
     Raises:
         UnsupportedTableError: names with completion times in a timeline of layout 1.
@@ -183,7 +188,9 @@ def load_timeline(storage: Storage, folder: str = FOLDER, layout: int = 1, timez
         for name, instant in instants.items()
         if layout > 1 and instant and instant.state is State.COMPLETED and not instant.completion_time
     }
-    return Timeline(storage, highest_states(instants.values()), folder, layout, changed)
+    return Timeline(
+        storage, highest_states(instants.values()), folder, layout, changed, history_folder or f"{folder}/history"
+    )
 
 
 def _moment(epoch_ms: int, timezone: str) -> dt.datetime:

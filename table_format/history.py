@@ -1,0 +1,106 @@
+"""The archived timeline of layout 2: what became of instants that left the active timeline.
+
+The history is a log-structured merge tree of Parquet files, named `<first instant>_<last instant>_<level>.parquet`, of
+which the newest manifest lists those that count. Snapshots hardly ever need it; see `log_slices`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+
+from table_format.errors import CorruptFileError, MissingFileError, StorageError
+from table_format.storage import Storage
+
+pc: Any = pyarrow.compute  # its stubs know few of the calls below
+
+HISTORY_SCHEMA: Final = pa.schema([("instant", pa.string()), ("completion", pa.string()), ("action", pa.string())])
+_COLUMNS: Final = ("instantTime", "completionTime", "action")
+_MANIFEST: Final = re.compile(r"manifest_([0-9]+)", re.ASCII)
+_FILE: Final = re.compile(r"([0-9]+)_([0-9]+)_([0-9]+)\.parquet", re.ASCII)
+
+
+def load_history(storage: Storage, folder: str, start: str | None = None, end: str | None = None) -> pa.Table:
+    """The completed instants that were archived, in some range of instant times.
+
+    Args:
+        storage: rooted at the table's base folder.
+        folder: of the history, usually `.hoodie/timeline/history`.
+        start: the first instant time wanted; files that end before it are not read.
+        end: the last one wanted.
+
+    Returns:
+        A table of `HISTORY_SCHEMA` by instant, one row an instant; empty where nothing was archived.
+
+    Raises:
+        CorruptFileError: a manifest or a file of the history is damaged.
+        MissingFileError: a file that the manifest lists is gone: the history changed meanwhile.
+    """
+    parts = [_read(storage, f"{folder}/{name}") for name in _file_names(storage, folder) if _overlaps(name, start, end)]
+    whole: Any = pa.concat_tables([HISTORY_SCHEMA.empty_table(), *parts])
+    if start is not None:
+        whole = whole.filter(pc.greater_equal(whole["instant"], start))
+    if end is not None:
+        whole = whole.filter(pc.less_equal(whole["instant"], end))
+    # a merge that was cut off may leave an instant in files of two levels
+    groups = whole.group_by(["instant"], use_threads=False).aggregate([("completion", "max"), ("action", "max")])
+    table: pa.Table = groups.rename_columns(HISTORY_SCHEMA.names).cast(HISTORY_SCHEMA).sort_by("instant")
+    return table
+
+
+def completion_times(storage: Storage, folder: str, start: str | None = None, end: str | None = None) -> dict[str, str]:
+    """Completion times of archived instants, by instant time; see `load_history`."""
+    rows = load_history(storage, folder, start, end)
+    instants: list[Any] = rows["instant"].to_pylist()
+    return dict(zip(instants, rows["completion"].to_pylist(), strict=True))
+
+
+def first_archived(storage: Storage, folder: str) -> str | None:
+    """The oldest instant time that the history holds, by the names of its files."""
+    matches = [_FILE.fullmatch(name) for name in _file_names(storage, folder)]
+    return min((match[1] for match in matches if match), default=None)
+
+
+def _file_names(storage: Storage, folder: str) -> list[str]:
+    """The files of the manifest in force."""
+    versions = {int(m[1]) for entry in storage.list(folder) if (m := _MANIFEST.fullmatch(entry.name))}
+    if not versions:
+        return []
+    path = f"{folder}/manifest_{_version(storage, folder, versions)}"
+    try:
+        files = json.loads(storage.read(path))["files"]
+        return [str(file["fileName"]) for file in files]
+    except (ValueError, LookupError, TypeError) as error:
+        raise CorruptFileError(path, 0, f"no manifest of an archived timeline: {error!r}") from error
+
+
+def _version(storage: Storage, folder: str, versions: set[int]) -> int:
+    """The version that `_version_` names; the greatest one where that file is missing or half written."""
+    try:
+        named = int(storage.read(f"{folder}/_version_"))
+    except (MissingFileError, ValueError):
+        return max(versions)
+    return named if named in versions else max(versions)
+
+
+def _overlaps(name: str, start: str | None, end: str | None) -> bool:
+    match = _FILE.fullmatch(name)
+    if match is None:
+        return True
+    return (start is None or match[2] >= start) and (end is None or match[1] <= end)
+
+
+def _read(storage: Storage, path: str) -> pa.Table:
+    try:
+        with storage.open_input(path) as stream:
+            columns = pq.read_table(stream, columns=list(_COLUMNS)).select(list(_COLUMNS))
+            return columns.rename_columns(HISTORY_SCHEMA.names).cast(HISTORY_SCHEMA)
+    except StorageError:
+        raise
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise CorruptFileError(path, 0, f"not a file of an archived timeline, or a damaged one: {error}") from error
