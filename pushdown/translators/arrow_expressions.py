@@ -1,0 +1,203 @@
+"""`HudiExpression` as an expression of pyarrow.compute, for readers that filter while they read.
+
+The expression has the truth values of `pushdown.rows`: three-valued, NaN equal to itself and above all numbers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from pushdown.bind import bind
+from pushdown.columns import resolve_column
+from pushdown.errors import InexactFilterError
+from pushdown.expression import And, Constant, HudiExpression, Not, Op, Predicate, Unknown
+from pushdown.kinds import Kind, kind_of
+from pushdown.like import regex_of
+from pushdown.simplify import simplify
+from pushdown.walk import fold
+
+pc: Any = pyarrow.compute
+
+_COMPARISONS: dict[Op, str] = {
+    Op.EQ: "equal",
+    Op.LT: "less",
+    Op.LE: "less_equal",
+    Op.GT: "greater",
+    Op.GE: "greater_equal",
+}
+# Arrow walks expressions by recursion, so that a deep one would end the process.
+_MAX_DEPTH = 100
+# Each predicate is a node of its own there: that many are not read in less than a second.
+_MAX_PREDICATES = 20_000
+
+
+def to_arrow_expression(
+    expression: HudiExpression,
+    schema: pa.Schema,
+    *,
+    unknown: Literal["refuse", "weaken"] = "refuse",
+    case_sensitive: bool = False,
+    time_zone: str = "UTC",
+) -> pc.Expression:
+    """Translate a filter.
+
+    Args:
+        expression: a filter, bound or not.
+        schema: the columns of the data that is read.
+        unknown: what to do with what has no meaning for rows, and with filters that are too deep or too large:
+            ``refuse``, or ``weaken`` the filter so that it lets every row through that the whole filter may.
+        case_sensitive: as for `pushdown.bind`.
+        time_zone: as for `pushdown.bind`.
+
+    Raises:
+        InexactFilterError: with ``refuse``, a part of the filter is unknown, or it is too deep or too large.
+        ExpressionError: the filter does not fit the schema.
+    """
+    # Without NOT above predicates, "let through" is "true" for every unknown part.
+    plain = simplify(bind(expression, schema, case_sensitive=case_sensitive, time_zone=time_zone), budget=sys.maxsize)
+    writer = _Writer(schema, weaken=unknown == "weaken")
+    if plain.depth > _MAX_DEPTH:
+        return writer.unknown(f"it is nested {plain.depth:,} levels deep")
+    return fold(plain, writer.visit)
+
+
+class _Writer:
+    """Makes expressions of nodes, children first."""
+
+    def __init__(self, schema: pa.Schema, *, weaken: bool) -> None:
+        self.schema = schema
+        self.weaken = weaken
+        self.predicates = 0
+
+    def unknown(self, reason: str) -> Any:
+        if self.weaken:
+            return _constant(True)
+        raise InexactFilterError(
+            f"the filter has no exact form for reading: {reason}. Read with a weaker filter and apply the rest to the "
+            "rows, or take this part out of it"
+        )
+
+    def visit(self, node: HudiExpression, children: list[Any]) -> Any:
+        if isinstance(node, Predicate):
+            self.predicates += 1
+            if self.predicates > _MAX_PREDICATES:
+                return self.unknown(f"it has more than {_MAX_PREDICATES:,} predicates")
+            return _predicate(node, self.schema)
+        if isinstance(node, Constant):
+            return _constant(node.value)
+        if isinstance(node, Unknown):
+            return self.unknown(node.reason)
+        if isinstance(node, Not):
+            return ~children[0]
+        kind = isinstance(node, And)
+        return _balanced(children, pc.and_kleene if kind else pc.or_kleene) if children else _constant(kind)
+
+
+def _balanced(parts: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:
+    """Join neighbours, then their results: the depth is the logarithm of the number."""
+    level = list(parts)
+    while len(level) > 1:
+        pairs = [join(a, b) for a, b in zip(level[::2], level[1::2], strict=False)]
+        level = pairs + level[len(pairs) * 2 :]
+    return level[0]
+
+
+def _constant(value: bool | None) -> Any:
+    return pc.scalar(pa.scalar(value, pa.bool_()))
+
+
+def _column(predicate: Predicate, schema: pa.Schema) -> Any:
+    """The column as `pushdown.rows.column_values` has it: null where a struct on its path is null."""
+    path = resolve_column(predicate.column, schema, case_sensitive=True).path
+    found = pc.field(path[0])
+    return pc.struct_field(found, list(path[1:])) if len(path) > 1 else found
+
+
+def _predicate(predicate: Predicate, schema: pa.Schema) -> Any:
+    column = _column(predicate, schema)
+    op = predicate.op
+    if op is Op.IS_NULL:
+        return pc.is_null(column)
+    if op is Op.NOT_NULL:
+        return pc.is_valid(column)
+    positive = op if op in _POSITIVE else op.negated
+    found = _positive(positive, column, predicate)
+    return found if positive is op else pc.invert(found)
+
+
+def _positive(op: Op, column: Any, predicate: Predicate) -> Any:
+    type_: Any = predicate.column_type
+    values: Any = predicate.values
+    kind = kind_of(type_)
+    if op is Op.NULL_SAFE_EQ:
+        equal = _positive(Op.EQ, column, predicate)
+        return pc.and_kleene(pc.is_valid(column), equal)
+    column, own = _comparable(column, type_, kind)
+    if op is Op.IN:
+        return _is_in(column, own, values, kind)
+    if op is Op.STARTS_WITH:
+        return pc.starts_with(column, pattern=values[0].as_py())
+    if op is Op.LIKE:
+        return pc.match_substring_regex(column, pattern=regex_of(values[0].as_py()))
+    if kind is Kind.FLOAT:
+        return _floats(op, column, values[0].as_py())
+    return getattr(pc, _COMPARISONS[op])(column, pc.scalar(values.cast(own)[0]))
+
+
+_POSITIVE = frozenset({*_COMPARISONS, Op.IN, Op.STARTS_WITH, Op.LIKE, Op.NULL_SAFE_EQ})
+
+
+def _comparable(column: Any, type_: Any, kind: Kind) -> tuple[Any, Any]:
+    """The column in a type that Arrow compares, and that type."""
+    own = type_
+    if kind is Kind.FLOAT:
+        own = pa.float64()
+    elif kind is Kind.BOOLEAN:
+        own = pa.uint8()
+    elif pa.types.is_dictionary(type_):
+        own = type_.value_type
+    if pa.types.is_fixed_size_binary(own):
+        own = pa.binary()
+    elif str(own) in {"string_view", "binary_view"}:
+        own = pa.large_string() if kind is Kind.STRING else pa.large_binary()
+    return (column if own == type_ else column.cast(own)), own
+
+
+def _floats(op: Op, column: Any, literal: float) -> Any:
+    nan = pc.is_nan(column)
+    if literal != literal:  # noqa: PLR0124
+        some = pc.is_valid(column)
+        yes, no = pc.or_kleene(some, _constant(None)), pc.and_kleene(pc.invert(some), _constant(None))
+        return {Op.EQ: nan, Op.LT: pc.invert(nan), Op.LE: yes, Op.GT: no, Op.GE: nan}[op]
+    found = getattr(pc, _COMPARISONS[op])(column, pc.scalar(pa.scalar(literal, pa.float64())))
+    return pc.or_kleene(found, nan) if op in {Op.GT, Op.GE} else found
+
+
+def _is_in(column: Any, own: Any, values: Any, kind: Kind) -> Any:
+    members = values.drop_null()
+    if kind is Kind.FLOAT:
+        found = _float_is_in(column, members)
+    else:
+        found = pc.is_in(column, value_set=members.cast(own), skip_nulls=True)
+    # Null where the column is, or where the list holds a null and no member is equal.
+    vague = _constant(None) if values.null_count else pc.and_kleene(pc.is_null(column), _constant(None))
+    return pc.or_kleene(found, vague)
+
+
+def _float_is_in(column: Any, members: Any) -> Any:
+    wanted = np.from_dlpack(members) if len(members) else np.zeros(0)
+    nan = np.isnan(wanted)
+    numbers = wanted[~nan]
+    if (numbers == 0).any():
+        numbers = np.concatenate([numbers, [0.0, -0.0]])
+    value_set = pa.Array.from_buffers(pa.float64(), len(numbers), [None, pa.py_buffer(numbers.tobytes())])
+    found = pc.is_in(column, value_set=value_set, skip_nulls=True)
+    if not nan.any():
+        return found
+    return pc.or_kleene(found, pc.and_kleene(pc.is_valid(column), pc.is_nan(column)))

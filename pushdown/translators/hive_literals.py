@@ -1,0 +1,164 @@
+"""Hive's literals, as text with a type, as Python values."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pushdown.temporal import TextNotUnderstoodError, parse_date, parse_timestamp, zone_of
+from pushdown.translators.hive_types import HiveType
+
+_INTEGER = re.compile(r"[+-]?\d{1,19}\Z", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,4})?\Z", re.ASCII)
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
+# Hive reads older days in files of other writers by the Julian calendar, and older clock times by local mean time.
+_FIRST_DATE = dt.date(1582, 10, 15)
+_FIRST_YEAR_OF_CLOCKS = 1900
+
+
+class LiteralNotUnderstoodError(ValueError):
+    """A literal that has no value here; the message says why."""
+
+
+def hive_literal(value: Any, kind: HiveType, time_zone: str) -> Any:
+    """The value of a literal.
+
+    Args:
+        value: its text as Java prints it, or the JSON value (None, a boolean, a whole number, or a float for a float).
+        kind: its type.
+        time_zone: the zone whose clock times Hive makes of stored instants.
+
+    Raises:
+        LiteralNotUnderstoodError: a text that is no value of the type, or a value that Hive's operators treat
+            differently from one another.
+    """
+    if value is None:
+        return None
+    reader = _READERS.get(kind.base)
+    if reader is None:
+        raise LiteralNotUnderstoodError(f"a literal of type {kind.base}")
+    found = reader(value, kind)
+    if isinstance(found, dt.datetime):
+        check_clock_time(found, time_zone)
+    return found
+
+
+def check_clock_time(moment: dt.datetime, time_zone: str) -> None:
+    """Refuse a clock time that a change of clocks skips or repeats: the order of clock times is not that of instants.
+
+    Raises:
+        LiteralNotUnderstoodError: it is one.
+    """
+    if moment.year < _FIRST_YEAR_OF_CLOCKS:
+        raise LiteralNotUnderstoodError(f"{moment} is before {_FIRST_YEAR_OF_CLOCKS}")
+    if moment.tzinfo is None:
+        zone = zone_of(time_zone)
+        first, second = (moment.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
+        if first != second:
+            raise LiteralNotUnderstoodError(f"clocks in {time_zone} are changed around {moment}")
+
+
+def _boolean(value: Any, kind: HiveType) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "false"):
+        return bool(value == "true")
+    raise _not_understood(value, kind)
+
+
+def _integer(value: Any, kind: HiveType) -> int:
+    if isinstance(value, str) and _INTEGER.match(value):
+        value = int(value)
+    limit = 1 << (_BITS[kind.base] - 1)
+    if isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit:
+        return value
+    raise _not_understood(value, kind)
+
+
+def _double(value: Any, kind: HiveType) -> float:
+    if isinstance(value, str) and value in _INFINITIES:
+        return _INFINITIES[value]
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    if plain or (isinstance(value, str) and _NUMBER.match(value)):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.nan
+        # NaN: Hive's row operators take it for the greatest number, the vectorised ones for none.
+        if math.isfinite(number):
+            return number
+    raise _not_understood(value, kind)
+
+
+def _single(value: Any, kind: HiveType) -> float:
+    number = _double(value, kind)
+    with np.errstate(over="ignore"):
+        single = float(np.float32(number))
+    if math.isinf(single) and not math.isinf(number):
+        raise _not_understood(value, kind)
+    return single
+
+
+def _decimal(value: Any, kind: HiveType) -> decimal.Decimal:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**400:
+        return decimal.Decimal(value)
+    if isinstance(value, str) and _NUMBER.match(value):
+        return decimal.Decimal(value)
+    raise _not_understood(value, kind)
+
+
+def _text(value: Any, kind: HiveType) -> str:
+    if not isinstance(value, str):
+        raise _not_understood(value, kind)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _not_understood(value, kind) from None
+    return value
+
+
+def _date(value: Any, kind: HiveType) -> dt.date:
+    found: dt.date = _parsed(parse_date, value, kind)
+    if found < _FIRST_DATE:
+        raise LiteralNotUnderstoodError(f"{found} is before {_FIRST_DATE}")
+    return found
+
+
+def _timestamp(value: Any, kind: HiveType) -> dt.datetime:
+    found: dt.datetime = _parsed(parse_timestamp, value, kind)
+    if found.tzinfo is not None:
+        raise _not_understood(value, kind)
+    return found
+
+
+def _parsed(parse: Callable[[str], Any], value: Any, kind: HiveType) -> Any:
+    if not isinstance(value, str):
+        raise _not_understood(value, kind)
+    try:
+        return parse(value)
+    except TextNotUnderstoodError:
+        raise _not_understood(value, kind) from None
+
+
+def _not_understood(value: Any, kind: HiveType) -> LiteralNotUnderstoodError:
+    shown = ascii(value)
+    return LiteralNotUnderstoodError(f"{shown if len(shown) < 60 else shown[:60] + '…'} as a {kind.base}")
+
+
+_READERS: dict[str, Callable[[Any, HiveType], Any]] = {
+    "boolean": _boolean,
+    **dict.fromkeys(_BITS, _integer),
+    "double": _double,
+    "float": _single,
+    "decimal": _decimal,
+    **dict.fromkeys(("string", "varchar", "char"), _text),
+    "date": _date,
+    "timestamp": _timestamp,
+}
