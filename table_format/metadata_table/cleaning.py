@@ -10,7 +10,7 @@ from table_format.instant import Action
 from table_format.meta_client import TableClient
 from table_format.metadata_table import instants, layout
 from table_format.metadata_table.recovery import metadata_partitions
-from table_format.metadata_table.slices import ValidInstants
+from table_format.metadata_table.validity import ValidInstants
 from table_format.storage import Storage
 
 _POLICY = "KEEP_LATEST_FILE_VERSIONS"

@@ -17,8 +17,8 @@ from table_format.metadata_table.arrow import pc
 from table_format.metadata_table.keys import ALL_PARTITIONS_KEY, NON_PARTITIONED_ID, partition_of_identifier
 from table_format.metadata_table.reader import read_listing
 from table_format.metadata_table.records import NO_FILES, Records, files_records, stored_statistics_records
-from table_format.metadata_table.slices import ValidInstants, latest_base_file, latest_log_files
 from table_format.metadata_table.sources import PartitionSources
+from table_format.metadata_table.validity import ValidInstants
 from table_format.storage import Storage
 from table_format.timeline import Timeline
 
@@ -123,8 +123,8 @@ def _plan(storage: Storage, partitions: list[str], valid: ValidInstants) -> byte
     operations = []
     for partition in partitions:
         for group in layout.list_file_groups(storage, partition):
-            base = latest_base_file(group, valid)
-            logs = latest_log_files(group, base)
+            base = valid.latest_base_file(group)
+            logs = valid.latest_log_files(group, base)
             operations.append(
                 {
                     "baseInstantTime": base.instant if base else (logs[0].base_instant if logs else None),

@@ -1,4 +1,8 @@
-"""Names on disk of the metadata table of a version 6 table: folder, partitions, file groups, files, instants."""
+"""Names on disk of the metadata table: folder, partitions, file groups, files, instants.
+
+Names that are read are those of all table versions; those that are made are of version 6. From version 8 on (timeline
+layout 2), a log file is named after the deltacommit that wrote it rather than after its slice's base file.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,9 @@ TIMELINE_FOLDER = f"{FOLDER}/.hoodie"
 
 FILES = "files"
 COLUMN_STATS = "column_stats"
+BLOOM_FILTERS = "bloom_filters"
+RECORD_INDEX = "record_index"
+PARTITION_STATS = "partition_stats"
 MAINTAINED = (COLUMN_STATS, FILES)
 """Partitions that every commit of this project keeps up to date."""
 
@@ -21,8 +28,9 @@ INFLIGHT_PARTITIONS_KEY = "hoodie.table.metadata.partitions.inflight"
 FILE_ID_PREFIXES = {
     FILES: "files-",
     COLUMN_STATS: "col-stats-",
-    "bloom_filters": "bloom-filters-",
-    "record_index": "record-index-",
+    BLOOM_FILTERS: "bloom-filters-",
+    RECORD_INDEX: "record-index-",
+    PARTITION_STATS: "partition-stats-",
 }
 
 EMPTY_TABLE_INSTANT = "00000000000000"
@@ -38,8 +46,10 @@ _FIRST_INIT_SUFFIX = 10
 _SERVICE_SUFFIXES = ("001", "002", "003", "004", "005", "006")
 _INSTANT_DIGITS = 17
 
-_BASE_FILE = re.compile(r"^(?P<id>[^_.]+)_(?P<token>\d+-\d+-\d+)_(?P<instant>\d+)\.hfile$")
-_LOG_FILE = re.compile(r"^\.(?P<id>[^_]+)_(?P<instant>\d+)\.log\.(?P<version>\d+)_(?P<token>\d+-\d+-\d+)$")
+_ATTEMPT = r"(?P<token>\d+-\d+-\d+)"
+_BASE_FILE = re.compile(rf"(?P<id>[^.][^/]*)_{_ATTEMPT}_(?P<instant>\d+)\.hfile", re.ASCII)
+_LOG_FILE = re.compile(rf"\.(?P<id>[^/]+)_(?P<instant>\d+)\.log\.(?P<version>\d+)_{_ATTEMPT}", re.ASCII)
+_FILE_ID = re.compile(r"(?P<family>.*-)(?P<shard>\d+)-\d+", re.ASCII | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +64,16 @@ class BaseFile:
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A log file of a file slice; `base_instant` is the slice's, `version` counts the slice's log files."""
+    """A log file of a file slice.
+
+    Attributes:
+        path: in the data table's storage.
+        size: bytes.
+        file_id: its file group.
+        base_instant: in layout 1 the slice's; in layout 2 the deltacommit that wrote the file.
+        version: counts the log files of that name.
+        token: the write token.
+    """
 
     path: str
     size: int
@@ -76,6 +95,15 @@ class FileGroup:
     file_id: str
     base_files: tuple[BaseFile, ...]
     log_files: tuple[LogFile, ...]
+
+    @property
+    def family(self) -> str:
+        """What stands before the shard's number; shards are counted within it.
+
+        It differs between the file groups of one metadata partition only in a partitioned record index, where each
+        partition of the data table has shards of its own.
+        """
+        return _family_and_shard(self.file_id)[0]
 
 
 def file_id(partition: str, shard: int) -> str:
@@ -117,7 +145,7 @@ def builds_partition(instant: str) -> bool:
 
 
 def list_file_groups(storage: Storage, partition: str) -> tuple[FileGroup, ...]:
-    """The file groups of a metadata partition in the order of their ids, which is the order of the shards."""
+    """The file groups of a metadata partition in the order of the shards."""
     bases: dict[str, list[BaseFile]] = {}
     logs: dict[str, list[LogFile]] = {}
     for entry in storage.list(f"{FOLDER}/{partition}"):
@@ -134,17 +162,22 @@ def list_file_groups(storage: Storage, partition: str) -> tuple[FileGroup, ...]:
             tuple(sorted(bases.get(name, []), key=lambda file: file.instant)),
             tuple(sorted(logs.get(name, []), key=lambda file: file.order)),
         )
-        for name in sorted(bases.keys() | logs.keys())
+        for name in sorted(bases.keys() | logs.keys(), key=_family_and_shard)
     )
 
 
+def _family_and_shard(file_id: str) -> tuple[str, int]:
+    match = _FILE_ID.fullmatch(file_id)
+    return (match["family"], int(match["shard"])) if match else (file_id, 0)
+
+
 def _base_file(entry: FileEntry) -> BaseFile | None:
-    match = _BASE_FILE.match(entry.name)
+    match = _BASE_FILE.fullmatch(entry.name)
     return BaseFile(entry.path, entry.size, match["id"], match["instant"]) if match else None
 
 
 def _log_file(entry: FileEntry) -> LogFile | None:
-    match = _LOG_FILE.match(entry.name)
+    match = _LOG_FILE.fullmatch(entry.name)
     if match is None:
         return None
     return LogFile(entry.path, entry.size, match["id"], match["instant"], int(match["version"]), match["token"])

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from table_format.arrow_numpy import from_numpy, to_numpy
 from table_format.avro_columns import MapColumn, decode_columns
-from table_format.errors import CorruptFileError
-from table_format.instant import WRITE_ACTIONS
+from table_format.errors import CorruptFileError, MissingFileError
 from table_format.meta_client import TableClient
 from table_format.metadata_table import layout, stats
 from table_format.metadata_table.arrow import pc, schema_of, strings
@@ -24,9 +23,9 @@ from table_format.metadata_table.keys import (
     partition_identifier,
     partition_of_identifier,
 )
-from table_format.metadata_table.slices import ValidInstants
 from table_format.metadata_table.sources import PartitionSources, Piece, newest_versions
-from table_format.timeline import Timeline, load_timeline
+from table_format.metadata_table.validity import ValidInstants, missing_instants, open_metadata_timeline
+from table_format.timeline import Timeline
 
 _LOG = logging.getLogger(__name__)
 
@@ -67,8 +66,11 @@ class MetadataTable:
         listed = client.config.metadata_partitions
         if layout.FILES not in listed:
             return None
-        metadata_timeline = load_timeline(client.storage, layout.TIMELINE_FOLDER)
-        missing = missing_instants(timeline, metadata_timeline)
+        try:
+            metadata_timeline = open_metadata_timeline(client)
+            missing = missing_instants(timeline, metadata_timeline)
+        except MissingFileError as error:
+            missing = str(error)
         if missing is not None:
             _LOG.warning("%s: the metadata table is not used: %s", client.storage.uri, missing)
             return None
@@ -163,25 +165,6 @@ class MetadataTable:
         root = pc.equal(files["partition"], partition_identifier(""))
         partitions: Any = pc.if_else(root, "", files["partition"])
         return files.set_column(0, "partition", partitions).cast(FILES_SCHEMA)
-
-
-def missing_instants(timeline: Timeline, metadata_timeline: Timeline) -> str | None:
-    """Why a metadata table cannot be trusted to be complete; None when it can.
-
-    A writer completes an instant in the metadata table before it does in the data table. A commit of the data table
-    that the metadata table should know of and does not was made by a writer that did not maintain it.
-    """
-    done = {instant.time for instant in metadata_timeline.completed}
-    if not done:
-        return "it has no completed instant"
-    first = min(instant.time for instant in metadata_timeline.instants)
-    last_built = max((time for time in done if layout.builds_partition(time)), default="")
-    for instant in timeline.completed:
-        if instant.action not in WRITE_ACTIONS or instant.time <= max(first, last_built[:17]):
-            continue
-        if instant.time not in done:
-            return f"the completed {instant.action} {instant.time} is not in it"
-    return None
 
 
 def read_listing(sources: PartitionSources) -> pa.Table:

@@ -1,62 +1,22 @@
-"""Which instants of the metadata table count, and which base file and log blocks of a file group hold its content.
-
-The metadata table commits an instant before the data table does. A block therefore counts only when the data table
-completed its instant too, or when it belongs to the metadata table's own services.
-"""
+"""Which base file and log blocks of a file group of the metadata table hold its content."""
 
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from table_format.errors import CorruptFileError, UnsupportedTableError
-from table_format.instant import Action
 from table_format.log.format import BlockType, HeaderKey, LogBlock
 from table_format.log.reader import read_log_blocks
-from table_format.metadata_table.layout import BaseFile, FileGroup, LogFile, has_service_suffix
+from table_format.metadata_table.layout import BaseFile, FileGroup, LogFile
+from table_format.metadata_table.validity import ValidInstants
 from table_format.storage import Storage
-from table_format.timeline import Timeline
 
 _READERS = 8
-_BOOTSTRAP_PREFIX = "0" * 14
 
-
-class ValidInstants:
-    """Decides whether a log block of the metadata table counts.
-
-    Args:
-        data: the data table's timeline.
-        metadata: the metadata table's own timeline.
-    """
-
-    def __init__(self, data: Timeline, metadata: Timeline) -> None:
-        self._data_done = {instant.time for instant in data.completed}
-        self._data_pending = {instant.time for instant in data.pending if _is_write(instant.action)}
-        self._data_first = _first(data)
-        self._done = {instant.time for instant in metadata.completed}
-        self._pending = {instant.time for instant in metadata.pending} - self._done
-        self._first = _first(metadata)
-        services = (Action.ROLLBACK, Action.RESTORE)
-        self._services = {instant.time for instant in metadata.completed if instant.action in services}
-        self._rolled_back = data.rolled_back
-
-    def committed_in_metadata(self, time: str) -> bool:
-        """Whether the metadata table itself completed an instant; its archived instants did."""
-        return time in self._done or (time < self._first and time not in self._pending)
-
-    def __contains__(self, time: str) -> bool:
-        """Whether blocks of an instant count, as Hudi decides it for tables of version 6."""
-        if not self.committed_in_metadata(time) or time in self._data_pending:
-            return False
-        return (
-            time in self._data_done
-            or time in self._rolled_back
-            or time in self._services
-            or has_service_suffix(time)
-            or time.startswith(_BOOTSTRAP_PREFIX)
-            or time < self._data_first
-        )
+LogBlocks = dict[LogFile, list[LogBlock]]
+"""All blocks of log files that were read; a log file that grew is another one, for its size is part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,48 +26,54 @@ class FileSlice:
     file_id: str
     base: BaseFile | None
     blocks: tuple[LogBlock, ...]
-
-
-def latest_base_file(group: FileGroup, valid: ValidInstants) -> BaseFile | None:
-    """The newest base file that a completed compaction (or the partition's creation) left."""
-    done = [base for base in group.base_files if valid.committed_in_metadata(base.instant)]
-    return done[-1] if done else None
-
-
-def latest_log_files(group: FileGroup, base: BaseFile | None) -> list[LogFile]:
-    """The log files over a base file.
-
-    Logs may already name a later compaction that has not completed; they apply over the same base file.
-    """
-    return [log for log in group.log_files if base is None or log.base_instant >= base.instant]
+    log_blocks: LogBlocks
 
 
 def read_slices(
-    storage: Storage, groups: Iterable[FileGroup], valid: ValidInstants, before: str | None = None
+    storage: Storage,
+    groups: Iterable[FileGroup],
+    valid: ValidInstants,
+    before: str | None = None,
+    known: Mapping[LogFile, list[LogBlock]] | None = None,
 ) -> list[FileSlice]:
     """Read the log files of the newest slice of each file group, several files at a time.
 
     Args:
         storage: of the data table.
-        groups: the file groups of one partition.
+        groups: file groups of one partition.
         valid: which blocks count.
         before: leave out slices of this instant and later ones.
+        known: log files that need not be read again.
 
     Raises:
         CorruptFileError: a log file breaks the format, or a completed instant lost its block.
     """
     chosen = []
     for group in groups:
-        base = latest_base_file(group, valid)
-        logs = [log for log in latest_log_files(group, base) if before is None or log.base_instant < before]
+        base = valid.latest_base_file(group)
+        logs = [log for log in valid.latest_log_files(group, base) if before is None or log.base_instant < before]
         chosen.append((group, base, logs))
-    with concurrent.futures.ThreadPoolExecutor(_READERS) as pool:
-        reading = [[pool.submit(_read_log, storage, log) for log in logs] for _, _, logs in chosen]
-        blocks = [[block for future in files for block in future.result()] for files in reading]
+    blocks = _read_logs(storage, [log for _, _, logs in chosen for log in logs], known or {})
     return [
-        FileSlice(group.file_id, base, tuple(surviving_blocks(read, valid)))
-        for (group, base, _), read in zip(chosen, blocks, strict=True)
+        FileSlice(
+            group.file_id,
+            base,
+            tuple(surviving_blocks([block for log in logs for block in blocks[log]], valid)),
+            {log: blocks[log] for log in logs},
+        )
+        for group, base, logs in chosen
     ]
+
+
+def _read_logs(storage: Storage, logs: Sequence[LogFile], known: Mapping[LogFile, list[LogBlock]]) -> LogBlocks:
+    new = [log for log in logs if log not in known]
+    if len(new) <= 1:
+        read = [_read_log(storage, log) for log in new]
+    else:
+        with concurrent.futures.ThreadPoolExecutor(_READERS) as pool:
+            read = list(pool.map(lambda log: _read_log(storage, log), new))
+    found = dict(zip(new, read, strict=True))
+    return {log: found[log] if log in found else known[log] for log in logs}
 
 
 def surviving_blocks(blocks: Sequence[LogBlock], valid: ValidInstants) -> list[LogBlock]:
@@ -155,11 +121,3 @@ def _check_torn(block: LogBlock, valid: ValidInstants) -> None:
 
 def _read_log(storage: Storage, log: LogFile) -> list[LogBlock]:
     return read_log_blocks(storage.read(log.path), log.path)
-
-
-def _is_write(action: str) -> bool:
-    return action not in (Action.SAVEPOINT, Action.INDEXING)
-
-
-def _first(timeline: Timeline) -> str:
-    return min((instant.time for instant in timeline.instants), default="")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import concurrent.futures
 import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from table_format.arrow_numpy import to_numpy
+from table_format.arrow_numpy import from_numpy, to_numpy
 from table_format.avro_schema_tree import Node, parse
 from table_format.errors import CorruptFileError
 from table_format.hfile.entries import HFileEntries
@@ -19,8 +20,10 @@ from table_format.hfile.reader import HFileReader
 from table_format.log.deletes import read_deletes
 from table_format.log.format import BlockType, LogBlock
 from table_format.metadata_table.arrow import Column, one_chunk
+from table_format.metadata_table.keys import shards_of_keys
 from table_format.metadata_table.layout import BaseFile, list_file_groups
-from table_format.metadata_table.slices import FileSlice, ValidInstants, read_slices
+from table_format.metadata_table.slices import FileSlice, LogBlocks, read_slices
+from table_format.metadata_table.validity import ValidInstants
 from table_format.storage import Storage
 
 _WORKERS = 4
@@ -45,91 +48,225 @@ class Piece:
     deleted_keys: tuple[bytes, ...] = ()
 
 
-class PartitionSources:
-    """All shards of one partition of the metadata table, as of the moment of opening.
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An HFile, a data block or a delete block.
 
-    Args:
-        storage: of the data table.
-        partition: name of the metadata partition.
-        valid: which blocks count.
-        before: only file slices older than this instant, the one of a compaction that reads them.
-
-    Raises:
-        CorruptFileError: a log file or HFile breaks the format, or the partition has no file group.
+    Attributes:
+        name: for messages.
+        origin: the file, and where in it the block starts; -1 for a base file.
+        reader: of the entries; None for deletes.
+        schema: of the records; None for deletes.
+        deleted_keys: what a delete block removes.
     """
 
-    def __init__(self, storage: Storage, partition: str, valid: ValidInstants, before: str | None = None) -> None:
-        self.partition = partition
-        self.groups = list_file_groups(storage, partition)
-        if not self.groups:
-            raise CorruptFileError(
-                f".hoodie/metadata/{partition}", 0, "the metadata table has no file group there; drop and rebuild it"
-            )
-        self.slices = read_slices(storage, self.groups, valid, before)
-        with concurrent.futures.ThreadPoolExecutor(_WORKERS) as pool:
-            self._shards = list(pool.map(functools.partial(_open_sources, storage), self.slices))
-
-    @property
-    def shard_count(self) -> int:
-        """Number of file groups, by which keys are spread."""
-        return len(self.groups)
-
-    def everything(self) -> list[list[Piece]]:
-        """All records, by shard."""
-        return self._select(HFileReader.entries, lambda _: True)
-
-    def prefix(self, prefix: bytes) -> list[list[Piece]]:
-        """The records whose keys start with a prefix, by shard; only the HFile blocks that can hold them are read."""
-        return self._select(lambda reader: reader.prefix(prefix), lambda key: key.startswith(prefix))
-
-    def get(self, keys: Sequence[bytes]) -> list[list[Piece]]:
-        """The records of some keys, by shard."""
-        wanted = frozenset(keys)
-        return self._select(lambda reader: reader.get(keys), lambda key: key in wanted)
-
-    def _select(self, select: Select, wanted: Callable[[bytes], bool]) -> list[list[Piece]]:
-        def shard(sources: list[_Source]) -> list[Piece]:
-            found = [source.select(select, wanted) for source in sources]
-            return [piece for piece in found if len(piece.entries) or piece.deleted_keys]
-
-        with concurrent.futures.ThreadPoolExecutor(_WORKERS) as pool:
-            return list(pool.map(shard, self._shards))
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
     name: str
+    origin: tuple[str, int]
     reader: HFileReader | None
     schema: Node | None
     deleted_keys: tuple[bytes, ...] = ()
 
     def select(self, select: Select, wanted: Callable[[bytes], bool]) -> Piece:
+        """The part of the content that is asked for."""
         if self.reader is not None:
             return Piece(self.name, select(self.reader), self.schema)
         deleted = tuple(key for key in self.deleted_keys if wanted(key))
         return Piece(self.name, HFileEntries.empty(), None, deleted)
 
 
-def _open_sources(storage: Storage, file_slice: FileSlice) -> list[_Source]:
-    base = [] if file_slice.base is None else [_open_base(storage, file_slice.base)]
-    return [*base, *(_open_block(block) for block in file_slice.blocks)]
+class Sources:
+    """The sources of some shards, each shard's in the order in which they apply."""
+
+    def __init__(self, shards: Sequence[Sequence[Source]]) -> None:
+        self.shards = shards
+
+    def everything(self) -> list[list[Piece]]:
+        """All records, by shard."""
+        return self._select(lambda _: (HFileReader.entries, _always))
+
+    def prefix(self, prefix: bytes) -> list[list[Piece]]:
+        """The records whose keys start with a prefix, by shard; only the HFile blocks that can hold them are read."""
+        return self._select(lambda _: (lambda reader: reader.prefix(prefix), lambda key: key.startswith(prefix)))
+
+    def get(self, keys: Sequence[Sequence[bytes]]) -> list[list[Piece]]:
+        """The records of some keys, by shard; each shard is asked for its own keys."""
+
+        def by_keys(shard: int) -> tuple[Select, Callable[[bytes], bool]]:
+            wanted = frozenset(keys[shard])
+            return lambda reader: reader.get(keys[shard]), lambda key: key in wanted
+
+        return self._select(by_keys)
+
+    def behind(self, older: Sources) -> Sources | None:
+        """The sources that came behind those of an earlier look; None when more than that changed."""
+        if len(self.shards) != len(older.shards):
+            return None
+        tails = []
+        for now, then in zip(self.shards, older.shards, strict=True):
+            if [source.origin for source in now[: len(then)]] != [source.origin for source in then]:
+                return None
+            tails.append(now[len(then) :])
+        return Sources(tails)
+
+    def _select(self, of_shard: Callable[[int], tuple[Select, Callable[[bytes], bool]]]) -> list[list[Piece]]:
+        def shard(number: int) -> list[Piece]:
+            select, wanted = of_shard(number)
+            found = [source.select(select, wanted) for source in self.shards[number]]
+            return [piece for piece in found if len(piece.entries) or piece.deleted_keys]
+
+        busy = [number for number, sources in enumerate(self.shards) if sources]
+        results: list[list[Piece]] = [[] for _ in self.shards]
+        if len(busy) <= 1:
+            found = map(shard, busy)
+            for number, pieces in zip(busy, found, strict=True):
+                results[number] = pieces
+            return results
+        with concurrent.futures.ThreadPoolExecutor(_WORKERS) as pool:
+            for number, pieces in zip(busy, pool.map(shard, busy), strict=True):
+                results[number] = pieces
+        return results
 
 
-def _open_base(storage: Storage, base: BaseFile) -> _Source:
+class PartitionSources:
+    """One partition of the metadata table, as of the moment of opening; its shards are opened when they are needed.
+
+    Args:
+        storage: of the data table.
+        partition: name of the metadata partition.
+        valid: which blocks count.
+        before: only file slices older than this instant, the one of a compaction that reads them.
+        previous: an earlier look, whose open files are used again.
+
+    Raises:
+        CorruptFileError: the partition has no file group.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        partition: str,
+        valid: ValidInstants,
+        before: str | None = None,
+        previous: PartitionSources | None = None,
+    ) -> None:
+        self.partition = partition
+        self.groups = list_file_groups(storage, partition)
+        if not self.groups:
+            raise CorruptFileError(
+                f".hoodie/metadata/{partition}", 0, "the metadata table has no file group there; drop and rebuild it"
+            )
+        self._storage = storage
+        self._valid = valid
+        self._before = before
+        self._slices: dict[int, FileSlice] = {}
+        self._opened: dict[int, list[Source]] = {}
+        self._known_blocks, self._known_sources = previous.read_so_far() if previous else ({}, {})
+
+    @property
+    def shard_count(self) -> int:
+        """Number of file groups, by which keys are spread."""
+        return len(self.groups)
+
+    @property
+    def slices(self) -> list[FileSlice]:
+        """The newest file slice of each file group.
+
+        Raises:
+            CorruptFileError: a log file breaks the format, or a completed instant lost its block.
+        """
+        return self._read_slices(range(len(self.groups)))
+
+    def read_so_far(self) -> tuple[LogBlocks, dict[tuple[str, int], Source]]:
+        """Log files and sources that were read, for a later look."""
+        blocks = {log: blocks for file_slice in self._slices.values() for log, blocks in file_slice.log_blocks.items()}
+        return blocks, {source.origin: source for sources in self._opened.values() for source in sources}
+
+    def families(self) -> dict[str, list[int]]:
+        """Numbers of the file groups that share keys among them: all, but for a partitioned record index."""
+        found: dict[str, list[int]] = {}
+        for number, group in enumerate(self.groups):
+            found.setdefault(group.family, []).append(number)
+        return found
+
+    def open(self, numbers: Iterable[int] | None = None) -> Sources:
+        """The sources of some shards, or of all.
+
+        Raises:
+            CorruptFileError: a log file or HFile breaks the format.
+        """
+        wanted = list(range(len(self.groups)) if numbers is None else numbers)
+        slices = self._read_slices(wanted)
+        closed = [(number, of) for number, of in zip(wanted, slices, strict=True) if number not in self._opened]
+        if len(closed) == 1:
+            number, file_slice = closed[0]
+            self._opened[number] = self._open_slice(file_slice)
+        elif closed:
+            with concurrent.futures.ThreadPoolExecutor(_WORKERS) as pool:
+                opened = pool.map(self._open_slice, (file_slice for _, file_slice in closed))
+                self._opened.update(zip((number for number, _ in closed), opened, strict=True))
+        return Sources([self._opened[number] for number in wanted])
+
+    def everything(self) -> list[list[Piece]]:
+        """All records, by shard."""
+        return self.open().everything()
+
+    def prefix(self, prefix: bytes) -> list[list[Piece]]:
+        """The records whose keys start with a prefix, by shard; see `Sources.prefix`."""
+        return self.open().prefix(prefix)
+
+    def get(self, keys: Column) -> list[list[Piece]]:
+        """The records of some keys (binary or strings), by shard; only the shards that can hold them are opened."""
+        picked: dict[int, list[bytes]] = {}
+        for family in self.families().values():
+            shards = shards_of_keys(keys, len(family))
+            order = np.argsort(shards, kind="stable")
+            values = keys.cast(pa.binary()).take(from_numpy(order)).to_pylist()
+            ends = np.searchsorted(shards[order], np.arange(len(family) + 1)).tolist()
+            picked |= {
+                number: values[ends[shard] : ends[shard + 1]]
+                for shard, number in enumerate(family)
+                if ends[shard] < ends[shard + 1]
+            }
+        return self.open(picked).get(list(picked.values()))
+
+    def _read_slices(self, numbers: Sequence[int]) -> list[FileSlice]:
+        unread = [number for number in numbers if number not in self._slices]
+        if unread:
+            groups = [self.groups[number] for number in unread]
+            slices = read_slices(self._storage, groups, self._valid, self._before, self._known_blocks)
+            self._slices.update(zip(unread, slices, strict=True))
+        return [self._slices[number] for number in numbers]
+
+    def _open_slice(self, file_slice: FileSlice) -> list[Source]:
+        known = self._known_sources
+        sources = []
+        if file_slice.base is not None:
+            base = file_slice.base
+            sources.append(known.get((base.path, -1)) or _open_base(self._storage, base))
+        sources += [known.get((block.path, block.offset)) or _open_block(block) for block in file_slice.blocks]
+        return sources
+
+
+def _always(_: bytes) -> bool:
+    return True
+
+
+def _open_base(storage: Storage, base: BaseFile) -> Source:
     def read_range(offset: int, length: int) -> bytes:
         return storage.read_range(base.path, offset, length)
 
     reader = HFileReader.open(read_range, base.size, base.path)
-    return _Source(base.path, reader, _schema(reader.schema_json, base.path))
+    return Source(base.path, (base.path, -1), reader, _schema(reader.schema_json, base.path))
 
 
-def _open_block(block: LogBlock) -> _Source:
+def _open_block(block: LogBlock) -> Source:
     name = f"{block.path} (log block at byte {block.offset})"
+    origin = block.path, block.offset
     if block.type is BlockType.DELETE:
         keys = tuple(record.key.encode() for record in read_deletes(block) if record.key is not None)
-        return _Source(name, None, None, keys)
+        return Source(name, origin, None, None, keys)
     reader = HFileReader(block.content, name)
-    return _Source(name, reader, _schema(block.schema_json or reader.schema_json, name))
+    return Source(name, origin, reader, _schema(block.schema_json or reader.schema_json, name))
 
 
 def _schema(text: str | None, name: str) -> Node:

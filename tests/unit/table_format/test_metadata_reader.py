@@ -8,7 +8,8 @@ import pytest
 from table_format.errors import CorruptFileError
 from table_format.instant import parse_instant_file_name
 from table_format.log.format import BlockType, HeaderKey, LogBlock
-from table_format.metadata_table.slices import ValidInstants, surviving_blocks
+from table_format.metadata_table.slices import surviving_blocks
+from table_format.metadata_table.validity import ValidInstants
 from table_format.storage import Storage
 from table_format.timeline import Timeline, highest_states
 from tests.unit.table_format import golden_metadata as golden
