@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from catalog.planner import STAGES, Plan
+from catalog.planner import Plan
 from catalog.ranges import ColumnRanges, column_ranges, value_text
 from catalog.text import bytes_text, share_text
 from pushdown.expression import Predicate
@@ -157,7 +157,7 @@ def _chosen(plan: Plan, ranges: ColumnRanges, known: NDArray[np.int64]) -> NDArr
 def _bar(plan: Plan, ranges: ColumnRanges, row: int, line: int) -> str:
     stage = int(plan.dropped_by[row])
     if stage >= 0:
-        style, fate = "gone", f"dropped by {STAGES[stage][0]}"
+        style, fate = "gone", f"dropped by {plan.stages[stage].name}"
     elif plan.fully_matching[int(np.searchsorted(plan.rows, row))]:
         style, fate = "sure", "read, every row matches"
     else:

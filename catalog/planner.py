@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from catalog.residuals import Residuals
 from catalog.scan_options import ScanOptions
 from catalog.snapshot import IndexedColumn, Snapshot
-from catalog.splits import SPLIT_FIELDS, Splits
+from catalog.split_table import SplitSource
+from catalog.splits import Splits
 from catalog.stages.bucket import prune_by_bucket
 from catalog.stages.column_stats import prune_by_column_statistics
 from catalog.stages.partition import prune_by_partition
@@ -41,6 +43,7 @@ class Plan:
     Attributes:
         snapshot: the table at the instant that was planned for.
         expression: the bound filter; None for all rows.
+        options: of the scan.
         stages: what each stage did, in order.
         rows: positions of the kept files in the snapshot's files.
         fully_matching: for each kept file, whether statistics prove that all its rows match.
@@ -50,6 +53,7 @@ class Plan:
 
     snapshot: Snapshot
     expression: HudiExpression | None
+    options: ScanOptions
     stages: tuple[StageResult, ...]
     rows: FileRows
     fully_matching: NDArray[np.bool_]
@@ -61,8 +65,19 @@ class Plan:
 
     @functools.cached_property
     def splits(self) -> Splits:
-        """The files to read; objects are made as they are asked for."""
-        return Splits(_split_table(self))
+        """The files to read, or parts of them; made as they are asked for."""
+        snapshot, options = self.snapshot, self.options
+        residuals = Residuals(self.expression, snapshot.path_statistics(), len(snapshot.partitions))
+        source = SplitSource(
+            snapshot=snapshot,
+            rows=self.rows,
+            fully_matching=self.fully_matching,
+            row_counts=_record_counts(self),
+            residuals=residuals,
+            split_size=options.split_size,
+            threads=options.threads,
+        )
+        return Splits(len(self), source.make, residuals, one_a_file=options.split_size is None)
 
     @property
     def files_total(self) -> int:
@@ -111,7 +126,9 @@ def make_plan(snapshot: Snapshot, expression: HudiExpression | None, options: Sc
                 matched[rows] |= verdict.matched
             rows = rows[verdict.keep]
         results.append(_result(name, snapshot.sizes, (before, rows), verdict, started))
-    return Plan(snapshot, expression, tuple(results), rows, matched[rows], dropped_by, time.perf_counter() - begin)
+    return Plan(
+        snapshot, expression, options, tuple(results), rows, matched[rows], dropped_by, time.perf_counter() - begin
+    )
 
 
 def _result(
@@ -130,19 +147,6 @@ def _result(
     )
 
 
-def _split_table(plan: Plan) -> pa.Table:
-    snapshot = plan.snapshot
-    files = snapshot.files.take(from_numpy(plan.rows))
-    base = pc.binary_join_element_wise(snapshot.client.storage.full_uri("").rstrip("/"), files.column("path"), "/")
-    sizes = files.column("size")
-    columns: dict[str, Any] = {name: files.column(name) for name in ("partition", "file_id", "instant", "file_name")}
-    columns |= {"path": base, "size": sizes, "length": sizes, "start": from_numpy(np.zeros(len(plan), np.int64))}
-    columns["fully_matching"] = from_numpy(plan.fully_matching)
-    columns["record_count"] = _record_counts(plan)
-    columns["partition_values"] = _partition_values(plan)
-    return pa.table({name: columns[name] for name in SPLIT_FIELDS})
-
-
 def _record_counts(plan: Plan) -> pa.Array[Any]:
     """Rows of each kept file, from statistics that the plan has read anyway."""
     for column in columns_of(plan.expression) if plan.expression is not None else ():
@@ -150,14 +154,3 @@ def _record_counts(plan: Plan) -> pa.Array[Any]:
         if isinstance(indexed, IndexedColumn):
             return indexed.row_count.take(from_numpy(plan.rows))
     return pa.nulls(len(plan), pa.int64())
-
-
-def _partition_values(plan: Plan) -> pa.Array[Any]:
-    told = plan.snapshot.path_values()
-    if isinstance(told, CannotPrune) or not len(plan):
-        return pa.array([{}] * len(plan), pa.struct([]))
-    partitions = plan.snapshot.partition_index[plan.rows]
-    at = from_numpy(partitions)
-    arrays = [values.take(at) for values in told.values.values()]
-    mask = from_numpy(~told.known[partitions])
-    return pa.StructArray.from_arrays(arrays, names=list(told.values), mask=mask)

@@ -11,12 +11,13 @@ BUCKET_COUNT = "hoodie.bucket.index.num.buckets"
 BUCKET_HASH_FIELDS = "hoodie.bucket.index.hash.field"
 FOOTER_LIMIT = "hoodie.catalog.scan.footer.limit"
 THREADS = "hoodie.catalog.scan.threads"
+SPLIT_SIZE = "hoodie.catalog.scan.split.size"
 # Names that the proposals of the bucket index (RFC-29) used, before it was released under others.
 _ALIASES = {
     "hoodie.hash.index.bucket.num": BUCKET_COUNT,
     "hoodie.datasource.write.indexkey.field": BUCKET_HASH_FIELDS,
 }
-_KEYS = (BUCKET_COUNT, BUCKET_HASH_FIELDS, FOOTER_LIMIT, THREADS)
+_KEYS = (BUCKET_COUNT, BUCKET_HASH_FIELDS, FOOTER_LIMIT, THREADS, SPLIT_SIZE)
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,15 @@ class ScanOptions:
         footer_limit: at most so many Parquet footers are read for statistics that no index has, 0 for none;
             `hoodie.catalog.scan.footer.limit`.
         threads: files and footers that are read at once; `hoodie.catalog.scan.threads`.
+        split_size: larger base files are divided into splits of about so many bytes by row groups, and their footers
+            are read for that; None for whole files; `hoodie.catalog.scan.split.size`.
     """
 
     bucket_count: int | None = None
     bucket_hash_fields: tuple[str, ...] | None = None
     footer_limit: int = 1000
     threads: int = 8
+    split_size: int | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str] | None) -> ScanOptions:
@@ -53,6 +57,7 @@ class ScanOptions:
             "bucket_hash_fields": _names(values.get(BUCKET_HASH_FIELDS)),
             "footer_limit": _integer(values, FOOTER_LIMIT, 0),
             "threads": _integer(values, THREADS, 1),
+            "split_size": _integer(values, SPLIT_SIZE, 1),
         }
         defaults = {field.name: field.default for field in fields(cls)}
         return cls(**{name: defaults[name] if value is None else value for name, value in parsed.items()})  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -23,7 +24,7 @@ class FooterStatistics:
         lower: an Arrow scalar of the column's type that no value is below; None for unknown, or without values.
         upper: a scalar that no value is above; None likewise.
         null_count: nulls; None for unknown. Equal to `row_count` when there are no values.
-        row_count: rows of the file.
+        row_count: rows of the file, or of the row groups asked for.
     """
 
     lower: Any
@@ -32,8 +33,10 @@ class FooterStatistics:
     row_count: int
 
 
-def footer_statistics(footer: BaseFileFooter, column: str, kind: pa.DataType) -> FooterStatistics:
-    """The statistics of one column of a base file.
+def footer_statistics(
+    footer: BaseFileFooter, column: str, kind: pa.DataType, row_groups: Sequence[int] | None = None
+) -> FooterStatistics:
+    """The statistics of one column of a base file, or of some row groups of it.
 
     Bounds of floating-point columns are not used: writers leave NaN out of them, or write 0 .. 0 in its place.
 
@@ -41,14 +44,16 @@ def footer_statistics(footer: BaseFileFooter, column: str, kind: pa.DataType) ->
         footer: see `base_file.footer`.
         column: name of a top-level column. A file that lacks it counts as holding nulls only.
         kind: the column's type in the table, to which the file's narrower one is brought.
+        row_groups: their ordinals; None for all.
     """
-    rows = footer.row_count
+    groups = range(footer.metadata.num_row_groups) if row_groups is None else row_groups
+    rows = sum(footer.metadata.row_group(group).num_rows for group in groups)
     if column not in footer.schema.names:
         return FooterStatistics(None, None, rows, rows)
     unknown = FooterStatistics(None, None, None, rows)
     if types.is_nested(footer.schema.field(column).type):
         return unknown
-    chunks = _chunks(footer, column)
+    chunks = _chunks(footer, column, groups)
     if chunks is None:
         return unknown
     counts = [chunk.statistics.null_count if chunk.statistics.has_null_count else None for chunk in chunks]
@@ -59,15 +64,16 @@ def footer_statistics(footer: BaseFileFooter, column: str, kind: pa.DataType) ->
     return FooterStatistics(*bounds, nulls, rows)
 
 
-def _chunks(footer: BaseFileFooter, column: str) -> list[Any] | None:
+def _chunks(footer: BaseFileFooter, column: str, groups: Sequence[int]) -> list[Any] | None:
     """The column's chunks, one a row group that has rows; None when one has no statistics."""
+    leaves = footer.metadata.schema
+    index = next((at for at in range(len(leaves)) if leaves.column(at).path == column), None)
     result = []
-    for group in range(footer.metadata.num_row_groups):
+    for group in groups:
         row_group = footer.metadata.row_group(group)
         if row_group.num_rows == 0:
             continue
-        found = [row_group.column(index) for index in range(row_group.num_columns)]
-        chunk = next((chunk for chunk in found if chunk.path_in_schema == column), None)
+        chunk = None if index is None else row_group.column(index)
         if chunk is None or not chunk.is_stats_set or chunk.statistics is None:
             return None
         result.append(chunk)
