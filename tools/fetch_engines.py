@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 JARS = ROOT / ".work/jars"
 APACHE_PYTHON = ROOT / ".venv-apache/bin/python"
 ARTIFACT = "hudi-spark3.5-bundle_2.12"
-VERSIONS = ("0.15.0", "1.2.0")
+VERSIONS = ("0.15.0", "1.0.2", "1.2.0")
 
 RESOLVE = """
 import sys

@@ -1,6 +1,6 @@
-"""The real Apache Hudi releases, one after the other."""
+"""The real Apache Hudi releases, each started when a test first asks for it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,12 +12,25 @@ from tests.engines.apache_hudi.client import VERSIONS, ApacheHudi, missing
 collect_ignore = ["apache_hudi/session.py", "writer_script.py"]
 
 
+@pytest.fixture(scope="session")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], ApacheHudi]]:
+    """Gives the running Apache Hudi of a release."""
+    running: dict[str, ApacheHudi] = {}
+
+    def get(version: str) -> ApacheHudi:
+        if version not in running:
+            reason = missing(version)
+            if reason:
+                skip_or_fail(reason)
+            running[version] = ApacheHudi(version, Path(tmp_path_factory.mktemp(f"apache-{version}")))
+        return running[version]
+
+    yield get
+    for engine in running.values():
+        engine.close()
+
+
 @pytest.fixture(scope="session", params=VERSIONS)
-def apache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheHudi]:
+def apache(request: pytest.FixtureRequest, release: Callable[[str], ApacheHudi]) -> ApacheHudi:
     """A running Apache Hudi; tests that use it run once per release, grouped by release."""
-    reason = missing(request.param)
-    if reason:
-        skip_or_fail(reason)
-    engine = ApacheHudi(request.param, Path(tmp_path_factory.mktemp(f"apache-{request.param}")))
-    yield engine
-    engine.close()
+    return release(request.param)

@@ -14,7 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 ROOT = Path(__file__).parents[3]
+#: Releases that go on writing to our tables.
 VERSIONS = ("0.15.0", "1.2.0")
+#: Releases whose tables we read.
+ALL_VERSIONS = ("0.15.0", "1.0.2", "1.2.0")
 
 
 class ApacheError(Exception):
@@ -90,6 +93,16 @@ class ApacheHudi:
     def write_file(self, path: Path | str, data: Path, options: Mapping[str, str], mode: str = "append") -> None:
         """Like `write`, of a Parquet file that lies ready."""
         self._ask("write", path=str(path), data=str(data), options=dict(options), mode=mode)
+
+    def planned_files(
+        self, path: Path | str, filters: list[str], options: Mapping[str, str] | None = None
+    ) -> list[list[str] | None]:
+        """Names of the data files that this release keeps for each filter; None where it does not say."""
+        return list(self._ask("planned_files", path=str(path), filters=filters, options=dict(options or {}))["files"])
+
+    def plan_seconds(self, path: Path | str, where: str, repeats: int) -> dict[str, Any]:
+        """Seconds of planning, `cold` and `warm`, and the number of files `kept`."""
+        return self._ask("plan_seconds", path=str(path), where=where, repeats=repeats)
 
     def sql(self, text: str) -> list[dict[str, Any]]:
         return list(self._ask("sql", text=text)["rows"])

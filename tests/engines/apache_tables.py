@@ -1,0 +1,251 @@
+"""Tables that Apache Hudi itself writes for the tests: what each is for, with which options, write by write."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tests.engines.apache_hudi.client import ApacheHudi
+from tests.engines.kinds import FLAT, NESTED, Row, flat_row, nested_row
+
+KEYGEN = "org.apache.hudi.keygen"
+#: The table version that each release writes by itself.
+NATIVE_VERSION = {"0.15.0": 6, "1.0.2": 8, "1.2.0": 9}
+
+FLAT_BY_PARTITION = {
+    "hoodie.datasource.write.partitionpath.field": "part",
+    "hoodie.datasource.write.keygenerator.class": f"{KEYGEN}.SimpleKeyGenerator",
+    "hoodie.datasource.write.hive_style_partitioning": "true",
+}
+NONPARTITIONED = {"hoodie.datasource.write.keygenerator.class": f"{KEYGEN}.NonpartitionedKeyGenerator"}
+BUCKET = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"}
+RECORD_INDEX = {
+    "hoodie.index.type": "RECORD_INDEX",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.metadata.record.index.min.filegroup.count": "3",
+    "hoodie.metadata.record.index.max.filegroup.count": "3",
+}
+MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+NO_COMPACTION = {"hoodie.compact.inline": "false"}
+EVENT_TIME = {"hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload"}
+
+
+@dataclass(frozen=True)
+class Write:
+    """One write by Apache: operation, rows, further options."""
+
+    operation: str
+    rows: list[Row] = field(default_factory=list)
+    options: dict[str, str] = field(default_factory=dict)
+    schema: pa.Schema | None = None
+
+
+@dataclass(frozen=True)
+class ApacheTable:
+    """A table of Apache's.
+
+    Attributes:
+        name: of the table.
+        options: of every write.
+        writes: one after the other.
+        schema: of the rows.
+        releases: which releases can write it.
+        read_options: what our scans are told, such as the bucket count that Apache does not record.
+        formatted_columns: columns for which Apache's Spark reader gives what the partition path says instead of what
+            the files hold.
+    """
+
+    name: str
+    options: dict[str, str]
+    writes: list[Write]
+    schema: pa.Schema = FLAT
+    releases: tuple[str, ...] = ("0.15.0", "1.0.2", "1.2.0")
+    read_options: dict[str, str] = field(default_factory=dict)
+    formatted_columns: tuple[str, ...] = ()
+
+    def write(self, apache: ApacheHudi, path: Path) -> Path:
+        """Make the table."""
+        common = {
+            "hoodie.table.name": self.name,
+            "hoodie.datasource.write.recordkey.field": "id",
+            "hoodie.datasource.write.precombine.field": "ts",
+            "hoodie.write.table.version": str(NATIVE_VERSION[apache.version]),
+            "hoodie.clean.automatic": "false",
+            **self.options,
+        }
+        if apache.version == "0.15.0":
+            del common["hoodie.write.table.version"]
+        for position, write in enumerate(self.writes):
+            options = {**common, "hoodie.datasource.write.operation": write.operation, **write.options}
+            rows = pa.Table.from_pylist(write.rows, write.schema or self.schema) if write.rows else None
+            apache.write(path, rows, options, "append" if position else "overwrite")
+        return path
+
+
+def _history(row: Callable[..., Row], **extra: str) -> list[Write]:
+    """Insert, updates (some of them late), a delete, and keys that come back."""
+    return [
+        Write("insert", [row(n, 5) for n in range(60)]),
+        Write("upsert", [row(n, 6 if n % 3 else 2) | {"l": -n} for n in range(40, 80)], dict(extra)),
+        Write("delete", [row(n, 7) for n in range(0, 60, 7)]),
+        Write("upsert", [row(n, 8) for n in range(0, 90, 9)]),
+    ]
+
+
+def apache_tables() -> dict[str, ApacheTable]:
+    """All of them, by name."""
+    return {table.name: table for table in [*_copy_on_write(), *_merge_on_read(), *_indexed()]}
+
+
+def _copy_on_write() -> list[ApacheTable]:
+    evolved = FLAT.append(pa.field("note", pa.string())).set(2, pa.field("i", pa.int64()))
+    return [
+        ApacheTable("cow_types", {**NONPARTITIONED, **BUCKET}, _history(nested_row), NESTED),
+        ApacheTable("cow_hive", {**FLAT_BY_PARTITION, **BUCKET}, _history(flat_row)),
+        ApacheTable(
+            "cow_replaced",
+            {**FLAT_BY_PARTITION, "hoodie.index.type": "SIMPLE"},
+            [
+                Write("bulk_insert", [flat_row(n, 5) for n in range(60)]),
+                Write("insert_overwrite", [flat_row(n, 6) for n in range(100, 130) if n % 4 == 0]),
+                Write("upsert", [flat_row(n, 7) for n in range(90, 140)]),
+            ],
+        ),
+        ApacheTable(
+            "cow_clustered",
+            {
+                **NONPARTITIONED,
+                "hoodie.index.type": "SIMPLE",
+                "hoodie.clustering.inline": "true",
+                "hoodie.clustering.inline.max.commits": "2",
+                # 0.15 cannot cluster decimals
+            },
+            [
+                Write(op, [_without_decimal(flat_row(n, ts)) for n in numbers])
+                for op, ts, numbers in (
+                    ("insert", 5, range(40)),
+                    ("insert", 6, range(40, 80)),
+                    ("upsert", 7, range(30, 50)),
+                )
+            ],
+            FLAT.remove(FLAT.get_field_index("dec")),
+        ),
+        ApacheTable(
+            "cow_evolved",
+            {**FLAT_BY_PARTITION, **BUCKET},
+            [
+                Write("insert", [flat_row(n, 5) for n in range(40)]),
+                Write(
+                    "upsert", [flat_row(n, 6) | {"note": f"n{n}", "i": 10**10 + n} for n in range(30, 50)], {}, evolved
+                ),
+            ],
+        ),
+        ApacheTable(
+            "cow_timestamped",
+            {
+                "hoodie.datasource.write.partitionpath.field": "l",
+                "hoodie.datasource.write.keygenerator.class": f"{KEYGEN}.TimestampBasedKeyGenerator",
+                "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
+                "hoodie.keygen.timebased.output.dateformat": "yyyy/MM/dd",
+                "hoodie.keygen.timebased.timezone": "UTC",
+                **BUCKET,
+            },
+            [Write("insert", [flat_row(n, 5) | {"l": 1_700_000_000_000 + n * 20_000_000} for n in range(40)])],
+            formatted_columns=("l",),
+        ),
+    ]
+
+
+def _merge_on_read() -> list[ApacheTable]:
+    compacting = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "3"}
+    plan_only = {"hoodie.compact.schedule.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"}
+    return [
+        ApacheTable(
+            "mor_types", {**NONPARTITIONED, **BUCKET, **MERGE_ON_READ, **NO_COMPACTION}, _history(nested_row), NESTED
+        ),
+        ApacheTable(
+            "mor_event_time",
+            {**FLAT_BY_PARTITION, **BUCKET, **MERGE_ON_READ, **NO_COMPACTION, **EVENT_TIME},
+            _history(flat_row),
+        ),
+        ApacheTable(
+            "mor_compacted", {**FLAT_BY_PARTITION, **BUCKET, **MERGE_ON_READ, **compacting}, _history(flat_row)
+        ),
+        ApacheTable(
+            "mor_pending",
+            {**NONPARTITIONED, **BUCKET, **MERGE_ON_READ, **NO_COMPACTION, **plan_only},
+            _history(flat_row),
+        ),
+        ApacheTable(
+            "mor_parquet_blocks",
+            {
+                **FLAT_BY_PARTITION,
+                **BUCKET,
+                **MERGE_ON_READ,
+                **NO_COMPACTION,
+                "hoodie.logfile.data.block.format": "parquet",
+            },
+            _history(flat_row),
+        ),
+        ApacheTable(
+            "mor_log_compacted",
+            {
+                **NONPARTITIONED,
+                **BUCKET,
+                **MERGE_ON_READ,
+                **NO_COMPACTION,
+                "hoodie.log.compaction.inline": "true",
+                "hoodie.log.compaction.blocks.threshold": "2",
+                "hoodie.log.compaction.enable": "true",
+            },
+            _history(flat_row),
+        ),
+    ]
+
+
+def _indexed() -> list[ApacheTable]:
+    rules = {
+        "hoodie.bucket.index.partition.rule.type": "regex",
+        "hoodie.bucket.index.partition.expressions": "eu,5;us.*,2",
+    }
+    return [
+        ApacheTable("cow_record_index", {**FLAT_BY_PARTITION, **RECORD_INDEX}, _history(flat_row)),
+        ApacheTable(
+            "mor_record_index",
+            {**FLAT_BY_PARTITION, **RECORD_INDEX, **MERGE_ON_READ, **NO_COMPACTION},
+            _history(flat_row),
+        ),
+        ApacheTable(
+            "cow_bloom",
+            {
+                **NONPARTITIONED,
+                "hoodie.index.type": "BLOOM",
+                "hoodie.bloom.index.use.metadata": "true",
+                "hoodie.metadata.index.bloom.filter.enable": "true",
+                "hoodie.parquet.small.file.limit": "0",
+            },
+            [Write("insert", [flat_row(n, 5) for n in range(start, start + 20)]) for start in (0, 20, 40)],
+        ),
+        ApacheTable(
+            "mor_consistent_hashing",
+            {
+                **FLAT_BY_PARTITION,
+                "hoodie.index.type": "BUCKET",
+                "hoodie.index.bucket.engine": "CONSISTENT_HASHING",
+                "hoodie.bucket.index.num.buckets": "4",
+                **MERGE_ON_READ,
+                **NO_COMPACTION,
+            },
+            _history(flat_row),
+        ),
+        ApacheTable(
+            "cow_partition_buckets", {**FLAT_BY_PARTITION, **BUCKET, **rules}, _history(flat_row), releases=("1.2.0",)
+        ),
+    ]
+
+
+def _without_decimal(row: Row) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "dec"}
