@@ -1,50 +1,35 @@
-"""Second stage: the bucket of a record is a hash of its key, so a filter that names keys names buckets.
+"""The bucket stage: the bucket of a record is a hash of its key, so a filter that names keys names buckets.
 
-What a filter binds is turned into the text that record keys have, and hashed as each generation of Hudi's releases
-does it. Any doubt about which bucket that is keeps all buckets.
+Any doubt about which bucket that is keeps all buckets. Three layouts are known: one count of buckets for all
+partitions, counts that differ between partitions, and consistent hashing.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from catalog.scan_options import BUCKET_COUNT
 from catalog.snapshot import Snapshot
+from catalog.stages.consistent import HashRings, load_hash_rings
+from catalog.stages.hash_keys import HashedKeys, HashFields, HashParts, hash_fields, hashed_keys, parts_of_key
+from catalog.stages.kept import kept
 from catalog.stages.stage import StageInput
-from pushdown.bindings import key_bindings
-from pushdown.columns import resolve_column
-from pushdown.errors import UnknownColumnError
 from pushdown.verdict import Candidates, CannotPrune, Verdict
+from table_format.arrow_numpy import valid_mask
 from table_format.base_file import footer
-from table_format.bucket_index import EMPTY_KEY_PART, NULL_KEY_PART, BucketHashRule, possible_buckets
-from table_format.errors import CorruptFileError, MissingFileError
+from table_format.errors import CorruptFileError, MissingFileError, UnsupportedTableError
 from table_format.java_hash import bucket_id_one
-from table_format.key_text import key_text
-from table_format.meta_columns import RECORD_KEY
-from table_format.table_config import KeyGeneratorType
+from table_format.partition_bucket_counts import BucketCounts, load_bucket_counts
 
-_MOST_KEYS = 10_000
 _CHECKED_FILES = 4
-# A key of one field is its value alone; with other generators releases differ, and some write `field:value`.
-_PLAIN_KEYS = frozenset({KeyGeneratorType.SIMPLE, KeyGeneratorType.NON_PARTITION, KeyGeneratorType.TIMESTAMP})
+# Line ends, at which Java's and Python's regular expressions differ.
+_LINE_ENDS = frozenset("\n\r\x85\u2028\u2029")
 
-
-@dataclass(frozen=True)
-class _Layout:
-    """How a table's buckets are made."""
-
-    count: int
-    key_fields: tuple[str, ...]
-    hash_fields: tuple[str, ...]
-    rule: BucketHashRule
-    plain_keys: bool
+_Counts: TypeAlias = "tuple[frozenset[int], ...]"
 
 
 def prune_by_bucket(given: StageInput) -> Verdict:
@@ -56,144 +41,123 @@ def prune_by_bucket(given: StageInput) -> Verdict:
     Returns:
         The files kept, or why the filter or the table does not tell buckets.
     """
-    layout = _layout(given)
-    if isinstance(layout, CannotPrune):
-        return layout
-    wanted = _wanted_buckets(given, layout)
-    if isinstance(wanted, CannotPrune):
-        return wanted
-    buckets = _bucket_numbers(given, layout)
-    if isinstance(buckets, CannotPrune):
-        return buckets
-    named, found = wanted
-    keep = np.isin(buckets[given.rows], np.fromiter(found, np.int64, len(found)))
-    return Candidates(keep, f"{len(found):,} of {layout.count:,} buckets can hold the keys named by {named}")
+    fields = hash_fields(given)
+    if isinstance(fields, CannotPrune):
+        return fields
+    keys = hashed_keys(given, fields)
+    if isinstance(keys, CannotPrune):
+        return keys
+    snapshot = given.snapshot
+    rings = kept(snapshot, "hash rings", lambda: load_hash_rings(snapshot, given.options.threads))
+    if isinstance(rings, CannotPrune):
+        return rings
+    if rings is not None:
+        return _by_rings(given, fields, keys, rings)
+    return _by_counts(given, fields, keys)
 
 
-def _layout(given: StageInput) -> _Layout | CannotPrune:
-    config, options = given.snapshot.config, given.options
-    if config.index_type is not None and config.index_type.upper() not in {"BUCKET", "BUCKET_INDEX"}:
-        return CannotPrune(f"the table's index is {config.index_type}")
+def _by_rings(given: StageInput, fields: HashFields, keys: HashedKeys, rings: HashRings) -> Verdict:
+    snapshot = given.snapshot
+
+    def fits(row: int, parts: set[HashParts]) -> bool:
+        return bool(rings.may_hold(snapshot, np.array([row]), parts)[0])
+
+    doubt = kept(snapshot, ("checked rings", fields), lambda: _contradiction(snapshot, fields, fits))
+    if doubt is not None:
+        return CannotPrune(doubt)
+    keep = rings.may_hold(snapshot, given.rows, keys.parts)
+    reason = f"consistent hashing leaves {int(keep.sum()):,} file groups to the keys named by {keys.named_by}"
+    return Candidates(keep, reason)
+
+
+def _by_counts(given: StageInput, fields: HashFields, keys: HashedKeys) -> Verdict:
+    snapshot = given.snapshot
+    counts = _bucket_counts(given)
+    if isinstance(counts, CannotPrune):
+        return counts
+    buckets = snapshot.bucket_numbers()
+    if buckets is None:
+        return CannotPrune("a file group's id does not begin with a bucket number: there is no simple bucket index")
+
+    def fits(row: int, parts: set[HashParts]) -> bool:
+        of_partition = counts[snapshot.partition_index[row]]
+        return not of_partition or int(buckets[row]) in {bucket_id_one(p, n) for p in parts for n in of_partition}
+
+    doubt = kept(
+        snapshot,
+        ("checked buckets", fields, tuple(dict.fromkeys(counts))),
+        lambda: _too_large(snapshot, counts, buckets) or _contradiction(snapshot, fields, fits),
+    )
+    if doubt is not None:
+        return CannotPrune(doubt)
+    keep = np.ones(len(given.rows), np.bool_)
+    of_files, here = snapshot.partition_index[given.rows], buckets[given.rows]
+    shown = []
+    for distinct in dict.fromkeys(counts):
+        if not distinct:
+            continue
+        found = {bucket_id_one(parts, count) for parts in keys.parts for count in distinct}
+        alike = np.fromiter((count == distinct for count in counts), np.bool_, len(counts))[of_files]
+        keep &= ~alike | np.isin(here, np.fromiter(found, np.int64, len(found)))
+        shown.append(f"{len(found):,} of {' or '.join(f'{count:,}' for count in sorted(distinct))}")
+    return Candidates(keep, f"{'; '.join(shown) or 'all'} buckets can hold the keys named by {keys.named_by}")
+
+
+def _bucket_counts(given: StageInput) -> _Counts | CannotPrune:
+    """How many buckets each partition may have; an empty set where there is no telling."""
+    snapshot, config, options = given.snapshot, given.snapshot.config, given.options
+    rules = kept(snapshot, "bucket counts", lambda: _load_rules(snapshot))
+    if isinstance(rules, CannotPrune):
+        return rules
+    if rules:
+        return kept(snapshot, "counts of partitions", lambda: tuple(_of_rules(p, rules) for p in snapshot.partitions))
     count = config.bucket_count or options.bucket_count
     if count is None:
         return CannotPrune(f"how many buckets there are is not in hoodie.properties; {BUCKET_COUNT} can say it")
     if config.bucket_count and options.bucket_count and config.bucket_count != options.bucket_count:
         return CannotPrune(f"hoodie.properties say {config.bucket_count} buckets, the options {options.bucket_count}")
-    if not config.record_key_fields:
-        return CannotPrune("the table has no record key fields")
-    hashed = config.bucket_hash_fields or options.bucket_hash_fields or config.record_key_fields
-    stray = [field for field in hashed if field not in config.record_key_fields]
-    if stray:
-        return CannotPrune(f"hash field {stray[0]} is not a record key field")
-    # Hudi takes the parts in the order in which they stand in the key.
-    ordered = tuple(field for field in config.record_key_fields if field in hashed)
-    plain = config.key_generator in _PLAIN_KEYS
-    return _Layout(count, config.record_key_fields, ordered, BucketHashRule.of_properties(config.raw), plain)
+    return (frozenset({count}),) * len(snapshot.partitions)
 
 
-def _bucket_numbers(given: StageInput, layout: _Layout) -> NDArray[np.int64] | CannotPrune:
-    """The bucket of each file of the snapshot, which must fit the layout as a whole, not only what came in."""
-    snapshot = given.snapshot
-    if snapshot.has_partition_bucket_counts():
-        return CannotPrune("bucket counts differ between partitions")
-    buckets = snapshot.bucket_numbers()
-    if buckets is None:
-        return CannotPrune("a file group's id does not begin with a bucket number: there is no simple bucket index")
-    largest = int(buckets.max(initial=-1))
-    if largest >= layout.count:
-        return CannotPrune(f"there is a bucket {largest}, although the bucket count is said to be {layout.count}")
-    if layout not in snapshot.checked_buckets:
-        snapshot.checked_buckets[layout] = _contradiction(snapshot, layout, buckets)
-    doubt = snapshot.checked_buckets[layout]
-    return buckets if doubt is None else CannotPrune(doubt)
+def _load_rules(snapshot: Snapshot) -> list[BucketCounts] | CannotPrune:
+    try:
+        return load_bucket_counts(snapshot.client.storage)
+    except (CorruptFileError, UnsupportedTableError) as error:
+        return CannotPrune(f"bucket counts differ between partitions, and by which rule is not known: {error}")
 
 
-def _contradiction(snapshot: Snapshot, layout: _Layout, buckets: NDArray[np.int64]) -> str | None:
+def _of_rules(partition: str, rules: list[BucketCounts]) -> frozenset[int]:
+    if not _LINE_ENDS.isdisjoint(partition):
+        return frozenset()
+    return frozenset(version.count(partition) for version in rules)
+
+
+def _too_large(snapshot: Snapshot, counts: _Counts, buckets: NDArray[np.int64]) -> str | None:
+    """Whether a file group's number is beyond its partition's count, which then is another."""
+    most = np.fromiter((max(count, default=2**31) for count in counts), np.int64, len(counts))
+    beyond = np.flatnonzero(buckets >= most[snapshot.partition_index])
+    if not len(beyond):
+        return None
+    row = int(beyond[np.argmax(buckets[beyond])])
+    said = int(most[snapshot.partition_index[row]])
+    return f"there is a bucket {int(buckets[row])}, although the bucket count is said to be {said}"
+
+
+def _contradiction(snapshot: Snapshot, fields: HashFields, fits: Callable[[int, set[HashParts]], bool]) -> str | None:
     """What in a few footers speaks against the layout; None for nothing.
 
     Apache's writers do not read a bucket count from the table: who gave another one has made other buckets.
     """
-    paths: Any = snapshot.files.column("path")
-    last = max(len(buckets) - 1, 0)
-    for row in np.unique(np.linspace(0, last, _CHECKED_FILES).astype(np.int64))[: len(buckets)]:
-        path = str(paths[int(row)].as_py())
+    rows = np.flatnonzero(valid_mask(snapshot.files.column("path").combine_chunks()))
+    for at in np.unique(np.linspace(0, max(len(rows) - 1, 0), _CHECKED_FILES).astype(np.int64))[: len(rows)]:
+        row = int(rows[at])
+        path = str(snapshot.files.column("path")[row].as_py())
         try:
             found = footer(snapshot.client.storage, path)
         except (MissingFileError, CorruptFileError):
             continue
         for key in (found.min_key, found.max_key):
-            if key and int(buckets[row]) not in possible_buckets(key, layout.hash_fields, layout.count):
-                fields = ", ".join(layout.hash_fields)
-                return f"{layout.count} buckets hashed by {fields} cannot be: key {key!r} is in {path}"
+            if key and not fits(row, parts_of_key(key, fields)):
+                hashed = ", ".join(fields.hashed)
+                return f"buckets hashed by {hashed} in this way cannot be: key {key!r} is in {path}"
     return None
-
-
-def _wanted_buckets(given: StageInput, layout: _Layout) -> tuple[str, set[int]] | CannotPrune:
-    keys = key_bindings(given.expression, (RECORD_KEY,), _MOST_KEYS)
-    if keys is not None:
-        texts = [values[0] for values in keys if values[0] is not None]
-        return RECORD_KEY, _union(possible_buckets(text, layout.hash_fields, layout.count) for text in texts)
-    return _buckets_of_columns(given, layout)
-
-
-def _buckets_of_columns(given: StageInput, layout: _Layout) -> tuple[str, set[int]] | CannotPrune:
-    schema = given.snapshot.data_schema
-    try:
-        kinds = {field: resolve_column(field, schema).type for field in layout.key_fields}
-        names = [resolve_column(field, schema).name for field in layout.hash_fields]
-    except UnknownColumnError as error:
-        return CannotPrune(f"key columns are not in the schema: {error}")
-    bindings = key_bindings(given.expression, tuple(names), _MOST_KEYS)
-    if bindings is None:
-        return CannotPrune(f"the filter does not name the values of {', '.join(layout.hash_fields)}")
-    vague = [field for field in layout.hash_fields if not _text_is_certain(kinds[field])]
-    if vague:
-        return CannotPrune(f"releases differ in the key text of {vague[0]}, a {kinds[vague[0]]}")
-    free = [field for field in layout.key_fields if field not in layout.hash_fields]
-    splitting = [field for field in free if not _text_is_plain(kinds[field])]
-    if splitting and layout.rule is BucketHashRule.SPLIT:
-        return CannotPrune(
-            f"{splitting[0]} is part of the key and not of the hash, and releases up to 1.0 let a comma in it "
-            "change the bucket"
-        )
-    types = [kinds[field] for field in layout.hash_fields]
-    found = _union(_buckets_of_values(values, types, layout) for values in bindings)
-    return ", ".join(layout.hash_fields), found
-
-
-def _buckets_of_values(values: Sequence[Any], kinds: Sequence[pa.DataType], layout: _Layout) -> set[int]:
-    """The buckets of one combination of hash field values, over all forms that a record key may have."""
-    texts = [key_text(value, kind) for value, kind in zip(values, kinds, strict=True)]
-    found = {bucket_id_one(texts, layout.count)}
-    if len(layout.key_fields) == 1:
-        text = texts[0]
-        if text is None:  # no writer makes such a key: no telling where it would be
-            return set(range(layout.count))
-        named = f"{layout.key_fields[0]}:{text}"
-        forms: Iterable[str] = (text,) if layout.plain_keys else (text, named)
-    else:
-        pieces = dict(zip(layout.hash_fields, (_piece(text) for text in texts), strict=True))
-        forms = (",".join(f"{field}:{pieces.get(field, '0')}" for field in layout.key_fields),)
-    return found.union(*(possible_buckets(form, layout.hash_fields, layout.count) for form in forms))
-
-
-def _piece(text: str | None) -> str:
-    if text is None:
-        return NULL_KEY_PART
-    return text or EMPTY_KEY_PART
-
-
-def _text_is_certain(kind: pa.DataType) -> bool:
-    types = pa.types
-    return bool(types.is_string(kind) or types.is_integer(kind) or types.is_boolean(kind) or types.is_date(kind))
-
-
-def _text_is_plain(kind: pa.DataType) -> bool:
-    """Whether no value's text can hold a comma, in whichever way a release writes it."""
-    types = pa.types
-    number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
-    return bool(number or types.is_date(kind) or types.is_timestamp(kind))
-
-
-def _union(sets: Iterable[set[int]]) -> set[int]:
-    return set(itertools.chain.from_iterable(sets))
