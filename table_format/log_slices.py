@@ -161,9 +161,15 @@ def _completion_times(logs: pa.Table, boundaries: pa.Table, timeline: Timeline) 
     known = {time: timeline.completion_time(time) or time for time in written}
     archived = pa.array([time for time in written if timeline.completion_time(time) is None], pa.string())
     old = logs.filter(pc.is_in(logs["instant"], archived))
-    newest = boundaries.group_by("key").aggregate([("instant", "max")])
-    last = _whole(newest["instant_max"]).take(_index_in(old["key"], newest["key"]))
-    doubtful: list[Any] = pc.unique(old.filter(pc.greater(last, old["instant"]))["instant"]).to_pylist()
+    if not old.num_rows:
+        return known
+    begun: list[Any] = pc.unique(boundaries["instant"]).to_pylist()
+    times = pa.array(sorted({*written, *begun}), pa.string())
+    groups = pc.unique(logs["key"])
+    newest = np.full(len(groups), -1, np.int64)
+    np.maximum.at(newest, positions(boundaries["key"], groups), positions(boundaries["instant"], times))
+    late = newest[positions(old["key"], groups)] > positions(old["instant"], times)
+    doubtful: list[Any] = pc.unique(old["instant"].filter(from_numpy(late))).to_pylist()
     return known if not doubtful else _from_history(known, doubtful, timeline)
 
 

@@ -1,0 +1,132 @@
+"""Schemas whose columns have ids, which Hudi keeps where columns were renamed, dropped or moved (schema on read)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyarrow import types
+
+from table_format.errors import CorruptFileError
+
+#: Begins the name that a column of a data file gets which the table has no more; no column is called so.
+GONE = "\0"
+
+
+Built = TypeVar("Built")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column, a member of a struct, the element of a list, or key and value of a map.
+
+    Attributes:
+        id: the same in all versions of the schema.
+        name: in this version; `element`, `key` or `value` in lists and maps.
+        members: of structs, lists and maps.
+    """
+
+    id: int
+    name: str
+    members: tuple[Column, ...] = ()
+
+    def walk(self) -> Iterator[Column]:
+        """The column and all that it holds."""
+        yield self
+        for member in self.members:
+            yield from member.walk()
+
+
+@dataclass(frozen=True, slots=True)
+class InternalSchema:
+    """One version of a table's schema.
+
+    Attributes:
+        version: the instant time of the write that made it, as a number; 0 for the one before any change.
+        columns: of the top level, meta columns included.
+    """
+
+    version: int
+    columns: tuple[Column, ...]
+
+    def by_id(self) -> dict[int, Column]:
+        """All columns at all levels."""
+        return {column.id: column for top in self.columns for column in top.walk()}
+
+
+def parse_internal_schema(text: str, path: str) -> InternalSchema:
+    """One schema, as commits hold it.
+
+    Raises:
+        CorruptFileError: no JSON, or of another shape.
+    """
+    return _guarded(text, path, _schema)
+
+
+def parse_schema_history(text: str, path: str) -> list[InternalSchema]:
+    """All versions up to some change, as the files of `.hoodie/.schema` hold them.
+
+    Raises:
+        CorruptFileError: no JSON, or of another shape.
+    """
+    return _guarded(text, path, lambda value: [_schema(schema) for schema in value["schemas"]])
+
+
+def rename_type(kind: pa.DataType, stored: Column, current: dict[int, Column]) -> pa.DataType:
+    """The type of a stored column with the names that its members have now.
+
+    Members that are gone get a name of no column. The layout is the same, so arrays take the new type by `view`.
+    """
+    if types.is_struct(kind):
+        by_name = {member.name: member for member in stored.members}
+        return pa.struct([rename_field(kind.field(i), by_name, current) for i in range(kind.num_fields)])
+    if types.is_map(kind) and len(stored.members) == 2:
+        value = kind.item_field.with_type(rename_type(kind.item_type, stored.members[1], current))
+        renamed: pa.DataType = pa.map_(kind.key_field, value)  # type: ignore[call-overload]
+        return renamed
+    if types.is_list(kind) and len(stored.members) == 1:
+        element = kind.value_field
+        return pa.list_(element.with_type(rename_type(element.type, stored.members[0], current)))
+    return kind
+
+
+def rename_field(field: Any, stored: dict[str, Column], current: dict[int, Column]) -> Any:
+    """A stored field under the name that its column has now."""
+    column = stored.get(field.name)
+    if column is None or column.id not in current:
+        return field.with_name(f"{GONE}{field.name}")
+    return field.with_name(current[column.id].name).with_type(rename_type(field.type, column, current))
+
+
+def _guarded(text: str, path: str, build: Callable[[Any], Built]) -> Built:
+    try:
+        return build(json.loads(text))
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise CorruptFileError(path, 0, f"no internal schema: {error!r}") from error
+
+
+def _schema(value: dict[str, Any]) -> InternalSchema:
+    # releases differ in how they spell it
+    version = value.get("version_id", value.get("version-id", 0))
+    return InternalSchema(int(version), _members(value))
+
+
+def _members(kind: Any) -> tuple[Column, ...]:
+    """The columns inside a type: an object for structs, lists and maps, else a text."""
+    if not isinstance(kind, dict):
+        return ()
+    if kind["type"] == "record":
+        return tuple(Column(int(f["id"]), str(f["name"]), _members(f["type"])) for f in kind["fields"])
+    if kind["type"] == "array":
+        return (_inner(kind, "element"),)
+    if kind["type"] == "map":
+        return (_inner(kind, "key"), _inner(kind, "value"))
+    raise ValueError(f"a type {kind['type']!r}")
+
+
+def _inner(kind: dict[str, Any], name: str) -> Column:
+    number = kind[f"{name}-id"] if f"{name}-id" in kind else kind[f"{name}_id"]
+    return Column(int(number), name, _members(kind[name]))
