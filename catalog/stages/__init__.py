@@ -1,1 +1,1 @@
-"""What narrows a plan, one file a stage; `catalog.planner.STAGES` is their order."""
+"""What narrows a plan, one file a stage; `catalog.stages.order` is their order."""

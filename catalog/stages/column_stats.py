@@ -1,4 +1,4 @@
-"""Third stage: the ranges and null counts of the filter's columns in each file (RFC-27 data skipping).
+"""The column statistics stage: the ranges and null counts of the filter's columns in each file (RFC-27 data skipping).
 
 They come from the metadata table; where it has none, from the Parquet footers of the files that are left, if these
 are few. A file without statistics is kept, whatever is known of others.
@@ -17,7 +17,7 @@ from catalog.footers import read_footer_statistics
 from catalog.scan_options import FOOTER_LIMIT
 from catalog.stages.stage import FileRows, StageInput
 from pushdown.evaluate import Outcomes, evaluate
-from pushdown.expression import Predicate
+from pushdown.expression import HudiExpression, Predicate
 from pushdown.statistics import ColumnStatistics
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from pushdown.walk import leaves
@@ -41,7 +41,7 @@ def prune_by_column_statistics(given: StageInput) -> Verdict:
     Returns:
         The files kept, and those in which every row matches; or why there is nothing to go by.
     """
-    kinds = _column_types(given)
+    kinds = column_types(given.expression)
     if not kinds:
         return CannotPrune("the filter names no column whose statistics could help")
     gathered = _gather(given, kinds)
@@ -56,9 +56,10 @@ def prune_by_column_statistics(given: StageInput) -> Verdict:
     return Candidates(keep, _reason(gathered, kinds, len(from_footers), tried, keep), matched)
 
 
-def _column_types(given: StageInput) -> dict[str, pa.DataType]:
+def column_types(expression: HudiExpression) -> dict[str, pa.DataType]:
+    """The columns that a bound filter mentions, and their types."""
     found: dict[str, pa.DataType] = {}
-    for leaf in leaves(given.expression):
+    for leaf in leaves(expression):
         if isinstance(leaf, Predicate) and leaf.column_type is not None:
             found.setdefault(leaf.column, leaf.column_type)
     return found
@@ -73,7 +74,8 @@ def _gather(given: StageInput, kinds: Mapping[str, pa.DataType]) -> _Gathered:
     present: dict[str, NDArray[np.bool_]] = {}
     missing: dict[str, str] = {}
     for column, kind in kinds.items():
-        if column in by_path and not isinstance(told, CannotPrune):
+        # Where a path tells a range only, the index knows better.
+        if column in by_path and not isinstance(told, CannotPrune) and column in told.values:
             of_files = snapshot.partition_index[given.rows]
             if told.known[of_files].all():
                 statistics[column] = by_path[column].take(of_files)

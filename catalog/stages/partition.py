@@ -1,4 +1,4 @@
-"""First stage: partitions whose path tells that no row of them can match."""
+"""The partition stage: partitions whose path tells that no row of them can match."""
 
 from __future__ import annotations
 
