@@ -17,23 +17,14 @@ from catalog.scan_options import ScanOptions
 from catalog.snapshot import IndexedColumn, Snapshot
 from catalog.split_table import SplitSource
 from catalog.splits import Splits
-from catalog.stages.bucket import prune_by_bucket
-from catalog.stages.column_stats import prune_by_column_statistics
-from catalog.stages.partition import prune_by_partition
-from catalog.stages.stage import FileRows, Stage, StageInput, StageResult
+from catalog.stages.order import STAGES
+from catalog.stages.stage import FileRows, StageInput, StageResult
 from pushdown.expression import HudiExpression
 from pushdown.verdict import CannotPrune, Verdict
 from pushdown.walk import columns_of, reasons_of
 from table_format.arrow_numpy import from_numpy
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
-
-STAGES: tuple[tuple[str, Stage], ...] = (
-    ("partition", prune_by_partition),
-    ("bucket", prune_by_bucket),
-    ("column statistics", prune_by_column_statistics),
-)
-"""Cheapest first."""
 
 
 @dataclass(frozen=True, eq=False)
