@@ -4,12 +4,24 @@ import json
 import os
 import tarfile
 
-_ARCHIVE = os.path.join(os.path.dirname(__file__), "..", "..", "golden", "timelines.tar.xz")
+_GOLDEN = os.path.join(os.path.dirname(__file__), "..", "..", "golden")
 
-with tarfile.open(_ARCHIVE) as _tar:
-    FILES = {member.name: _tar.extractfile(member).read() for member in _tar.getmembers()}
 
-NAMES = sorted({name.split("/", 1)[0] for name in FILES})
+def _archive(name):
+    with tarfile.open(os.path.join(_GOLDEN, name)) as tar:
+        return {member.name: tar.extractfile(member).read() for member in tar.getmembers()}
+
+
+def _tables(files):
+    return sorted({name.split("/", 1)[0] for name in files})
+
+
+_OLD, _NEW = _archive("timelines.tar.xz"), _archive("timelines_2.tar.xz")
+FILES = _OLD | _NEW
+#: Copy-on-write tables of version 6.
+NAMES = _tables(_OLD)
+#: Merge-on-read tables of version 6, and tables of versions 8 and 9; the slices in their facts end with log files.
+NEW_NAMES = _tables(_NEW)
 
 
 def facts(name):
