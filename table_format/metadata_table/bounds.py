@@ -13,6 +13,7 @@ import pyarrow as pa
 from table_format.avro_columns import UnionColumn
 from table_format.byte_spans import has_bytes_from
 from table_format.metadata_table.arrow import Column, pc
+from table_format.metadata_table.value_types import ValueTypes, meanings
 
 _SHARED_SCALE = 15
 # UTF-8 lead bytes of characters from U+E000 on, from which UTF-16 sorts otherwise than UTF-8.
@@ -20,21 +21,28 @@ _DISORDERED = 0xEE
 # Parquet leaves out statistics of 4096 bytes and more, so that one bound at least has half of that.
 _SMALLEST_OMITTED = 2048
 
-_INTEGERS = ("IntWrapper", "LongWrapper")
+_INTEGERS = ("IntWrapper", "LongWrapper", "Integer")
 _FLOATS = ("FloatWrapper", "DoubleWrapper")
 
 
-def typed_bounds(bounds: Any, kind: pa.DataType) -> Column:
-    """The bounds of one side as values of a type; null where unknown, or where the wrapper cannot be trusted for it."""
+def typed_bounds(bounds: Any, kind: pa.DataType, types: ValueTypes | None = None) -> Column:
+    """The bounds of one side as values of a type; null where unknown, or where the wrapper cannot be trusted for it.
+
+    Args:
+        bounds: as decoded.
+        kind: the column's present type.
+        types: the types that the records name, from table version 9 on.
+    """
     count = len(bounds.branches) if isinstance(bounds, UnionColumn) else len(bounds)
     target: Any = kind
     result: Any = pa.nulls(count, target)
     if not isinstance(bounds, UnionColumn):  # the writer's schema has no such union
         return result
     for branch, values in bounds.values.items():
-        converted = _convert(bounds.names[branch].rsplit(".", 1)[-1], values, kind)
-        if converted is not None:
-            result = converted if result.null_count == len(result) else pc.coalesce(result, converted)
+        for meaning, part in meanings(bounds.names[branch].rsplit(".", 1)[-1], values, types):
+            converted = _convert(meaning, part, kind)
+            if converted is not None:
+                result = converted if result.null_count == len(result) else pc.coalesce(result, converted)
     return result
 
 
@@ -61,6 +69,21 @@ def sound_upper(bounds: Column) -> Column:
         return bounds
     sound = [value is not None and all(byte < limit for byte in value) for value in _as_bytes(bounds).to_pylist()]
     return pc.if_else(pa.array(sound), bounds, pa.scalar(None, bounds.type))
+
+
+def without_nan_traps(lower: Column, upper: Column) -> tuple[Column, Column]:
+    """The bounds, without those of floating-point columns that may stand for NaN.
+
+    Parquet's Java library gives `[0.0, 0.0]` for a chunk with a NaN in it, whatever else the chunk holds. This goes
+    before bounds are merged, which would hide it. NaN itself, which Java's order puts last, is no bound either.
+    """
+    if not pa.types.is_floating(lower.type):
+        return lower, upper
+    none = pa.scalar(None, lower.type)
+    trap = pc.fill_null(pc.and_(pc.equal(lower, 0.0), pc.equal(upper, 0.0)), False)
+    doubtful = (pc.or_(trap, pc.fill_null(pc.is_nan(side), False)) for side in (lower, upper))
+    low, high = (pc.if_else(bad, none, side) for bad, side in zip(doubtful, (lower, upper), strict=True))
+    return low, high
 
 
 def trusted_null_counts(
@@ -121,10 +144,12 @@ def _to_date(wrapper: str, values: Any, _kind: Any) -> Any:
 def _to_time(wrapper: str, values: Any, kind: Any) -> Any:
     if kind.unit == "us" and wrapper in ("TimeMicrosWrapper", "LongWrapper"):
         return values.cast(pa.int64()).cast(kind)
-    return values.cast(kind) if kind.unit == "ms" and wrapper == "IntWrapper" else None
+    return values.cast(kind) if kind.unit == "ms" and wrapper in ("IntWrapper", "TimeMillis") else None
 
 
 def _to_decimal(wrapper: str, values: Any, kind: Any) -> Any:
+    if wrapper == "Decimal":
+        return values.cast(kind)
     return values.cast(kind) if wrapper == "DecimalWrapper" and kind.scale <= _SHARED_SCALE else None
 
 
@@ -142,6 +167,10 @@ def _to_timestamp(wrapper: str, values: Any, kind: Any) -> Any:
         return values.cast(pa.int64()).cast(pa.timestamp(kind.unit)).cast(kind)
     if wrapper == "TimestampMicrosWrapper" and kind.unit == "us":
         return values.cast(pa.int64()).cast(pa.timestamp("us")).cast(kind)
+    if wrapper == "TimestampMillis" and kind.unit in ("us", "ms"):
+        return values.cast(pa.int64()).cast(pa.timestamp("ms")).cast(kind)
+    if wrapper == "TimestampNanos" and kind.unit == "ns":
+        return values.cast(pa.int64()).cast(pa.timestamp("ns")).cast(kind)
     return None
 
 

@@ -15,8 +15,8 @@ from table_format.arrow_numpy import from_numpy, to_numpy
 from table_format.avro_columns import MapColumn, decode_columns
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.meta_client import TableClient
-from table_format.metadata_table import layout, stats
-from table_format.metadata_table.arrow import pc, schema_of, strings
+from table_format.metadata_table import bloom_index, layout, record_index, stats
+from table_format.metadata_table.arrow import Column, pc, schema_of, strings
 from table_format.metadata_table.keys import (
     ALL_PARTITIONS_KEY,
     column_id,
@@ -134,6 +134,46 @@ class MetadataTable:
         return pa.concat_tables(
             [stats.RAW_SCHEMA.empty_table(), *(stats.raw(sources.prefix(column_id(name))) for name in columns)]
         )
+
+    def partition_stats_raw(self) -> pa.Table:
+        """Statistics of whole partitions as they are stored (from version 8 on), for inspection.
+
+        Nothing may be planned by them: a file whose statistics are missing, or hide a NaN or a long value, is left out
+        of such an aggregate, or spoils it, and the result does not show it. Columns as in `column_stats_raw`, with the
+        partition's name in the metadata table as `file_name`.
+        """
+        if layout.PARTITION_STATS not in self.partitions:
+            return stats.RAW_SCHEMA.empty_table()
+        with self._lock:
+            sources = self._open(layout.PARTITION_STATS)
+            return stats.raw(sources.everything())
+
+    def record_locations(self, keys: Column) -> pa.Table | None:
+        """In which file group each record lies, by the record index; see `record_index.record_locations`.
+
+        Returns:
+            Columns `key`, `partition`, `file_id`; keys that no record has are left out. None when the table has no
+            record index.
+        """
+        if layout.RECORD_INDEX not in self.partitions:
+            return None
+        with self._lock:
+            return record_index.record_locations(self._open(layout.RECORD_INDEX), keys)
+
+    def bloom_filters(self, files: pa.Table) -> pa.Table | None:
+        """Bloom filters of the record keys of some files; see `bloom_index.bloom_filters`.
+
+        Args:
+            files: columns `partition` and `file_name`.
+
+        Returns:
+            Columns `partition`, `file_name`, `type`, `bloom` (text, for `bloom.parse_bloom`); files without a filter
+            are left out. None when the table has no such index.
+        """
+        if layout.BLOOM_FILTERS not in self.partitions:
+            return None
+        with self._lock:
+            return bloom_index.bloom_filters(self._open(layout.BLOOM_FILTERS), files)
 
     def _read_column_stats(self, column: str, kind: pa.DataType) -> pa.Table:
         if not self.has_column_stats:

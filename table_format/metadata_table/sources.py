@@ -297,6 +297,13 @@ class Versions:
     codes: npt.NDArray[np.int64]
     unique: bool
 
+    def newest(self) -> npt.NDArray[np.int64]:
+        """For each key that is left the row of its newest version, ascending."""
+        if self.unique:
+            return self.live
+        _, first_from_behind = np.unique(self.codes[::-1], return_index=True)
+        return np.sort(self.live[len(self.live) - 1 - first_from_behind])
+
 
 def newest_versions(keys: Column, deleted: npt.NDArray[np.bool_]) -> Versions:
     """Drop what deletions took away.

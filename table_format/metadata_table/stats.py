@@ -10,9 +10,11 @@ import pyarrow as pa
 
 from table_format.arrow_numpy import from_numpy, to_numpy
 from table_format.avro_columns import UnionColumn, decode_columns
+from table_format.avro_schema_tree import Node
 from table_format.metadata_table import bounds
 from table_format.metadata_table.arrow import Column, binaries, one_chunk, pc, schema_of
 from table_format.metadata_table.sources import Piece, Versions, newest_versions
+from table_format.metadata_table.value_types import ValueTypes
 
 STATS_SCHEMA = schema_of(
     partition=pa.string(),
@@ -51,6 +53,7 @@ _COUNTS = {
     "total_size": "totalSize",
     "total_uncompressed_size": "totalUncompressedSize",
 }
+_TYPE_FIELDS = ("valueType.typeOrdinal", "valueType.additionalInfo")
 _LONG = pa.int64()
 
 
@@ -99,7 +102,7 @@ def raw(shards: Sequence[Sequence[Piece]], *, unify: bool = False) -> pa.Table:
             continue
         rows = pa.concat_tables(found)
         versions = newest_versions(rows["key"], to_numpy(one_chunk(rows["deleted"])))
-        last = _last_of_each(versions)
+        last = versions.newest()
         newest = rows.take(from_numpy(last)).select(RAW_SCHEMA.names)
         if unify and not versions.unique:
             newest = _without_contradictions(newest, rows, versions, last)
@@ -121,17 +124,16 @@ def _without_contradictions(newest: pa.Table, rows: pa.Table, versions: Versions
     return newest
 
 
-def _last_of_each(versions: Versions) -> Any:
-    if versions.unique:
-        return versions.live
-    _, first_from_behind = np.unique(versions.codes[::-1], return_index=True)
-    return np.sort(versions.live[len(versions.live) - 1 - first_from_behind])
-
-
 def _keys(piece: Piece) -> list[Column]:
     if piece.schema is None:
         return [binaries(piece.deleted_keys)]
     return [piece.entries.keys()]
+
+
+def _names_types(schema: Node) -> bool:
+    """Whether records name the type of their bounds: those of 1.1 and later have room for it."""
+    record = schema.child(_ROOT).optional
+    return record is not None and any(name == "valueType" for name, _ in record.fields)
 
 
 def _decode(piece: Piece, fields: Sequence[str]) -> dict[str, Any]:
@@ -154,11 +156,14 @@ def _decode_typed(piece: Piece, column: str, kind: pa.DataType) -> pa.Table:
         blank: list[Any] = [pa.nulls(count, field.type) for field in schema]
         return pa.table([*blank[:-1], from_numpy(np.ones(count, dtype=np.bool_))], schema=schema)
     fields = ["fileName", "columnName", "minValue", "maxValue", "nullCount", "valueCount"]
-    decoded = _decode(piece, [*fields, "totalUncompressedSize", "isDeleted"])
+    has_types = _names_types(piece.schema)
+    decoded = _decode(piece, [*fields, "totalUncompressedSize", "isDeleted", *(_TYPE_FIELDS if has_types else ())])
+    types = ValueTypes(*(decoded[field] for field in _TYPE_FIELDS)) if has_types else None
     columns = [
         decoded["fileName"],
-        bounds.typed_bounds(decoded["minValue"], kind),
-        bounds.typed_bounds(decoded["maxValue"], kind),
+        *bounds.without_nan_traps(
+            *(bounds.typed_bounds(decoded[name], kind, types) for name in ("minValue", "maxValue"))
+        ),
         decoded["nullCount"],
         decoded["valueCount"],
         decoded["totalUncompressedSize"],
