@@ -44,6 +44,23 @@ class Write:
 
 
 @dataclass(frozen=True)
+class Statements:
+    """SQL that Apache runs on the table, which is `it`."""
+
+    texts: list[str]
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def run(self, apache: ApacheHudi, path: Path) -> None:
+        prepare = ["DROP TABLE IF EXISTS it", f"CREATE TABLE it USING hudi LOCATION '{path}'"]
+        try:
+            for text in [*(f"SET {key}={value}" for key, value in self.settings.items()), *prepare, *self.texts]:
+                apache.sql(text)
+        finally:
+            for text in ["DROP TABLE IF EXISTS it", *(f"RESET {key}" for key in self.settings)]:
+                apache.sql(text)
+
+
+@dataclass(frozen=True)
 class ApacheTable:
     """A table of Apache's.
 
@@ -60,7 +77,7 @@ class ApacheTable:
 
     name: str
     options: dict[str, str]
-    writes: list[Write]
+    writes: list[Write | Statements]
     schema: pa.Schema = FLAT
     releases: tuple[str, ...] = ("0.15.0", "1.0.2", "1.2.0")
     read_options: dict[str, str] = field(default_factory=dict)
@@ -79,13 +96,16 @@ class ApacheTable:
         if apache.version == "0.15.0":
             del common["hoodie.write.table.version"]
         for position, write in enumerate(self.writes):
+            if isinstance(write, Statements):
+                write.run(apache, path)
+                continue
             options = {**common, "hoodie.datasource.write.operation": write.operation, **write.options}
             rows = pa.Table.from_pylist(write.rows, write.schema or self.schema) if write.rows else None
             apache.write(path, rows, options, "append" if position else "overwrite")
         return path
 
 
-def _history(row: Callable[..., Row], **extra: str) -> list[Write]:
+def _history(row: Callable[..., Row], **extra: str) -> list[Write | Statements]:
     """Insert, updates (some of them late), a delete, and keys that come back."""
     return [
         Write("insert", [row(n, 5) for n in range(60)]),
@@ -97,7 +117,28 @@ def _history(row: Callable[..., Row], **extra: str) -> list[Write]:
 
 def apache_tables() -> dict[str, ApacheTable]:
     """All of them, by name."""
-    return {table.name: table for table in [*_copy_on_write(), *_merge_on_read(), *_indexed()]}
+    return {table.name: table for table in [*_copy_on_write(), *_merge_on_read(), *_indexed(), *_by_sql()]}
+
+
+def _by_sql() -> list[ApacheTable]:
+    """What only SQL makes: records that hold some columns, renamed and dropped columns."""
+    by_name = {"hoodie.schema.on.read.enable": "true"}
+    simple = {**NONPARTITIONED, "hoodie.index.type": "SIMPLE"}
+    merged = {**MERGE_ON_READ, **NO_COMPACTION}
+    rename = ["ALTER TABLE it RENAME COLUMN s TO label", "ALTER TABLE it DROP COLUMN bin"]
+    # 1.2 refuses to write to a table with a renamed column
+    renaming = Statements([*rename, "UPDATE it SET label = 'new', ts = 9 WHERE id = 'k00001'"], by_name)
+    only_renaming = Statements(rename, by_name)
+    inserted = Write("insert", [flat_row(n, 5) for n in range(40)])
+    source = "SELECT 'k00003' AS id, 9L AS ts, 'changed' AS s", "SELECT 'k00004' AS id, 9L AS ts, 7 AS i"
+    into = "MERGE INTO it USING ({}) src ON it.id = src.id WHEN MATCHED THEN UPDATE SET ts = src.ts, {}"
+    merging = Statements([into.format(source[0], "s = src.s"), into.format(source[1], "i = src.i")])
+    return [
+        ApacheTable("cow_renamed", simple, [inserted, renaming], releases=("0.15.0", "1.0.2")),
+        ApacheTable("mor_renamed", {**simple, **merged}, [inserted, renaming], releases=("0.15.0", "1.0.2")),
+        ApacheTable("cow_renamed_only", simple, [inserted, only_renaming], releases=("1.2.0",)),
+        ApacheTable("mor_partial", {**simple, **merged}, [inserted, merging], releases=("1.0.2", "1.2.0")),
+    ]
 
 
 def _copy_on_write() -> list[ApacheTable]:
