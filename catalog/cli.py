@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -15,11 +16,12 @@ from catalog.catalog import Catalog
 from catalog.explain import explain as explain_plan
 from catalog.explain import plan_json
 from catalog.html import plan_html
+from catalog.incremental import EARLIEST
 from catalog.json_rows import json_lines
 from catalog.print import history_table, rows_table, show_json, show_lines, tables_json, tables_table
 from catalog.scan import Scan
 from catalog.scan_options import BUCKET_COUNT
-from catalog.table import Table
+from catalog.table import READ_OPTIMIZED, SNAPSHOT, Table
 from table_format.errors import HudiError, OptionError
 
 _PRINTED_ROWS = 50
@@ -38,6 +40,15 @@ Where = Annotated[
 ]
 AsOf = Annotated[
     str | None, typer.Option("--as-of", help="Earlier state: an instant, or an ISO time in the table's zone.")
+]
+Incremental = Annotated[
+    str | None,
+    typer.Option(
+        "--incremental", help="Only rows written in a range begin..end of instants or times; either may be left out."
+    ),
+]
+ReadOptimized = Annotated[
+    bool, typer.Option("--read-optimized", help="Base files alone, without the log files that changed them since.")
 ]
 Buckets = Annotated[
     int | None, typer.Option("--buckets", min=1, help="Bucket count, for tables that do not record it (Apache's).")
@@ -89,12 +100,15 @@ def plan(
     *,
     where: Where = None,
     as_of: AsOf = None,
+    incremental: Incremental = None,
+    read_optimized: ReadOptimized = False,
     buckets: Buckets = None,
     option: Options = None,
     as_json: Json = False,
 ) -> None:
     """List the files that may hold matching rows; with --json as splits, with each stage's counts."""
-    planned = Table.open(path).scan(where, as_of=as_of, options=_options(buckets, option)).plan()
+    question = _Question(where, as_of, incremental, read_optimized, _options(buckets, option))
+    planned = question.scan(path).plan()
     if as_json:
         _print_json(plan_json(planned))
         return
@@ -110,13 +124,16 @@ def explain(
     *,
     where: Where = None,
     as_of: AsOf = None,
+    incremental: Incremental = None,
+    read_optimized: ReadOptimized = False,
     buckets: Buckets = None,
     option: Options = None,
     html: Annotated[str | None, typer.Option("--html", help="Draw the plan into this HTML file.")] = None,
     as_json: Json = False,
 ) -> None:
     """Tell how each planning stage narrowed the files, and why; --html draws it."""
-    planned = Table.open(path).scan(where, as_of=as_of, options=_options(buckets, option)).plan()
+    question = _Question(where, as_of, incremental, read_optimized, _options(buckets, option))
+    planned = question.scan(path).plan()
     if html is not None:
         with open(html, "w", encoding="utf-8") as stream:
             stream.write(plan_html(planned))
@@ -142,13 +159,16 @@ def read(
         int | None, typer.Option("--limit", min=0, help="Stop after this many rows; without --json 50 by default.")
     ] = None,
     as_of: AsOf = None,
+    incremental: Incremental = None,
+    read_optimized: ReadOptimized = False,
     buckets: Buckets = None,
     option: Options = None,
     as_json: Json = False,
 ) -> None:
     """Print matching rows; with --json one object a row."""
     names = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
-    scan = Table.open(path).scan(where, names, as_of=as_of, options=_options(buckets, option))
+    question = _Question(where, as_of, incremental, read_optimized, _options(buckets, option))
+    scan = question.scan(path, names)
     if as_json:
         _write_rows(scan, limit)
         return
@@ -158,6 +178,34 @@ def read(
     console.print(rows_table(rows.slice(0, shown)))
     if rows.num_rows > shown and limit is None:
         console.print(f"first {shown} rows; --limit shows more", style="dim")
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What the commands that scan have in common."""
+
+    where: str | None
+    as_of: str | None
+    incremental: str | None
+    read_optimized: bool
+    options: dict[str, str]
+
+    def scan(self, path: str, columns: list[str] | None = None) -> Scan:
+        return Table.open(path).scan(
+            self.where,
+            columns,
+            as_of=self.as_of,
+            incremental=None if self.incremental is None else _range(self.incremental),
+            query_type=READ_OPTIMIZED if self.read_optimized else SNAPSHOT,
+            options=self.options,
+        )
+
+
+def _range(text: str) -> tuple[str, str | None]:
+    begin, dots, end = text.partition("..")
+    if not dots:
+        raise OptionError(f"--incremental {text}: write begin..end; earliest.. and ..latest are the defaults")
+    return begin.strip() or EARLIEST, end.strip() or None
 
 
 def _options(buckets: int | None, option: list[str] | None) -> dict[str, str]:

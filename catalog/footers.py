@@ -35,6 +35,10 @@ def read_footer_statistics(
         read: whoever reads its rows will say so.
     """
     known = snapshot.footers
+    for row in rows:
+        # a base file does not tell what its log files hold, nor under which name it holds a column
+        if snapshot.has_logs[row] or snapshot.schema_history is not None:
+            known.put(int(row), dict.fromkeys(columns))
     unread = [int(row) for row in rows if any((int(row), column) not in known for column in columns)]
     paths: Any = snapshot.files.column("path")
     with ThreadPoolExecutor(threads, thread_name_prefix="hudi-footer") as pool:

@@ -12,11 +12,13 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from catalog.incremental import InstantRange
 from catalog.residuals import Residuals
 from catalog.scan_options import ScanOptions
 from catalog.snapshot import IndexedColumn, Snapshot
 from catalog.split_table import SplitSource
 from catalog.splits import Splits
+from catalog.stages.instants import instant_stage
 from catalog.stages.order import STAGES
 from catalog.stages.stage import FileRows, StageInput, StageResult
 from pushdown.expression import HudiExpression
@@ -63,12 +65,21 @@ class Plan:
             snapshot=snapshot,
             rows=self.rows,
             fully_matching=self.fully_matching,
-            row_counts=_record_counts(self),
+            row_counts=self.row_counts,
             residuals=residuals,
             split_size=options.split_size,
             threads=options.threads,
         )
         return Splits(len(self), source.make, residuals, one_a_file=options.split_size is None)
+
+    @functools.cached_property
+    def row_counts(self) -> Any:
+        """Rows of each kept file, from statistics that the plan has read anyway; null where not known."""
+        for column in columns_of(self.expression) if self.expression is not None else ():
+            indexed = self.snapshot.cached_column(column)
+            if isinstance(indexed, IndexedColumn):
+                return indexed.row_count.take(from_numpy(self.rows))
+        return pa.nulls(len(self), pa.int64())
 
     @property
     def files_total(self) -> int:
@@ -91,13 +102,19 @@ class Plan:
         return () if self.expression is None else reasons_of(self.expression)
 
 
-def make_plan(snapshot: Snapshot, expression: HudiExpression | None, options: ScanOptions) -> Plan:
+def make_plan(
+    snapshot: Snapshot,
+    expression: HudiExpression | None,
+    options: ScanOptions,
+    instants: InstantRange | None = None,
+) -> Plan:
     """Run the stages.
 
     Args:
         snapshot: what is scanned.
         expression: a filter bound to the snapshot's schema; None for all rows.
         options: of the scan.
+        instants: the writes whose rows are wanted; None for all. The expression asks for them too.
     """
     begin = time.perf_counter()
     count = len(snapshot)
@@ -105,7 +122,8 @@ def make_plan(snapshot: Snapshot, expression: HudiExpression | None, options: Sc
     matched = np.full(count, expression is None, np.bool_)
     dropped_by = np.full(count, -1, np.int8)
     results = []
-    for position, (name, stage) in enumerate(STAGES):
+    range_stages = () if instants is None else (("instant range", instant_stage(instants)),)
+    for position, (name, stage) in enumerate((*range_stages, *STAGES)):
         started = time.perf_counter()
         before = rows
         verdict: Verdict = CannotPrune("there is no filter")
@@ -136,12 +154,3 @@ def _result(
         reason=verdict.reason,
         seconds=time.perf_counter() - begin,
     )
-
-
-def _record_counts(plan: Plan) -> pa.Array[Any]:
-    """Rows of each kept file, from statistics that the plan has read anyway."""
-    for column in columns_of(plan.expression) if plan.expression is not None else ():
-        indexed = plan.snapshot.cached_column(column)
-        if isinstance(indexed, IndexedColumn):
-            return indexed.row_count.take(from_numpy(plan.rows))
-    return pa.nulls(len(plan), pa.int64())

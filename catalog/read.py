@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 
 from catalog.planner import Plan
+from catalog.slice_rows import slice_rows
+from catalog.snapshot import IndexedColumn
 from pushdown.rows import matches
-from pushdown.verdict import CannotPrune
 from pushdown.walk import columns_of
-from table_format.arrow_numpy import from_numpy
-from table_format.base_file import read_base_file
+from table_format.arrow_numpy import from_numpy, valid_mask
+from table_format.base_file import footer
+from table_format.meta_columns import RECORD_KEY
 
+pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+
+T = TypeVar("T")
 _BATCH_ROWS = 65_536
+_FEW_FILES = 100
 
 
 def read_plan(plan: Plan, columns: tuple[str, ...] | None, threads: int) -> Iterator[pa.RecordBatch]:
@@ -31,32 +39,55 @@ def read_plan(plan: Plan, columns: tuple[str, ...] | None, threads: int) -> Iter
     Yields:
         Non-empty batches with the wanted columns, in the order of the plan.
     """
-    schema = plan.snapshot.schema
-    wanted = tuple(schema.names) if columns is None else columns
+    wanted = tuple(plan.snapshot.schema.names) if columns is None else columns
     needed = _needed(plan, wanted)
-    pending: deque[Future[pa.Table]] = deque()
-    positions = iter(range(len(plan)))
+    for table in _ahead(lambda at: _matching(plan, at, needed).select(list(wanted)), range(len(plan)), threads):
+        if table.num_rows:
+            yield from table.combine_chunks().to_batches(max_chunksize=_BATCH_ROWS)
+
+
+def count_plan(plan: Plan, threads: int) -> int:
+    """How many rows of the planned files make the filter true.
+
+    Files of which every row matches are counted by statistics or footers, unless log files change them.
+
+    Args:
+        plan: what to count.
+        threads: files read at once.
+    """
+    plain = plan.fully_matching & ~plan.snapshot.has_logs[plan.rows]
+    known = _known_counts(plan, int(plain.sum()))
+    told = plain & valid_mask(known)
+    total = int(pc.sum(known.filter(from_numpy(told))).as_py() or 0)
+    for count, mask in ((_footer_count, plain & ~told), (_row_count, ~plain)):
+        positions: list[int] = np.flatnonzero(mask).tolist()
+        total += sum(_ahead(functools.partial(count, plan), positions, threads))
+    return total
+
+
+def _ahead(work: Callable[[int], T], positions: Iterable[int], threads: int) -> Iterator[T]:
+    """The results in order, a bounded number of them worked on ahead of the one that is asked for."""
+    pending: deque[Future[T]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="hudi-read") as pool:
         try:
             for position in positions:
-                pending.append(pool.submit(_read_file, plan, position, needed, wanted))
+                pending.append(pool.submit(work, position))
                 if len(pending) > threads:
-                    yield from _batches(pending.popleft().result())
+                    yield pending.popleft().result()
             while pending:
-                yield from _batches(pending.popleft().result())
+                yield pending.popleft().result()
         finally:
             for future in pending:
                 future.cancel()
 
 
-def _needed(plan: Plan, wanted: tuple[str, ...]) -> list[str]:
-    """Columns to read: those wanted, and those that the filter looks at (a struct for its field)."""
+def _needed(plan: Plan, wanted: Iterable[str]) -> list[str]:
+    """Columns to read: those wanted, and those that the filter looks at (a struct for its field); at least one."""
     names = set(wanted)
-    if plan.expression is not None:
-        schema = plan.snapshot.schema
-        for column in columns_of(plan.expression):
-            names.add(column if column in schema.names else _top_level(column, schema))
-    return [name for name in plan.snapshot.schema.names if name in names]
+    schema = plan.snapshot.schema
+    for column in columns_of(plan.expression) if plan.expression is not None else ():
+        names.add(column if column in schema.names else _top_level(column, schema))
+    return [name for name in schema.names if name in names] or schema.names[:1]
 
 
 def _top_level(column: str, schema: pa.Schema) -> str:
@@ -64,33 +95,25 @@ def _top_level(column: str, schema: pa.Schema) -> str:
     return max(fitting, key=len)
 
 
-def _read_file(plan: Plan, position: int, needed: list[str], wanted: tuple[str, ...]) -> pa.Table:
+def _matching(plan: Plan, position: int, needed: list[str]) -> pa.Table:
+    table = slice_rows(plan.snapshot, int(plan.rows[position]), needed)
+    return table if plan.expression is None else table.filter(matches(plan.expression, table))
+
+
+def _row_count(plan: Plan, position: int) -> int:
+    return _matching(plan, position, _needed(plan, ())).num_rows
+
+
+def _footer_count(plan: Plan, position: int) -> int:
+    path: Any = plan.snapshot.files.column("path")[int(plan.rows[position])].as_py()
+    return footer(plan.snapshot.client.storage, path).row_count
+
+
+def _known_counts(plan: Plan, files: int) -> Any:
+    """Rows of each kept file by statistics; for many files those of the record key are loaded."""
     snapshot = plan.snapshot
-    row = int(plan.rows[position])
-    path = snapshot.files.column("path")[row].as_py()
-    schema = pa.schema([snapshot.schema.field(name) for name in needed])
-    table = read_base_file(snapshot.client.storage, path, columns=needed, schema=schema)
-    if snapshot.config.drop_partition_columns:
-        table = _with_path_values(plan, row, table)
-    if plan.expression is not None:
-        table = table.filter(matches(plan.expression, table))
-    return table.select(list(wanted))
-
-
-def _with_path_values(plan: Plan, row: int, table: pa.Table) -> pa.Table:
-    """Partition columns that the files of this table leave out, from the partition path."""
-    told = plan.snapshot.path_values()
-    if isinstance(told, CannotPrune):
-        return table
-    partition = int(plan.snapshot.partition_index[row])
-    for name, values in told.values.items():
-        at = table.schema.get_field_index(name)
-        if at >= 0:
-            same: Any = values.take(from_numpy(np.full(table.num_rows, partition)))
-            table = table.set_column(at, table.schema.field(at), same)
-    return table
-
-
-def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    if table.num_rows:
-        yield from table.combine_chunks().to_batches(max_chunksize=_BATCH_ROWS)
+    found = plan.row_counts
+    if files <= _FEW_FILES or found.null_count < len(found) or RECORD_KEY not in snapshot.schema.names:
+        return found
+    keys = snapshot.indexed_column(RECORD_KEY, pa.string())
+    return keys.row_count.take(from_numpy(plan.rows)) if isinstance(keys, IndexedColumn) else found

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import importlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from catalog.incremental import InstantRange
 from catalog.planner import Plan, make_plan
-from catalog.read import read_plan
+from catalog.read import count_plan, read_plan
 from catalog.scan_options import ScanOptions
 from catalog.snapshot import Snapshot
 from pushdown.bind import bind
 from pushdown.errors import InexactFilterError, UnknownColumnError
-from pushdown.expression import HudiExpression
+from pushdown.expression import HudiExpression, all_of
 from pushdown.simplify import simplify
-from pushdown.sql import parse_sql
 from pushdown.walk import reasons_of
+from table_format.errors import OptionError
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,19 +31,31 @@ class Scan:
         filter: as given, not bound; None for all rows.
         columns: names of the columns wanted, in order; None for all.
         options: see `ScanOptions`.
-        expression: the filter bound to the columns.
+        instants: the writes whose rows are wanted; None for all.
+        case_sensitive: whether columns of the filter that differ in case are different ones.
+        time_zone: of the filter's dates and clock times where they meet instants.
+        expression: what rows must meet: the filter bound to the columns, and that they are of those writes.
     """
 
     snapshot: Snapshot
     filter: HudiExpression | None
     columns: tuple[str, ...] | None
     options: ScanOptions
+    instants: InstantRange | None = None
+    case_sensitive: bool = False
+    time_zone: str = "UTC"
     expression: HudiExpression | None = field(init=False)
 
     def __post_init__(self) -> None:
-        bound = None if self.filter is None else simplify(bind(self.filter, self.snapshot.schema))
-        object.__setattr__(self, "expression", bound)
-        _check_columns(self.columns, self.snapshot.schema)
+        conditions = [self.filter] if self.instants is None else [self.filter, self.instants.predicate()]
+        schema = self.snapshot.schema
+        bound = [
+            bind(one, schema, case_sensitive=self.case_sensitive, time_zone=self.time_zone)
+            for one in conditions
+            if one is not None
+        ]
+        object.__setattr__(self, "expression", simplify(all_of(*bound)) if bound else None)
+        _check_columns(self.columns, schema)
 
     @property
     def schema(self) -> pa.Schema:
@@ -51,7 +65,7 @@ class Scan:
 
     def plan(self) -> Plan:
         """Which files may hold matching rows, and why."""
-        return make_plan(self.snapshot, self.expression, self.options)
+        return make_plan(self.snapshot, self.expression, self.options, self.instants)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The matching rows, file by file; only a few files are in memory at a time.
@@ -60,24 +74,59 @@ class Scan:
             InexactFilterError: a part of the filter was not understood, so rows cannot be selected.
             CorruptFileError: a data file cannot be read.
         """
-        if self.expression is not None and (reasons := reasons_of(self.expression)):
-            raise InexactFilterError(f"rows cannot be selected by a filter that is not understood: {reasons[0]}")
+        self._check_understood()
         return read_plan(self.plan(), self.columns, self.options.threads)
+
+    def to_batch_reader(self) -> pa.RecordBatchReader:
+        """The same as a reader, which other libraries take as a stream; it is read once."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
     def to_arrow(self) -> pa.Table:
         """The matching rows as one table, in the order of the plan."""
         return pa.Table.from_batches(list(self.to_batches()), self.schema)
 
+    def to_pandas(self, **arguments: Any) -> Any:
+        """The matching rows as a pandas DataFrame.
 
-def make_scan(
-    snapshot: Snapshot,
-    condition: str | HudiExpression | None,
-    columns: Iterable[str] | None,
-    options: Mapping[str, str] | None,
-) -> Scan:
-    """A scan from what callers give: filters as SQL text or as an expression, options by key."""
-    expression: Any = parse_sql(condition) if isinstance(condition, str) else condition
-    return Scan(snapshot, expression, None if columns is None else tuple(columns), ScanOptions.parse(options))
+        Args:
+            arguments: for `pyarrow.Table.to_pandas`.
+        """
+        return self.to_arrow().to_pandas(**arguments)
+
+    def to_duckdb(self, name: str = "hudi", connection: Any = None) -> Any:
+        """The matching rows as a table of DuckDB, held in memory.
+
+        Args:
+            name: of the table there.
+            connection: a connection of DuckDB; a new one in memory when None.
+
+        Returns:
+            The connection.
+
+        Raises:
+            OptionError: DuckDB is not installed.
+        """
+        try:
+            duckdb: Any = importlib.import_module("duckdb")
+        except ImportError as error:
+            raise OptionError("to_duckdb needs the package duckdb; install it, or take to_arrow()") from error
+        target = duckdb.connect(":memory:") if connection is None else connection
+        target.register(name, self.to_arrow())
+        return target
+
+    def count(self) -> int:
+        """How many rows match; where statistics and footers tell it exactly, no row is read.
+
+        Raises:
+            InexactFilterError: a part of the filter was not understood, so rows cannot be selected.
+            CorruptFileError: a data file cannot be read.
+        """
+        self._check_understood()
+        return count_plan(self.plan(), self.options.threads)
+
+    def _check_understood(self) -> None:
+        if self.expression is not None and (reasons := reasons_of(self.expression)):
+            raise InexactFilterError(f"rows cannot be selected by a filter that is not understood: {reasons[0]}")
 
 
 def _check_columns(columns: tuple[str, ...] | None, schema: pa.Schema) -> None:

@@ -21,12 +21,12 @@ from catalog.path_values import PathValues, path_values
 from catalog.time_travel import check_not_cleaned
 from pushdown.statistics import ColumnStatistics
 from pushdown.verdict import CannotPrune
-from table_format.arrow_numpy import to_numpy, valid_mask
-from table_format.errors import UnsupportedTableError
-from table_format.file_slices import latest_base_files, list_data_files, replaced_file_groups
+from table_format.arrow_numpy import from_numpy, to_numpy, valid_mask
+from table_format.file_slices import latest_file_slices, list_data_files, read_optimized_slices, replaced_file_groups
 from table_format.meta_client import TableClient
 from table_format.meta_columns import META_FIELDS
 from table_format.metadata_table.reader import MetadataTable
+from table_format.schema_history import internal_schemas
 from table_format.timeline import Timeline
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
@@ -58,29 +58,42 @@ class Snapshot:
         client: of the table.
         timeline: as loaded.
         as_of: the instant up to which commits count; None for all.
+        read_optimized: base files alone, without the log files that changed them since.
+        listing: the newest timeline, when the other was put back to an earlier time; None for that itself.
 
     Raises:
         OptionError: the table was not there yet at that instant, or its files of then are cleaned away.
-        UnsupportedTableError: what is not read yet, such as log files.
+        UnsupportedTableError: what is not read, such as base files that are not Parquet.
     """
 
-    def __init__(self, client: TableClient, timeline: Timeline, as_of: str | None = None) -> None:
+    def __init__(
+        self,
+        client: TableClient,
+        timeline: Timeline,
+        as_of: str | None = None,
+        *,
+        read_optimized: bool = False,
+        listing: Timeline | None = None,
+    ) -> None:
         self.client = client
         self.config = client.config
         self.timeline = timeline
         self.as_of = as_of
-        if self.config.table_type != "COPY_ON_WRITE":
-            raise UnsupportedTableError(f"{client.storage.uri}: {self.config.table_type} tables are not read yet")
+        self.read_optimized = read_optimized
+        self.is_latest = as_of is None and listing is None
         last = timeline.last_completed_write(as_of)
         self.instant: str | None = last.time if last else None
-        self.metadata_table = MetadataTable.open(client, timeline)
+        self.metadata_table = MetadataTable.open(client, listing or timeline)
         self.data_schema: pa.Schema = client.table_schema(timeline, as_of)
         self.schema = _with_meta_columns(self.data_schema) if self.config.populate_meta_fields else self.data_schema
-        self.files = self._load_files()
+        self.schema_history = internal_schemas(timeline, as_of)
+        self.files = self._load_files(past=as_of is not None or listing is not None)
         encoded = self.files.column("partition").combine_chunks().dictionary_encode()
         self.partitions: list[str] = [*map(str, encoded.dictionary.to_pylist())]
         self.partition_index: NDArray[np.int64] = to_numpy(encoded.indices).astype(np.int64)
         self.sizes: NDArray[np.int64] = to_numpy(self.files.column("size").combine_chunks())
+        self.has_logs, log_sizes = _logs(self.files)
+        self.sizes = self.sizes + log_sizes
         self._indexed: OrderedDict[str, IndexedColumn | CannotPrune] = OrderedDict()
         self._paths: PathValues | CannotPrune | None = None
         self._names_unique: bool | None = None
@@ -142,13 +155,14 @@ class Snapshot:
                 self._partition_buckets = bool(self.client.storage.list(_PARTITION_BUCKETS))
             return self._partition_buckets
 
-    def _load_files(self) -> pa.Table:
+    def _load_files(self, *, past: bool) -> pa.Table:
         table = self.metadata_table
         listed = table.files() if table else list_data_files(self.client.storage)
-        if self.as_of is not None:
-            check_not_cleaned(listed, self.timeline, self.as_of)
+        if past:
+            check_not_cleaned(listed, self.timeline, self.as_of, read_optimized=self.read_optimized)
         replaced = replaced_file_groups(self.timeline, self.as_of)
-        return latest_base_files(listed, self.timeline, as_of=self.as_of, replaced=replaced)
+        slices = read_optimized_slices if self.read_optimized else latest_file_slices
+        return slices(listed, self.timeline, as_of=self.as_of, replaced=replaced)
 
     def _load_column(self, column: str, kind: pa.DataType) -> IndexedColumn | CannotPrune:
         table = self.metadata_table
@@ -156,12 +170,16 @@ class Snapshot:
             return CannotPrune("the table has no metadata table")
         if "column_stats" not in table.partitions:
             return CannotPrune("the metadata table has no column_stats")
+        if self.schema_history is not None:
+            return CannotPrune("columns were renamed or dropped: statistics of a name may be another column's")
         if not self._file_names_are_unique():
             return CannotPrune("file names repeat between partitions")
         entries = table.column_stats(column, kind)
         if entries.num_rows == 0:
             return CannotPrune(f"column_stats has no column {column}")
         at = pc.index_in(self.files.column("file_name").combine_chunks(), entries.column("file_name").combine_chunks())
+        # what a base file's statistics say of a slice with log files is not known
+        at = pc.if_else(from_numpy(self.has_logs), pa.scalar(None, pa.int32()), at)
         parts = {name: entries.column(name).combine_chunks().take(at) for name in _STATISTICS}
         statistics = ColumnStatistics(
             lower=parts["min"], upper=parts["max"], null_count=parts["null_count"], row_count=parts["value_count"]
@@ -175,6 +193,15 @@ class Snapshot:
 
 
 _STATISTICS = ("min", "max", "null_count", "value_count")
+
+
+def _logs(files: pa.Table) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Which slices have log files, and the sizes of those together."""
+    logs: Any = files.column("logs").combine_chunks()
+    counts = to_numpy(pc.list_value_length(logs))
+    sizes = np.concatenate([[0], np.cumsum(to_numpy(pc.struct_field(logs.flatten(), "size")))]).astype(np.int64)
+    ends = np.cumsum(counts)
+    return counts > 0, sizes[ends] - sizes[ends - counts]
 
 
 def _with_meta_columns(schema: pa.Schema) -> pa.Schema:

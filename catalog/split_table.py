@@ -83,7 +83,7 @@ class SplitSource:
             pc.equal(pc.list_value_length(whole.column("log_files")), 0),
         )
         positions: list[int] = pc.indices_nonzero(large).to_pylist()
-        if not positions:
+        if not positions or self.snapshot.schema_history is not None:
             return whole
         numbers: list[Any] = whole.column("residual").to_pylist()
         with ThreadPoolExecutor(self.threads, thread_name_prefix="hudi-footer") as pool:

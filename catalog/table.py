@@ -9,12 +9,19 @@ from typing import Any
 import pyarrow as pa
 
 from catalog.history import HistoryEntry, history_of
-from catalog.scan import Scan, make_scan
+from catalog.incremental import InstantRange, instant_range
+from catalog.scan import Scan
+from catalog.scan_options import ScanOptions
 from catalog.snapshot import Snapshot
 from catalog.time_travel import instant_as_of
 from pushdown.expression import HudiExpression
+from pushdown.sql import parse_sql
+from table_format.errors import OptionError
 from table_format.meta_client import TableClient
 from table_format.table_config import TableConfig
+
+SNAPSHOT, READ_OPTIMIZED = "snapshot", "read_optimized"
+QUERY_TYPES = (SNAPSHOT, READ_OPTIMIZED)
 
 
 class Table:
@@ -28,7 +35,7 @@ class Table:
         self.client = client
         self._lock = threading.Lock()
         self._snapshot: Snapshot | None = None
-        self._older: tuple[str, Snapshot] | None = None
+        self._older: tuple[tuple[str | None, bool], Snapshot] | None = None
 
     @classmethod
     def open(cls, uri: str, storage_options: Mapping[str, Any] | None = None) -> Table:
@@ -62,24 +69,29 @@ class Table:
         """All columns, Hudi's meta columns first."""
         return self.snapshot().schema
 
-    def snapshot(self, as_of: str | None = None) -> Snapshot:
+    def snapshot(self, as_of: str | None = None, query_type: str = SNAPSHOT) -> Snapshot:
         """The table's state now, or at an earlier time.
 
         Args:
             as_of: an instant, or an ISO 8601 time in the table's time zone.
+            query_type: `snapshot`, or `read_optimized` for base files alone.
 
         Raises:
-            OptionError: the text is no time, or the state of that time is gone.
+            OptionError: the text is no time, the state of that time is gone, or there is no such query type.
         """
+        if query_type not in QUERY_TYPES:
+            raise OptionError(f"query type {query_type!r}: there are {' and '.join(QUERY_TYPES)}")
+        base_only = query_type == READ_OPTIMIZED and self.config.table_type != "COPY_ON_WRITE"
         with self._lock:
-            if as_of is None:
+            if as_of is None and not base_only:
                 if self._snapshot is None:
                     self._snapshot = Snapshot(self.client, self.client.timeline())
                 return self._snapshot
             timeline = self._snapshot.timeline if self._snapshot else self.client.timeline()
-            instant = instant_as_of(as_of, timeline, self.config.timeline_timezone)
-            if self._older is None or self._older[0] != instant:
-                self._older = (instant, Snapshot(self.client, timeline, instant))
+            instant = None if as_of is None else instant_as_of(as_of, timeline, self.config.timeline_timezone)
+            key = (instant, base_only)
+            if self._older is None or self._older[0] != key:
+                self._older = (key, Snapshot(self.client, timeline, instant, read_optimized=base_only))
             return self._older[1]
 
     def refresh(self) -> Table:
@@ -95,7 +107,11 @@ class Table:
         columns: Iterable[str] | None = None,
         *,
         as_of: str | None = None,
+        incremental: tuple[str, str | None] | None = None,
+        query_type: str = SNAPSHOT,
         options: Mapping[str, str] | None = None,
+        case_sensitive: bool = False,
+        time_zone: str = "UTC",
     ) -> Scan:
         """Ask for rows.
 
@@ -103,12 +119,41 @@ class Table:
             filter: SQL text of a condition, or an expression made with `pushdown.col`.
             columns: names of the columns wanted; all when None.
             as_of: an instant or a time, see `snapshot`.
+            incremental: only rows that were written after the first time and up to the second (None for now), as they
+                stand then; see `catalog.incremental.instant_range`.
+            query_type: `snapshot`, or `read_optimized` for base files without the log files that changed them since.
             options: see `catalog.scan_options.ScanOptions`.
+            case_sensitive: whether columns of the filter that differ in case are different ones.
+            time_zone: of the filter's dates and clock times where they meet instants.
 
         Raises:
             ExpressionError: the filter or a column name is not understood.
+            OptionError: a time or an option cannot be used, or these are not used together.
         """
-        return make_scan(self.snapshot(as_of), filter, columns, options)
+        instants = None
+        if incremental is None:
+            snapshot = self.snapshot(as_of, query_type)
+        else:
+            if as_of is not None or query_type != SNAPSHOT:
+                raise OptionError("incremental goes with neither as_of nor another query type than snapshot")
+            instants, snapshot = self._state_of_range(*incremental)
+        return Scan(
+            snapshot=snapshot,
+            filter=parse_sql(filter) if isinstance(filter, str) else filter,
+            columns=None if columns is None else tuple(columns),
+            options=ScanOptions.parse(options),
+            instants=instants,
+            case_sensitive=case_sensitive,
+            time_zone=time_zone,
+        )
+
+    def _state_of_range(self, begin: str, end: str | None) -> tuple[InstantRange, Snapshot]:
+        """The range, and the table's state at its end."""
+        newest = self.snapshot()
+        instants = instant_range(begin, end, self.client, newest.timeline)
+        if instants.timeline is newest.timeline:
+            return instants, newest if instants.as_of is None else self.snapshot(instants.as_of)
+        return instants, Snapshot(self.client, instants.timeline, listing=newest.timeline)
 
     def history(self) -> list[HistoryEntry]:
         """What was done to the table, oldest first, as far back as its active timeline goes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow.compute
 
 from table_format.actions.clean import CleanerPlan, CleanMetadata
 from table_format.errors import MissingFileError, OptionError
-from table_format.file_slices import latest_base_files, replaced_file_groups
+from table_format.file_slices import latest_file_slices, read_optimized_slices, replaced_file_groups
 from table_format.instant import Action, Instant, State, parse_as_of
 from table_format.timeline import Timeline
 
@@ -37,13 +38,14 @@ def instant_as_of(text: str, timeline: Timeline, timezone: str) -> str:
     return instant
 
 
-def check_not_cleaned(listed: pa.Table, timeline: Timeline, as_of: str) -> None:
+def check_not_cleaned(listed: pa.Table, timeline: Timeline, as_of: str | None, *, read_optimized: bool = False) -> None:
     """Refuse a past state some of whose files a clean has deleted.
 
     Args:
         listed: the files that exist: partition, file_name, size.
         timeline: of the table.
-        as_of: an instant time.
+        as_of: an instant time; None for the timeline as it stands, because it was put back itself.
+        read_optimized: log files are not wanted.
 
     Raises:
         OptionError: a file of that state is gone; the message names it, and the oldest commit kept if known.
@@ -53,18 +55,23 @@ def check_not_cleaned(listed: pa.Table, timeline: Timeline, as_of: str) -> None:
     if not gone.num_rows:
         return
     both = pa.concat_tables([listed.select(["partition", "file_name", "size"]), gone])
-    then = latest_base_files(both, timeline, as_of=as_of, replaced=replaced_file_groups(timeline, as_of))
-    lost = then.filter(pc.is_in(then.column("file_name"), gone.column("file_name").combine_chunks()))
+    slices = read_optimized_slices if read_optimized else latest_file_slices
+    then = slices(both, timeline, as_of=as_of, replaced=replaced_file_groups(timeline, as_of))
+    logs: Any = then.column("logs").combine_chunks()
+    names = pc.struct_field(logs.flatten(), "file_name")
+    needed = pa.concat_arrays([then.column("file_name").combine_chunks(), names])
+    lost = gone.filter(pc.is_in(gone.column("file_name"), needed))
     if lost.num_rows:
         oldest = f"; commits from {retained} on are kept" if retained else ""
+        place = posixpath.join(lost.column("partition")[0].as_py(), lost.column("file_name")[0].as_py())
         raise OptionError(
-            f"as of {as_of}: {lost.num_rows} file(s) of that state were cleaned away, "
-            f"such as {lost.column('path')[0].as_py()}{oldest}"
+            f"as of {as_of or timeline.writes[-1].time}: {lost.num_rows} file(s) of that state were cleaned away, "
+            f"such as {place}{oldest}"
         )
 
 
 def _deleted_files(timeline: Timeline) -> tuple[pa.Table, str]:
-    """Base files that cleans deleted, or are deleting, and the newest "earliest commit to retain"."""
+    """Base and log files that cleans deleted, or are deleting, and the newest "earliest commit to retain"."""
     partitions: list[str] = []
     names: list[str] = []
     retained = ""
@@ -72,7 +79,7 @@ def _deleted_files(timeline: Timeline) -> tuple[pa.Table, str]:
         if instant.action != Action.CLEAN:
             continue
         for partition, name in _files_of_clean(timeline, instant):
-            if name.endswith(".parquet"):
+            if name.endswith(".parquet") or name.startswith("."):
                 partitions.append(partition)
                 names.append(name)
         if instant.state is State.COMPLETED:

@@ -26,10 +26,12 @@ class ClusteringPlan:
     Attributes:
         groups: slices that are rewritten together.
         strategy: class name of the execution strategy.
+        preserves_times: rows keep the commit time at which they were written.
     """
 
     groups: list[list[ClusteringSlice]] = field(default_factory=list)
     strategy: str | None = None
+    preserves_times: bool = True
 
     @property
     def file_groups(self) -> list[tuple[str, str]]:
@@ -52,6 +54,7 @@ class ClusteringPlan:
             return cls(
                 groups=[[_slice(piece) for piece in group.get("slices") or []] for group in groups],
                 strategy=(plan.get("strategy") or {}).get("strategyClassName"),
+                preserves_times=plan.get("preserveHoodieMetadata") is not False,
             )
 
         return read_avro_record(data, path, build) if data else None

@@ -1,5 +1,6 @@
 """The command line: what it prints, and how it fails."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -76,13 +77,16 @@ def test_history(hive: str) -> None:
 
 def test_plan_json(hive: str) -> None:
     plan = json.loads(run("plan", hive, "--where", "part = 'eu' AND id = 'k00004'", "--buckets", "3", "--json"))
-    assert [stage["name"] for stage in plan["stages"]] == ["partition", "bucket", "column statistics"]
+    stages = {stage["name"]: stage for stage in plan["stages"]}
     assert plan["files_total"] == plan["stages"][0]["files_in"] == 15
-    assert plan["stages"][0]["files_out"] == plan["stages"][1]["files_in"] == 3
-    assert plan["stages"][1]["files_out"] == 1
-    assert plan["files_kept"] == len(plan["splits"]) == plan["stages"][2]["files_out"]
+    assert stages["partition"]["files_out"] == 3
+    assert stages["bucket"]["files_out"] == 1
+    for before, after in itertools.pairwise(plan["stages"]):
+        assert before["files_out"] == after["files_in"]
+    assert plan["files_kept"] == len(plan["splits"]) == plan["stages"][-1]["files_out"]
     for split in plan["splits"]:
         assert split["partition_values"] == {"part": "eu"}
+        assert split["residual"] == "id = 'k00004'"
         assert os.path.getsize(split["path"].removeprefix("file:")) == split["size"] == split["length"]
 
 
@@ -133,6 +137,10 @@ def test_read_the_past(golden: Callable[[str], GoldenTable]) -> None:
         (["plan", "HIVE", "-o", "hoodie.nothing=1"], 1, "hoodie.nothing"),
         (["plan", "HIVE", "-o", "hoodie.bucket.index.num.buckets=many"], 1, "many"),
         (["plan", "HIVE", "--as-of", "soon"], 1, "soon"),
+        (["plan", "HIVE", "--incremental", "soon.."], 1, "soon"),
+        (["plan", "HIVE", "--incremental", "20200101"], 1, "begin..end"),
+        (["plan", "HIVE", "--incremental", "2026-11-21..2026-11-20"], 1, "before the beginning"),
+        (["read", "HIVE", "--incremental", "..", "--as-of", "2026-11-21"], 1, "as_of"),
         (["explain", "HIVE", "--html", "/nowhere/plan.html"], 1, "/nowhere/plan.html"),
         (["read"], 2, "Usage"),
         (["read", "HIVE", "--nothing"], 2, "nothing"),
@@ -163,10 +171,29 @@ def test_a_damaged_file_is_named(run_main: Callable[..., Outcome], copied: Calla
     assert os.path.basename(victim) in run_main("read", path, "--json").stderr
 
 
-def test_a_merge_on_read_table_is_refused_by_name(run_main: Callable[..., Outcome], copied: Callable[..., str]) -> None:
-    result = run_main("read", copied("v6_0150__bkt_hive", {"hoodie.table.type": "MERGE_ON_READ"}), "--json")
+def test_a_version_that_is_not_read_is_refused_by_name(
+    run_main: Callable[..., Outcome], copied: Callable[..., str]
+) -> None:
+    result = run_main("read", copied("v6_0150__bkt_hive", {"hoodie.table.version": "10"}), "--json")
     assert result.code == 1
-    assert "MERGE_ON_READ" in result.stderr
+    assert "version 10" in result.stderr
+
+
+def test_an_incremental_read(golden: Callable[[str], GoldenTable]) -> None:
+    path = golden("v6_1200__cluster").path
+    first, second = (entry["instant"] for entry in json.loads(run("history", path, "--json"))[:2])
+    written = dict.fromkeys((first, second), 0)
+    for line in run("read", path, "--incremental", f"earliest..{second}", "--json").splitlines():
+        written[json.loads(line)["_hoodie_commit_time"]] += 1
+    assert all(written.values())
+    lines = run("read", path, "--incremental", f"{first}..", "--json").splitlines()
+    assert {json.loads(line)["_hoodie_commit_time"] for line in lines} > {second}
+    assert first not in {json.loads(line)["_hoodie_commit_time"] for line in lines}
+    assert "instant range" in run("explain", path, "--incremental", f"{first}..")
+
+
+def test_read_optimized_of_a_table_without_logs_is_all_of_it(hive: str) -> None:
+    assert run("read", hive, "--read-optimized", "--json") == run("read", hive, "--json")
 
 
 def test_a_closed_pipe_is_no_error(golden: Callable[[str], GoldenTable]) -> None:
