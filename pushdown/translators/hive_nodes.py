@@ -87,9 +87,15 @@ class NotUnderstood:
     reason: str
 
 
+def is_object(node: Any) -> bool:
+    """Whether a node is a JSON object."""
+    # The first test is the fast one.
+    return type(node) is dict or isinstance(node, Mapping)
+
+
 def function_of(node: Any) -> str | None:
     """The name of a function node without the name of Hive's own package; None for any other node."""
-    name = node.get("f") if isinstance(node, Mapping) else None
+    name = node.get("f") if is_object(node) else None
     if not isinstance(name, str):
         return None
     for package in _HIVES_PACKAGES:
@@ -100,13 +106,13 @@ def function_of(node: Any) -> str | None:
 
 def arguments_of(node: Any) -> list[Any]:
     """The arguments of a function node; none when it has no list of them."""
-    found = node.get("a") if isinstance(node, Mapping) else None
+    found = node.get("a") if is_object(node) else None
     return list(found) if isinstance(found, list | tuple) else []
 
 
 def read_operand(node: Any, time_zone: str) -> Operand | Literal | NotUnderstood:
     """Read what stands beside a comparison: a column under lossless casts, or a constant."""
-    if isinstance(node, Mapping) and "v" in node:
+    if is_object(node) and "v" in node:
         return _constant(node, time_zone)
     casts: list[Any] = []
     inner = node
@@ -127,7 +133,7 @@ def read_operand(node: Any, time_zone: str) -> Operand | Literal | NotUnderstood
 
 def read_struct(node: Any, time_zone: str, types: list[HiveType | None]) -> tuple[Any, ...] | None:
     """The fields of a constant struct, as literals of the given types; None when they are not understood."""
-    found = node.get("v") if isinstance(node, Mapping) else None
+    found = node.get("v") if is_object(node) else None
     if not isinstance(found, list | tuple) or len(found) != len(types):
         return None
     fields = []
@@ -169,14 +175,14 @@ def _column(node: Any) -> Operand | None:
             return None
         path.append(name[1:])
         top = inner[0]
-    column = top.get("c") if isinstance(top, Mapping) else None
+    column = top.get("c") if is_object(top) else None
     if not isinstance(column, str) or not column or column.lower() in _VIRTUAL or not all(path):
         return None
     return Operand(".".join([column, *reversed(path)]), hive_type(node.get("t")))
 
 
 def _is_struct(node: Any) -> bool:
-    type_name = node.get("t") if isinstance(node, Mapping) else None
+    type_name = node.get("t") if is_object(node) else None
     return isinstance(type_name, str) and type_name.startswith("struct<")
 
 
@@ -208,7 +214,7 @@ class _Text(str):
 
 
 def _head(node: Any) -> str:
-    if not isinstance(node, Mapping):
+    if not is_object(node):
         return "a node that is no object"
     for key in ("f", "c", "x"):
         if key in node:

@@ -138,7 +138,8 @@ class _Translator:
             return Unknown(second.reason if isinstance(second, NotUnderstood) else "columns are compared")
         if isinstance(first, Operand) and first.kind is not None:
             return compared(op, first.column, first.kind, second.value, self.time_zone)
-        return compared_function(op, left, second.value, self.time_zone) or Unknown(shown(left))
+        found = compared_function(op, left, second.value, self.time_zone)
+        return Unknown(shown(left)) if found is None else found
 
     def null_test(self, node: Any, arguments: list[Any], op: Op) -> HudiExpression:
         found = read_operand(arguments[0], self.time_zone) if len(arguments) == 1 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass, replace
 
@@ -49,7 +50,12 @@ class HiveType:
 
 def hive_type(name: object) -> HiveType | None:
     """Read a type name such as ``bigint``, ``decimal(11,1)`` or ``char(5)``; None for any other, nested ones too."""
-    match = _NAME.match(name.strip().lower()) if isinstance(name, str) and len(name) < 100 else None
+    return _hive_type(name) if isinstance(name, str) and len(name) < 100 else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _hive_type(name: str) -> HiveType | None:
+    match = _NAME.match(name.strip().lower())
     if match is None:
         return None
     base = "int" if match[1] == "integer" else match[1]

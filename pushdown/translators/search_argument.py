@@ -159,8 +159,9 @@ def _end(node: Any, operator: Any, leaves: list[HudiExpression]) -> HudiExpressi
         return Unknown(f"there is no leaf {ascii(index)[:40]}")
     if operator == "CONSTANT":
         constant = node.get("constant")
-        found = TRUTH_VALUES.get(constant) if isinstance(constant, str) else None
-        return found or Unknown(f"the constant {ascii(constant)[:40]}")
+        if isinstance(constant, str) and constant in TRUTH_VALUES:
+            return TRUTH_VALUES[constant]
+        return Unknown(f"the constant {ascii(constant)[:40]}")
     return Unknown(f"the operator {ascii(operator)[:40]}")
 
 
