@@ -122,21 +122,27 @@ def apache_tables() -> dict[str, ApacheTable]:
 
 def _by_sql() -> list[ApacheTable]:
     """What only SQL makes: records that hold some columns, renamed and dropped columns."""
-    by_name = {"hoodie.schema.on.read.enable": "true"}
+    by_name = {
+        "hoodie.schema.on.read.enable": "true",
+        "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
+    }
     simple = {**NONPARTITIONED, "hoodie.index.type": "SIMPLE"}
     merged = {**MERGE_ON_READ, **NO_COMPACTION}
-    rename = ["ALTER TABLE it RENAME COLUMN s TO label", "ALTER TABLE it DROP COLUMN bin"]
-    # 1.2 refuses to write to a table with a renamed column
-    renaming = Statements([*rename, "UPDATE it SET label = 'new', ts = 9 WHERE id = 'k00001'"], by_name)
-    only_renaming = Statements(rename, by_name)
+    renaming = Statements(
+        [
+            "ALTER TABLE it RENAME COLUMN s TO label",
+            "ALTER TABLE it DROP COLUMN bin",
+            "UPDATE it SET label = 'new', ts = 9 WHERE id = 'k00001'",
+        ],
+        by_name,
+    )
     inserted = Write("insert", [flat_row(n, 5) for n in range(40)])
     source = "SELECT 'k00003' AS id, 9L AS ts, 'changed' AS s", "SELECT 'k00004' AS id, 9L AS ts, 7 AS i"
     into = "MERGE INTO it USING ({}) src ON it.id = src.id WHEN MATCHED THEN UPDATE SET ts = src.ts, {}"
     merging = Statements([into.format(source[0], "s = src.s"), into.format(source[1], "i = src.i")])
     return [
-        ApacheTable("cow_renamed", simple, [inserted, renaming], releases=("0.15.0", "1.0.2")),
-        ApacheTable("mor_renamed", {**simple, **merged}, [inserted, renaming], releases=("0.15.0", "1.0.2")),
-        ApacheTable("cow_renamed_only", simple, [inserted, only_renaming], releases=("1.2.0",)),
+        ApacheTable("cow_renamed", simple, [inserted, renaming]),
+        ApacheTable("mor_renamed", {**simple, **merged}, [inserted, renaming]),
         ApacheTable("mor_partial", {**simple, **merged}, [inserted, merging], releases=("1.0.2", "1.2.0")),
     ]
 
