@@ -56,7 +56,7 @@ def _spark_schema(schema: pa.Schema) -> spark.StructType:
 
 def _widened(timeline: Timeline, columns: pa.Schema) -> bool:
     """Whether some commit wrote a column under another type than the table has now."""
-    texts = {timeline.commit_metadata(instant).extra_metadata.get(SCHEMA_KEY) for instant in timeline.writes}
+    texts = {timeline.extra_metadata(instant).get(SCHEMA_KEY) for instant in timeline.writes}
     for text in texts - {None, ""}:
         for field in storage_schema(avro_to_arrow(text or "")):
             position = columns.get_field_index(field.name)

@@ -87,7 +87,7 @@ class TableClient:
         timeline = timeline or self.timeline()
         for instant in reversed(timeline.writes):
             if as_of is None or instant.time <= as_of:
-                text = timeline.commit_metadata(instant).extra_metadata.get(SCHEMA_KEY)
+                text = timeline.extra_metadata(instant).get(SCHEMA_KEY)
                 if text:
                     return text
         return self.config.create_schema

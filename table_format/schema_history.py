@@ -159,7 +159,7 @@ def _recorded(timeline: Timeline) -> list[InternalSchema]:
 
 
 def _schema_of(timeline: Timeline, write: Instant) -> InternalSchema | None:
-    text = timeline.commit_metadata(write).extra_metadata.get(KEY)
+    text = timeline.extra_metadata(write).get(KEY)
     return parse_internal_schema(text, timeline.path(write)) if text else None
 
 

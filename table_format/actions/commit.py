@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from table_format.avro_file import MAGIC, read_avro_record
 from table_format.errors import CorruptFileError
@@ -159,6 +160,40 @@ class CommitMetadata:
             compacted=bool(values.get("compacted")),
             partition_to_replace_file_ids=_replaced(values.get("partitionToReplaceFileIds")),
         )
+
+
+def read_extra_metadata(data: bytes, path: str) -> dict[str, str]:
+    """The texts of `extraMetadata` alone; a commit of many files is not read whole for them.
+
+    Raises:
+        CorruptFileError: the file is cut off, or no commit metadata.
+    """
+    if data.startswith(MAGIC):
+        return read_avro_record(data, path, _texts, _EXTRA_METADATA)
+    # quotes inside of JSON strings are escaped, so this is the key and nothing else; no write stat has it
+    start = data.rfind(b'"extraMetadata"')
+    if start >= 0 and data.rstrip().endswith(b"}"):
+        tail = data[start + len(b'"extraMetadata"') :].lstrip()
+        with contextlib.suppress(ValueError):
+            found, _ = json.JSONDecoder().raw_decode(tail[1:].decode().lstrip())
+            return _texts({"extraMetadata": found})
+    return CommitMetadata.from_json(data, path).extra_metadata
+
+
+_EXTRA_METADATA: Final[dict[str, Any]] = {
+    "type": "record",
+    "name": "HoodieCommitMetadata",
+    "namespace": "org.apache.hudi.avro.model",
+    "aliases": ["org.apache.hudi.avro.model.HoodieReplaceCommitMetadata"],
+    "fields": [
+        {"name": "extraMetadata", "type": ["null", {"type": "map", "values": ["null", "string"]}], "default": None}
+    ],
+}
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    found = values.get("extraMetadata") or {}
+    return {key: _text(value, key) for key, value in found.items() if value is not None}
 
 
 def _parse(data: bytes, path: str) -> Any:
