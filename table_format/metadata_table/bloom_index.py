@@ -33,8 +33,8 @@ def bloom_filters(sources: PartitionSources, files: pa.Table) -> pa.Table:
     Raises:
         CorruptFileError: the filters are damaged.
     """
-    partitions: list[Any]
-    partitions, names = (files[column].to_pylist() for column in ("partition", "file_name"))
+    partitions: list[Any] = files["partition"].to_pylist()
+    names: list[Any] = files["file_name"].to_pylist()
     keys = [partition_hash(partition) + file_hash(name) for partition, name in zip(partitions, names, strict=True)]
     if not keys:
         return BLOOMS_SCHEMA.empty_table()

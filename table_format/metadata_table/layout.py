@@ -54,12 +54,13 @@ _FILE_ID = re.compile(r"(?P<family>.*-)(?P<shard>\d+)-\d+", re.ASCII | re.DOTALL
 
 @dataclass(frozen=True, slots=True)
 class BaseFile:
-    """A base HFile: path and size in the data table's storage, and the instant that wrote it."""
+    """A base HFile: path, size and last change (ms) in the data table's storage, and the instant that wrote it."""
 
     path: str
     size: int
     file_id: str
     instant: str
+    modified: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class LogFile:
         base_instant: in layout 1 the slice's; in layout 2 the deltacommit that wrote the file.
         version: counts the log files of that name.
         token: the write token.
+        modified: its last change, milliseconds since the epoch.
     """
 
     path: str
@@ -81,6 +83,7 @@ class LogFile:
     base_instant: str
     version: int
     token: str
+    modified: int = 0
 
     @property
     def order(self) -> tuple[str, int, str]:
@@ -173,11 +176,13 @@ def _family_and_shard(file_id: str) -> tuple[str, int]:
 
 def _base_file(entry: FileEntry) -> BaseFile | None:
     match = _BASE_FILE.fullmatch(entry.name)
-    return BaseFile(entry.path, entry.size, match["id"], match["instant"]) if match else None
+    return BaseFile(entry.path, entry.size, match["id"], match["instant"], entry.mtime_ms) if match else None
 
 
 def _log_file(entry: FileEntry) -> LogFile | None:
     match = _LOG_FILE.fullmatch(entry.name)
     if match is None:
         return None
-    return LogFile(entry.path, entry.size, match["id"], match["instant"], int(match["version"]), match["token"])
+    return LogFile(
+        entry.path, entry.size, match["id"], match["instant"], int(match["version"]), match["token"], entry.mtime_ms
+    )

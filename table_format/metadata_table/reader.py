@@ -23,7 +23,7 @@ from table_format.metadata_table.keys import (
     partition_identifier,
     partition_of_identifier,
 )
-from table_format.metadata_table.sources import PartitionSources, Piece, newest_versions
+from table_format.metadata_table.sources import Known, PartitionSources, Piece, Sources, newest_versions
 from table_format.metadata_table.validity import ValidInstants, missing_instants, open_metadata_timeline
 from table_format.timeline import Timeline
 
@@ -35,8 +35,8 @@ FILES_SCHEMA = schema_of(partition=pa.string(), file_name=pa.string(), size=pa.i
 class MetadataTable:
     """The metadata table of a data table, as of the moment of opening.
 
-    What has been read stays in the instance, so that a table held open answers from memory. Instances may be shared
-    by threads.
+    Open files and the list of files stay in the instance; statistics do not, callers keep those they need. Instances
+    may be shared by threads.
 
     Args:
         client: the data table.
@@ -52,7 +52,7 @@ class MetadataTable:
         self._valid = ValidInstants(timeline, metadata_timeline)
         self._lock = threading.Lock()
         self._sources: dict[str, PartitionSources] = {}
-        self._statistics: dict[tuple[str, pa.DataType], pa.Table] = {}
+        self._known: dict[str, Known] = {}
         self.partitions = tuple(partitions)
 
     @classmethod
@@ -75,6 +75,22 @@ class MetadataTable:
             _LOG.warning("%s: the metadata table is not used: %s", client.storage.uri, missing)
             return None
         return cls(client, timeline, metadata_timeline, listed)
+
+    def refreshed(self, client: TableClient, timeline: Timeline) -> MetadataTable | None:
+        """The metadata table as it is now; files that this instance has read are not read again.
+
+        Args:
+            client: the data table.
+            timeline: the data table's, as it is now.
+
+        Returns:
+            Another instance, or None as in `open`.
+        """
+        newer = type(self).open(client, timeline)
+        if newer is not None:
+            with self._lock:
+                newer._known = self._known | {name: of.read_so_far() for name, of in self._sources.items()}  # noqa: SLF001
+        return newer
 
     def all_partitions(self) -> list[str]:
         """Partition paths of the data table, sorted; `""` for the root of a table without partitions."""
@@ -112,12 +128,29 @@ class MetadataTable:
             Columns `file_name`, `min` and `max` (of `kind`; null for unknown, and both for a file in which every row
             is null), `null_count` (null for unknown), `value_count` (rows).
         """
-        with self._lock:
-            known = self._statistics.get((column, kind))
-            if known is None:
-                known = self._read_column_stats(column, kind)
-                self._statistics[column, kind] = known
-            return known
+        if not self.has_column_stats:
+            return stats.typed_schema(kind).empty_table()
+        return stats.typed(self._column_stats_sources().prefix(column_id(column)), column, kind)
+
+    def column_stats_since(self, older: MetadataTable, column: str, kind: pa.DataType) -> pa.Table | None:
+        """What came to `column_stats(column, kind)` since an earlier look.
+
+        A file that had statistics before may have a row, too: then both hold together, for its log file has grown.
+
+        Args:
+            older: what this instance was `refreshed` from, at any distance.
+            column: its name.
+            kind: its present type.
+
+        Returns:
+            Columns as in `column_stats`. None when more has changed than that records were added, for instance by a
+            compaction of the metadata table: ask for all of them then.
+        """
+        if not (self.has_column_stats and older.has_column_stats):
+            return None
+        now, then = self._column_stats_sources(), older._column_stats_sources()
+        added = now.behind(then)
+        return None if added is None else stats.typed(added.prefix(column_id(column)), column, kind)
 
     def column_stats_raw(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The statistics as they are stored, bounds in Avro's bytes; schema `stats.RAW_SCHEMA`.
@@ -127,8 +160,7 @@ class MetadataTable:
         """
         if not self.has_column_stats:
             return stats.RAW_SCHEMA.empty_table()
-        with self._lock:
-            sources = self._open(layout.COLUMN_STATS)
+        sources = self._column_stats_sources()
         if columns is None:
             return stats.raw(sources.everything())
         return pa.concat_tables(
@@ -175,15 +207,14 @@ class MetadataTable:
         with self._lock:
             return bloom_index.bloom_filters(self._open(layout.BLOOM_FILTERS), files)
 
-    def _read_column_stats(self, column: str, kind: pa.DataType) -> pa.Table:
-        if not self.has_column_stats:
-            return stats.typed_schema(kind).empty_table()
-        return stats.typed(self._open(layout.COLUMN_STATS).prefix(column_id(column)), column, kind)
+    def _column_stats_sources(self) -> Sources:
+        with self._lock:
+            return self._open(layout.COLUMN_STATS).open()
 
     def _open(self, partition: str) -> PartitionSources:
         sources = self._sources.get(partition)
         if sources is None:
-            sources = PartitionSources(self._storage, partition, self._valid)
+            sources = PartitionSources(self._storage, partition, self._valid, known=self._known.pop(partition, None))
             self._sources[partition] = sources
         return sources
 

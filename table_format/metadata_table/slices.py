@@ -14,9 +14,11 @@ from table_format.metadata_table.validity import ValidInstants
 from table_format.storage import Storage
 
 _READERS = 8
+# Bytes that are read from a local disk before threads have started.
+_SMALL = 1 << 20
 
 LogBlocks = dict[LogFile, list[LogBlock]]
-"""All blocks of log files that were read; a log file that grew is another one, for its size is part of it."""
+"""All blocks of log files that were read; a log file that grew is another one, for size and time are part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def read_slices(
 
 def _read_logs(storage: Storage, logs: Sequence[LogFile], known: Mapping[LogFile, list[LogBlock]]) -> LogBlocks:
     new = [log for log in logs if log not in known]
-    if len(new) <= 1:
+    if len(new) <= 1 or (storage.is_local and sum(log.size for log in new) < _SMALL):
         read = [_read_log(storage, log) for log in new]
     else:
         with concurrent.futures.ThreadPoolExecutor(_READERS) as pool:

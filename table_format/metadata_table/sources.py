@@ -7,6 +7,7 @@ import functools
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,11 @@ from table_format.metadata_table.validity import ValidInstants
 from table_format.storage import Storage
 
 _WORKERS = 4
+# Entries of HFiles that are looked through before threads have started.
+_FEW_ENTRIES = 10_000
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 Select = Callable[[HFileReader], HFileEntries]
 
@@ -48,20 +54,23 @@ class Piece:
     deleted_keys: tuple[bytes, ...] = ()
 
 
+Origin = tuple[str, int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """An HFile, a data block or a delete block.
 
     Attributes:
         name: for messages.
-        origin: the file, and where in it the block starts; -1 for a base file.
+        origin: the file, its last change, and where in it the block starts; -1 for a base file.
         reader: of the entries; None for deletes.
         schema: of the records; None for deletes.
         deleted_keys: what a delete block removes.
     """
 
     name: str
-    origin: tuple[str, int]
+    origin: Origin
     reader: HFileReader | None
     schema: Node | None
     deleted_keys: tuple[bytes, ...] = ()
@@ -72,6 +81,10 @@ class Source:
             return Piece(self.name, select(self.reader), self.schema)
         deleted = tuple(key for key in self.deleted_keys if wanted(key))
         return Piece(self.name, HFileEntries.empty(), None, deleted)
+
+
+Known = tuple[LogBlocks, dict[Origin, Source]]
+"""Log files with their blocks, and sources by origin, that need not be read again."""
 
 
 class Sources:
@@ -114,17 +127,8 @@ class Sources:
             found = [source.select(select, wanted) for source in self.shards[number]]
             return [piece for piece in found if len(piece.entries) or piece.deleted_keys]
 
-        busy = [number for number, sources in enumerate(self.shards) if sources]
-        results: list[list[Piece]] = [[] for _ in self.shards]
-        if len(busy) <= 1:
-            found = map(shard, busy)
-            for number, pieces in zip(busy, found, strict=True):
-                results[number] = pieces
-            return results
-        with concurrent.futures.ThreadPoolExecutor(_WORKERS) as pool:
-            for number, pieces in zip(busy, pool.map(shard, busy), strict=True):
-                results[number] = pieces
-        return results
+        entries = sum(source.reader.entry_count for sources in self.shards for source in sources if source.reader)
+        return _map(shard, range(len(self.shards)), threads=entries > _FEW_ENTRIES)
 
 
 class PartitionSources:
@@ -135,7 +139,7 @@ class PartitionSources:
         partition: name of the metadata partition.
         valid: which blocks count.
         before: only file slices older than this instant, the one of a compaction that reads them.
-        previous: an earlier look, whose open files are used again.
+        known: what an earlier look has read, to be used again (`read_so_far`).
 
     Raises:
         CorruptFileError: the partition has no file group.
@@ -147,7 +151,7 @@ class PartitionSources:
         partition: str,
         valid: ValidInstants,
         before: str | None = None,
-        previous: PartitionSources | None = None,
+        known: Known | None = None,
     ) -> None:
         self.partition = partition
         self.groups = list_file_groups(storage, partition)
@@ -160,7 +164,7 @@ class PartitionSources:
         self._before = before
         self._slices: dict[int, FileSlice] = {}
         self._opened: dict[int, list[Source]] = {}
-        self._known_blocks, self._known_sources = previous.read_so_far() if previous else ({}, {})
+        self._known_blocks, self._known_sources = known or ({}, {})
 
     @property
     def shard_count(self) -> int:
@@ -176,10 +180,19 @@ class PartitionSources:
         """
         return self._read_slices(range(len(self.groups)))
 
-    def read_so_far(self) -> tuple[LogBlocks, dict[tuple[str, int], Source]]:
+    def read_so_far(self) -> Known:
         """Log files and sources that were read, for a later look."""
-        blocks = {log: blocks for file_slice in self._slices.values() for log, blocks in file_slice.log_blocks.items()}
-        return blocks, {source.origin: source for sources in self._opened.values() for source in sources}
+        blocks, sources = dict(self._known_blocks), dict(self._known_sources)
+        for file_slice in self._slices.values():
+            blocks |= file_slice.log_blocks
+        for opened in self._opened.values():
+            sources |= {source.origin: source for source in opened}
+        files = {(base.path, base.modified) for group in self.groups for base in group.base_files}
+        files |= {(log.path, log.modified) for group in self.groups for log in group.log_files}
+        return (
+            {log: found for log, found in blocks.items() if (log.path, log.modified) in files},
+            {origin: source for origin, source in sources.items() if origin[:2] in files},
+        )
 
     def families(self) -> dict[str, list[int]]:
         """Numbers of the file groups that share keys among them: all, but for a partitioned record index."""
@@ -196,14 +209,10 @@ class PartitionSources:
         """
         wanted = list(range(len(self.groups)) if numbers is None else numbers)
         slices = self._read_slices(wanted)
-        closed = [(number, of) for number, of in zip(wanted, slices, strict=True) if number not in self._opened]
-        if len(closed) == 1:
-            number, file_slice = closed[0]
-            self._opened[number] = self._open_slice(file_slice)
-        elif closed:
-            with concurrent.futures.ThreadPoolExecutor(_WORKERS) as pool:
-                opened = pool.map(self._open_slice, (file_slice for _, file_slice in closed))
-                self._opened.update(zip((number for number, _ in closed), opened, strict=True))
+        closed = {number: of for number, of in zip(wanted, slices, strict=True) if number not in self._opened}
+        unread = any(of.base is not None and _base_origin(of.base) not in self._known_sources for of in closed.values())
+        opened = _map(self._open_slice, list(closed.values()), threads=unread)
+        self._opened.update(zip(closed, opened, strict=True))
         return Sources([self._opened[number] for number in wanted])
 
     def everything(self) -> list[list[Piece]]:
@@ -241,27 +250,40 @@ class PartitionSources:
         known = self._known_sources
         sources = []
         if file_slice.base is not None:
-            base = file_slice.base
-            sources.append(known.get((base.path, -1)) or _open_base(self._storage, base))
-        sources += [known.get((block.path, block.offset)) or _open_block(block) for block in file_slice.blocks]
+            origin = _base_origin(file_slice.base)
+            sources.append(known.get(origin) or _open_base(self._storage, file_slice.base, origin))
+        modified = {log.path: log.modified for log in file_slice.log_blocks}
+        for block in file_slice.blocks:
+            origin = block.path, modified[block.path], block.offset
+            sources.append(known.get(origin) or _open_block(block, origin))
         return sources
+
+
+def _map(function: Callable[[T], R], items: Sequence[T], *, threads: bool) -> list[R]:
+    if not threads or len(items) <= 1:
+        return [function(item) for item in items]
+    with concurrent.futures.ThreadPoolExecutor(_WORKERS) as pool:
+        return list(pool.map(function, items))
+
+
+def _base_origin(base: BaseFile) -> Origin:
+    return base.path, base.modified, -1
 
 
 def _always(_: bytes) -> bool:
     return True
 
 
-def _open_base(storage: Storage, base: BaseFile) -> Source:
+def _open_base(storage: Storage, base: BaseFile, origin: Origin) -> Source:
     def read_range(offset: int, length: int) -> bytes:
         return storage.read_range(base.path, offset, length)
 
     reader = HFileReader.open(read_range, base.size, base.path)
-    return Source(base.path, (base.path, -1), reader, _schema(reader.schema_json, base.path))
+    return Source(base.path, origin, reader, _schema(reader.schema_json, base.path))
 
 
-def _open_block(block: LogBlock) -> Source:
+def _open_block(block: LogBlock, origin: Origin) -> Source:
     name = f"{block.path} (log block at byte {block.offset})"
-    origin = block.path, block.offset
     if block.type is BlockType.DELETE:
         keys = tuple(record.key.encode() for record in read_deletes(block) if record.key is not None)
         return Source(name, origin, None, None, keys)
