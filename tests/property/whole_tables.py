@@ -51,16 +51,21 @@ class TablePlan:
         return f"TablePlan({dict(self.options)}, {shown})"
 
     @contextmanager
-    def written(self) -> Iterator[Written]:
-        """The table in a folder of its own."""
+    def empty(self) -> Iterator[Written]:
+        """The table in a folder of its own, before the first commit."""
         with TemporaryDirectory(prefix="hudi-catalog-") as folder:
             path = f"{folder}/table"
-            written = Written(LocalTable.create(path, None, self.options), path)
+            yield Written(LocalTable.create(path, None, self.options), path)
+
+    @contextmanager
+    def written(self) -> Iterator[Written]:
+        """The table in a folder of its own, after all commits."""
+        with self.empty() as written:
             for commit in self.commits:
-                self._write(written, commit)
+                self.write(written, commit)
             yield written
 
-    def _write(self, written: Written, commit: Commit) -> None:
+    def write(self, written: Written, commit: Commit) -> None:
         if commit.operation == "delete_partition":
             present = sorted({partition for partition, _ in written.rows})
             if present:
