@@ -20,7 +20,7 @@ from pushdown.expression import And, Constant, HudiExpression, Not, Op, Predicat
 from pushdown.kinds import Kind, kind_of
 from pushdown.like import regex_of
 from pushdown.simplify import simplify
-from pushdown.walk import fold
+from pushdown.walk import fold, leaves, rebuilt
 
 pc: Any = pyarrow.compute
 
@@ -31,10 +31,10 @@ _COMPARISONS: dict[Op, str] = {
     Op.GT: "greater",
     Op.GE: "greater_equal",
 }
-# Arrow walks expressions by recursion, so that a deep one would end the process.
+# Arrow walks expressions by recursion, and makes a list of what AND or OR joins: a large one overflows the stack and
+# ends the process (some 1,500 predicates where a thread's stack has one megabyte).
 _MAX_DEPTH = 100
-# Each predicate is a node of its own there: that many are not read in less than a second.
-_MAX_PREDICATES = 20_000
+_MAX_PREDICATES = 300
 
 
 def to_arrow_expression(
@@ -47,11 +47,14 @@ def to_arrow_expression(
 ) -> pc.Expression:
     """Translate a filter.
 
+    A list of values is one predicate, however long.
+
     Args:
         expression: a filter, bound or not.
         schema: the columns of the data that is read.
-        unknown: what to do with what has no meaning for rows, and with filters that are too deep or too large:
-            ``refuse``, or ``weaken`` the filter so that it lets every row through that the whole filter may.
+        unknown: what to do with what has no meaning for rows, and with filters of more than 300 predicates or 100
+            levels, which Arrow cannot hold: ``refuse``, or ``weaken`` the filter so that it lets every row through
+            that the whole filter may.
         case_sensitive: as for `pushdown.bind`.
         time_zone: as for `pushdown.bind`.
 
@@ -59,44 +62,57 @@ def to_arrow_expression(
         InexactFilterError: with ``refuse``, a part of the filter is unknown, or it is too deep or too large.
         ExpressionError: the filter does not fit the schema.
     """
-    # Without NOT above predicates, "let through" is "true" for every unknown part.
+    # This leaves no NOT above predicates, so that "let through" is "true" for every unknown part.
     plain = simplify(bind(expression, schema, case_sensitive=case_sensitive, time_zone=time_zone), budget=sys.maxsize)
-    writer = _Writer(schema, weaken=unknown == "weaken")
-    if plain.depth > _MAX_DEPTH:
-        return writer.unknown(f"it is nested {plain.depth:,} levels deep")
-    return fold(plain, writer.visit)
+    problem = _problem(plain)
+    if problem is not None:
+        if unknown != "weaken":
+            raise InexactFilterError(
+                f"the filter has no exact form for reading: {problem}. Read with a weaker filter and apply the rest to "
+                "the rows, or take this part out of it"
+            )
+        plain = _weakened(plain)
+    return fold(plain, lambda node, children: _written(node, children, schema))
 
 
-class _Writer:
-    """Makes expressions of nodes, children first."""
+def _problem(expression: HudiExpression) -> str | None:
+    predicates = 0
+    for leaf in leaves(expression):
+        if isinstance(leaf, Unknown):
+            return leaf.reason
+        predicates += isinstance(leaf, Predicate)
+    if predicates > _MAX_PREDICATES:
+        return f"it has {predicates:,} predicates, more than {_MAX_PREDICATES}"
+    if expression.depth > _MAX_DEPTH:
+        return f"it is nested {expression.depth:,} levels deep, more than {_MAX_DEPTH}"
+    return None
 
-    def __init__(self, schema: pa.Schema, *, weaken: bool) -> None:
-        self.schema = schema
-        self.weaken = weaken
-        self.predicates = 0
 
-    def unknown(self, reason: str) -> Any:
-        if self.weaken:
-            return _constant(True)
-        raise InexactFilterError(
-            f"the filter has no exact form for reading: {reason}. Read with a weaker filter and apply the rest to the "
-            "rows, or take this part out of it"
-        )
+def _weakened(expression: HudiExpression) -> HudiExpression:
+    """The filter with everything true that is unknown or too much."""
+    predicates = 0
 
-    def visit(self, node: HudiExpression, children: list[Any]) -> Any:
-        if isinstance(node, Predicate):
-            self.predicates += 1
-            if self.predicates > _MAX_PREDICATES:
-                return self.unknown(f"it has more than {_MAX_PREDICATES:,} predicates")
-            return _predicate(node, self.schema)
-        if isinstance(node, Constant):
-            return _constant(node.value)
-        if isinstance(node, Unknown):
-            return self.unknown(node.reason)
-        if isinstance(node, Not):
-            return ~children[0]
-        kind = isinstance(node, And)
-        return _balanced(children, pc.and_kleene if kind else pc.or_kleene) if children else _constant(kind)
+    def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
+        nonlocal predicates
+        predicates += isinstance(node, Predicate)
+        excess = isinstance(node, Predicate) and predicates > _MAX_PREDICATES
+        if isinstance(node, Unknown) or excess:
+            return Constant(value=True)
+        return rebuilt(node, children) if children else node
+
+    small = simplify(fold(expression, visit))
+    return small if small.depth <= _MAX_DEPTH else Constant(value=True)
+
+
+def _written(node: HudiExpression, children: list[Any], schema: pa.Schema) -> Any:
+    if isinstance(node, Predicate):
+        return _predicate(node, schema)
+    if isinstance(node, Constant):
+        return _constant(node.value)
+    if isinstance(node, Not):
+        return pc.invert(children[0])
+    kind = isinstance(node, And)
+    return _balanced(children, pc.and_kleene if kind else pc.or_kleene) if children else _constant(kind)
 
 
 def _balanced(parts: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:
