@@ -24,6 +24,7 @@ DYNAMIC = "DYNAMIC_V0"
 _SIMPLE_HEADER = struct.Struct(">iibi")
 _DYNAMIC_EXTRA = struct.Struct(">iii")
 _M = np.uint32(0x5BD1E995)
+_VERSION = -1
 _MURMUR_TYPE = 1
 
 
@@ -73,7 +74,7 @@ class BloomFilter:
 
     def to_text(self) -> str:
         """The base64 text under `org.apache.hudi.bloomfilter`."""
-        header = _SIMPLE_HEADER.pack(-1, self.hashes, _MURMUR_TYPE, self.bits)
+        header = _SIMPLE_HEADER.pack(_VERSION, self.hashes, _MURMUR_TYPE, self.bits)
         if not self.records_per_vector:
             return base64.b64encode(header + self.vectors[0].tobytes()).decode()
         counts = _DYNAMIC_EXTRA.pack(self.records_per_vector, self.records_in_last, len(self.vectors))
@@ -124,11 +125,13 @@ def parse_bloom(text: str | bytes, type_code: str | None, path: str) -> BloomFil
     Raises:
         CorruptFileError: it is not a bloom filter.
     """
+    if type_code not in (None, SIMPLE, DYNAMIC):
+        raise CorruptFileError(path, 0, f"the footer's bloom filter is of type {type_code}, which is not known")
     try:
         data = base64.b64decode(text, validate=True)
-        _, hashes, _, bits = _SIMPLE_HEADER.unpack_from(data)
+        version, hashes, kind, bits = _SIMPLE_HEADER.unpack_from(data)
         size = (bits + 7) // 8
-        if (type_code or SIMPLE).startswith("DYNAMIC"):
+        if type_code == DYNAMIC:
             per_vector, in_last, count = _DYNAMIC_EXTRA.unpack_from(data, _SIMPLE_HEADER.size)
             start = _SIMPLE_HEADER.size + _DYNAMIC_EXTRA.size
         else:
@@ -136,8 +139,13 @@ def parse_bloom(text: str | bytes, type_code: str | None, path: str) -> BloomFil
     except (ValueError, struct.error) as error:
         raise CorruptFileError(path, 0, f"the footer's bloom filter cannot be read: {error}") from error
     width = _SIMPLE_HEADER.size + size
-    if bits <= 0 or hashes <= 0 or count <= 0 or start + count * width > len(data):
-        raise CorruptFileError(path, 0, "the footer's bloom filter is cut off")
+    # Read as one of another type it would be out of step, and miss keys: so its length must fit to the byte.
+    if bits <= 0 or hashes <= 0 or count <= 0 or start + count * width != len(data):
+        raise CorruptFileError(path, 0, "the footer's bloom filter is cut off, or of another type")
+    if version != _VERSION or kind != _MURMUR_TYPE:
+        raise CorruptFileError(
+            path, 0, f"the footer's bloom filter is of version {version}, with hashes of type {kind}"
+        )
     whole = np.frombuffer(data, np.uint8)
     starts = [start + row * width + _SIMPLE_HEADER.size for row in range(count)]
     return BloomFilter(bits, hashes, [whole[at : at + size] for at in starts], per_vector, in_last)

@@ -1,0 +1,86 @@
+"""The bloom filter stage: of the files that are left, those whose filter rules out all keys that the filter names.
+
+The filters are those of the metadata table. They are large, by default 430 kB for each file, and so come last and are
+asked of few files only. A file without a filter is kept, and so is one with log files, for those have none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from catalog.snapshot import Snapshot
+from catalog.stages.record_keys import named_keys
+from catalog.stages.stage import StageInput
+from pushdown.verdict import Candidates, CannotPrune, Verdict
+from table_format.arrow_numpy import from_numpy
+from table_format.bloom import parse_bloom
+from table_format.errors import CorruptFileError, MissingFileError
+from table_format.metadata_table.reader import MetadataTable
+
+pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+
+_MOST_KEYS = 1_000
+_MOST_FILES = 1_000
+_FILES_AT_ONCE = 64
+
+
+def prune_by_bloom_filter(given: StageInput) -> Verdict:
+    """Keep the files whose bloom filter may have one of the keys that the filter names.
+
+    Args:
+        given: what came in.
+
+    Returns:
+        The files kept, or why filters are not there, or cannot help.
+    """
+    snapshot = given.snapshot
+    table = snapshot.metadata_table
+    if table is None or "bloom_filters" not in table.partitions:
+        return CannotPrune("the metadata table has no bloom filters")
+    keys = named_keys(given, _MOST_KEYS)
+    if isinstance(keys, CannotPrune):
+        return keys
+    asked = np.flatnonzero(~snapshot.has_logs[given.rows])
+    if len(asked) > _MOST_FILES:
+        return CannotPrune(f"bloom filters of {len(asked):,} files are too much to read")
+    texts = pa.array(keys.texts, pa.string())
+    keep = np.ones(len(given.rows), np.bool_)
+    found = 0
+    try:
+        for start in range(0, len(asked), _FILES_AT_ONCE):
+            some = asked[start : start + _FILES_AT_ONCE]
+            ruled_out, have = _ruled_out(snapshot, table, given.rows[some], texts)
+            keep[some] = ~ruled_out
+            found += have
+    except (CorruptFileError, MissingFileError) as error:
+        return CannotPrune(f"bloom filters cannot be read: {error}")
+    if not found:
+        return CannotPrune("no file that is left has a bloom filter that could help")
+    return Candidates(keep, f"bloom filters of {found:,} files were asked for the keys named by {keys.named_by}")
+
+
+def _ruled_out(
+    snapshot: Snapshot, table: MetadataTable, rows: NDArray[np.int64], texts: pa.Array[Any]
+) -> tuple[NDArray[np.bool_], int]:
+    """Which of some files certainly hold none of the keys, and how many of them have a filter."""
+    files = snapshot.files.select(["partition", "file_name"]).take(from_numpy(rows))
+    result = np.zeros(len(rows), np.bool_)
+    filters = table.bloom_filters(files)
+    if filters is None:
+        return result, 0
+    at = {pair: i for i, pair in enumerate(zip(*(files.column(i).to_pylist() for i in range(2)), strict=True))}
+    names = [filters.column(name).to_pylist() for name in ("partition", "file_name", "type", "bloom")]
+    have = 0
+    for partition, name, kind, text in zip(*names, strict=True):
+        try:
+            bloom = parse_bloom(text, kind, f"the bloom filter of {partition}/{name}")
+        except CorruptFileError:  # of a type that is not known: the file stays
+            continue
+        have += 1
+        result[at[partition, name]] = not bloom.may_contain(texts).any()
+    return result, have

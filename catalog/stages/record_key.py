@@ -1,0 +1,81 @@
+"""The record key stage: the record index says in which file group each record key lies.
+
+A key that a complete index does not know has no row. The index tells where records are at its newest; so it is not
+asked about the past, and not believed when it names a file group that the snapshot does not have.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from catalog.snapshot import Snapshot
+from catalog.stages.record_keys import NamedKeys, named_keys
+from catalog.stages.stage import StageInput
+from pushdown.verdict import Candidates, CannotPrune, Verdict
+from table_format.arrow_numpy import from_numpy, to_numpy
+from table_format.errors import CorruptFileError, MissingFileError
+from table_format.metadata_table.reader import MetadataTable
+
+pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+
+_MOST_KEYS = 100_000
+
+
+def prune_by_record_key(given: StageInput) -> Verdict:
+    """Keep the file groups in which the record index finds the keys that the filter names.
+
+    Args:
+        given: what came in.
+
+    Returns:
+        The files kept, or why the index is not there, or cannot help.
+    """
+    snapshot = given.snapshot
+    table = snapshot.metadata_table
+    if table is None or "record_index" not in table.partitions:
+        return CannotPrune("the table has no record index")
+    keys = named_keys(given, _MOST_KEYS)
+    if isinstance(keys, CannotPrune):
+        return keys
+    located = _located(snapshot, table, keys)
+    if isinstance(located, CannotPrune):
+        return located
+    keep = _in_groups(snapshot, given.rows, located)
+    found = len(located.column("key").combine_chunks().unique())
+    return Candidates(keep, f"the record index has {found:,} of the keys named by {keys.named_by}")
+
+
+def _located(snapshot: Snapshot, table: MetadataTable, keys: NamedKeys) -> pa.Table | CannotPrune:
+    if not snapshot.is_latest:
+        return CannotPrune("the record index tells where records are now, not where they were")
+    try:
+        located = table.record_locations(pa.array(keys.texts, pa.string()))
+    except (CorruptFileError, MissingFileError) as error:
+        return CannotPrune(f"the record index cannot be read: {error}")
+    if located is None or not _all_there(snapshot, located):
+        return CannotPrune("the record index names a file group that is not among the table's")
+    return located
+
+
+def _all_there(snapshot: Snapshot, located: pa.Table) -> bool:
+    groups = located.column("file_id").combine_chunks().unique()
+    there = pc.is_in(groups, snapshot.files.column("file_id").combine_chunks())
+    return bool(pc.all(there, min_count=0).as_py())
+
+
+def _in_groups(snapshot: Snapshot, rows: NDArray[np.int64], located: pa.Table) -> NDArray[np.bool_]:
+    """For each of some files, whether its group is among those located; ids alone are compared for all of them."""
+    at = from_numpy(rows)
+    file_ids = snapshot.files.column("file_id").combine_chunks().take(at)
+    keep: NDArray[np.bool_] = to_numpy(pc.is_in(file_ids, located.column("file_id").combine_chunks())).astype(np.bool_)
+    # Ids are all but unique in a table; of the few files left the partition is compared too.
+    groups = {*zip(located.column("partition").to_pylist(), located.column("file_id").to_pylist(), strict=True)}
+    for position in np.flatnonzero(keep):
+        partition = snapshot.partitions[snapshot.partition_index[rows[position]]]
+        keep[position] = (partition, file_ids[int(position)].as_py()) in groups
+    return keep
