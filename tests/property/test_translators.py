@@ -1,0 +1,199 @@
+"""Translated filters mean what the engines said: on random rows, and over random sets of values."""
+
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pushdown import And, Constant, HudiExpression, Not, Op, Or, Predicate, bind, matches, reasons_of
+from pushdown.translators import from_hive_tree, from_tuple_domain, to_arrow_expression
+from pushdown.walk import fold
+from tests.property.filters import SCHEMA, UTC, questions
+from tests.unit.pushdown.translators.domains import EXACTLY, ranges, span, tuple_domain
+
+MANY = settings(max_examples=max(500, settings.default.max_examples))
+HIVE_TYPES = {
+    "b": "boolean",
+    "i": "int",
+    "l": "bigint",
+    "f": "float",
+    "d": "double",
+    "dec": "decimal(10,2)",
+    "wide": "decimal(38,0)",
+    "s": "string",
+    "bin": "binary",
+    "day": "date",
+    "at": "timestamp",
+    "local": "timestamp",
+}
+FUNCTIONS = {
+    Op.EQ: "GenericUDFOPEqual",
+    Op.NE: "GenericUDFOPNotEqual",
+    Op.LT: "GenericUDFOPLessThan",
+    Op.LE: "GenericUDFOPEqualOrLessThan",
+    Op.GT: "GenericUDFOPGreaterThan",
+    Op.GE: "GenericUDFOPEqualOrGreaterThan",
+    Op.NULL_SAFE_EQ: "GenericUDFOPEqualNS",
+    Op.NULL_SAFE_NE: "GenericUDFOPNotEqualNS",
+    Op.IN: "GenericUDFIn",
+    Op.LIKE: "like",
+    Op.IS_NULL: "GenericUDFOPNull",
+    Op.NOT_NULL: "GenericUDFOPNotNull",
+}
+
+
+def call(name: str, *arguments: Any) -> dict[str, Any]:
+    return {"f": name, "t": "boolean", "a": list(arguments)}
+
+
+def hive_literal(value: Any) -> dict[str, Any]:
+    """A constant as Hive would write it."""
+    if value is None:
+        return {"v": None, "t": "void"}
+    if isinstance(value, bool):
+        return {"v": str(value).lower(), "t": "boolean"}
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return {"v": str(value), "t": "bigint"}
+    if isinstance(value, int | Decimal):
+        return {"v": str(value), "t": "decimal(38,18)"}
+    if isinstance(value, float):
+        return {"v": repr(value).replace("inf", "Infinity").replace("nan", "NaN"), "t": "double"}
+    if isinstance(value, str):
+        return {"v": value, "t": "string"}
+    if isinstance(value, bytes):
+        return {"v": value.hex(), "t": "binary", "e": "hex"}
+    if isinstance(value, dt.datetime):
+        return {"v": str(value.replace(tzinfo=None)), "t": "timestamp"}
+    return {"v": str(value), "t": "date"}
+
+
+def hive_tree(node: HudiExpression, children: list[Any]) -> dict[str, Any]:
+    if isinstance(node, And | Or):
+        # Hive has no connective without operands.
+        empty = hive_literal(isinstance(node, And))
+        return call("GenericUDFOPAnd" if isinstance(node, And) else "GenericUDFOPOr", *children or [empty])
+    if isinstance(node, Not):
+        return call("GenericUDFOPNot", *children)
+    if not isinstance(node, Predicate):
+        assert isinstance(node, Constant)
+        return hive_literal(node.value)
+    column = {"c": node.column.upper(), "t": HIVE_TYPES[node.column]}
+    values = list(node.values)
+    if node.op in {Op.STARTS_WITH, Op.NOT_STARTS_WITH}:
+        node, values = starting(node), [None if node.values[0] is None else prefix_pattern(node.values[0])]
+    if node.op in FUNCTIONS:
+        return call(FUNCTIONS[node.op], column, *map(hive_literal, values))
+    return call("GenericUDFOPNot", call(FUNCTIONS[node.op.negated], column, *map(hive_literal, values)))
+
+
+def starting(node: Predicate) -> Predicate:
+    return node.replaced(Op.LIKE if node.op is Op.STARTS_WITH else Op.NOT_LIKE)
+
+
+def prefix_pattern(prefix: str) -> str:
+    return prefix.replace("%", "\\%").replace("_", "\\_") + "%"
+
+
+@MANY
+@given(questions())
+def test_hive_trees_mean_the_filter_that_they_say(question: tuple[pa.Table, HudiExpression]) -> None:
+    table, expression = question
+    found = from_hive_tree(fold(expression, hive_tree))
+    expected = matches(bind(expression, SCHEMA), table).to_pylist()
+    if not reasons_of(bind(found, SCHEMA)):
+        assert matches(bind(found, SCHEMA), table).to_pylist() == expected
+    for negate in (False, True):
+        weak = to_arrow_expression(Not(found) if negate else found, SCHEMA, unknown="weaken")
+        kept = pyarrow.dataset.dataset(table).to_table(columns={"kept": weak})["kept"].to_pylist()
+        assert all(keep for keep, truth in zip(kept, expected, strict=True) if truth is not None and truth != negate)
+
+
+@MANY
+@given(questions())
+def test_arrow_expressions_have_the_truth_values_of_rows(question: tuple[pa.Table, HudiExpression]) -> None:
+    table, expression = question
+    bound = bind(expression, SCHEMA)
+    dataset = pyarrow.dataset.dataset(table)
+    weak = to_arrow_expression(bound, table.schema, unknown="weaken")
+    if reasons_of(bound):
+        return
+    assert dataset.to_table(columns={"x": weak})["x"].to_pylist() == matches(bound, table).to_pylist()
+
+
+KINDS: dict[str, tuple[st.SearchStrategy[Any], pa.DataType, Callable[[Any], Any]]] = {
+    "bigint": (st.integers(-8, 8), pa.int64(), int),
+    "double": (st.sampled_from([-1.5, 0.0, 1.0, 2.5, float("inf"), float("-inf")]), pa.float64(), float),
+    "varchar": (st.sampled_from(["", "a", "ab", "b", "ä", "\ue000", "😀"]), pa.string(), str),
+    "date": (st.integers(-3, 3), pa.date32(), lambda day: dt.date(1970, 1, 1) + dt.timedelta(days=day)),
+    "timestamp": (
+        st.integers(-3, 3),
+        pa.timestamp("us", "UTC"),
+        lambda ms: dt.datetime(1970, 1, 1, tzinfo=UTC) + dt.timedelta(milliseconds=ms),
+    ),
+}
+
+
+@st.composite
+def domains(draw: st.DrawFn) -> tuple[str, list[SimpleNamespace], list[Any], bool]:
+    """A type, sorted ranges without overlap, values of the type, and whether null passes."""
+    kind = draw(st.sampled_from(sorted(KINDS)))
+    values, _, _ = KINDS[kind]
+    edges = sorted(draw(st.lists(values, max_size=6, unique=True)))
+    found: list[SimpleNamespace] = []
+    position: Any = None
+    touched = False
+    for i, edge in enumerate([*edges, None]):
+        shape = draw(st.integers(0, 4))
+        last = found[-1].high.bound == EXACTLY if touched else False
+        if shape == 0 and edge is not None and not touched:
+            found.append(span(kind, "[]", edge, edge))
+        elif shape in {1, 2} and (i > 0 or edge is not None or not found):
+            low = "(" if last or position is None else draw(st.sampled_from("(["))
+            high = ")" if edge is None else draw(st.sampled_from(")]"))
+            if not (touched and last and low == "["):
+                found.append(span(kind, low + high, position, edge))
+                position, touched = edge, True
+                continue
+        position, touched = edge, bool(found) and found[-1].high.value is not None and _end(found[-1]) == edge
+    return kind, found, draw(st.lists(values, max_size=8)), draw(st.booleans())
+
+
+def _end(one: SimpleNamespace) -> Any:
+    block = one.high.value
+    for name in ("bigintData", "doubleData", "dateData", "timestampData"):
+        data = getattr(block, name)
+        if data is not None:
+            return next(iter(vars(data).values()))[0]
+    return block.varcharData.bytes.decode()
+
+
+def _start(one: SimpleNamespace) -> Any:
+    return None if one.low.value is None else _end(SimpleNamespace(high=one.low))
+
+
+def _inside(value: Any, one: SimpleNamespace) -> bool:
+    low, high = _start(one), None if one.high.value is None else _end(one)
+    above = low is None or value > low or (one.low.bound == EXACTLY and value == low)
+    return above and (high is None or value < high or (one.high.bound == EXACTLY and value == high))
+
+
+@MANY
+@given(domains())
+def test_domains_let_their_values_through_and_no_others(
+    question: tuple[str, list[SimpleNamespace], list[Any], bool],
+) -> None:
+    kind, found, values, null = question
+    _, arrow_type, make = KINDS[kind]
+    type_name = "timestamp(3)" if kind == "timestamp" else kind
+    expression = from_tuple_domain(tuple_domain(c=ranges(*found, null=null)), {"c": type_name})
+    table = pa.table({"c": pa.array([*map(make, values), None], arrow_type)})
+    assert not reasons_of(expression)
+    expected = [any(_inside(value, one) for one in found) for value in values]
+    truths = matches(expression, table).to_pylist()
+    assert [truth is True for truth in truths] == [*expected, null]
