@@ -66,6 +66,8 @@ def _bind_predicate(predicate: Predicate, column: ResolvedColumn, time_zone: str
             return predicate
         raise LiteralTypeError(f"{predicate.column} was bound as {predicate.column_type}, but is {column.type} here")
     op = predicate.op
+    if predicate.function is not None:
+        return Unknown(f"{predicate.function.name}({predicate.column}) is not understood")
     if op in {Op.IS_NULL, Op.NOT_NULL}:
         return Predicate(op, column.name, pa.nulls(0), column.type)
     if op in _NEGATIVE:

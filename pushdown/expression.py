@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from pushdown.functions import Function, function_sql
 from pushdown.text import column_sql, literal_sql
 
 Values: TypeAlias = "tuple[Any, ...] | pa.Array[Any]"
@@ -176,15 +177,19 @@ class Predicate(HudiExpression):
             pattern whose escape character is the backslash.
         column_type: the column's Arrow type once `pushdown.bind` has resolved it, else None. Bound values have the
             column's type, except that those of a 32-bit float column stay 64-bit floats: rounding them would move them.
+        function: what the operator is asked of instead of the column itself; a bound predicate has none.
     """
 
     op: Op
     column: str
     values: Values = ()
     column_type: pa.DataType | None = None
+    function: Function | None = None
     _hash: int = field(init=False)
 
     def __post_init__(self) -> None:
+        if self.function is not None and self.column_type is not None:
+            raise ValueError(f"{self.function.name} of column {self.column} cannot be bound")
         if not isinstance(self.values, pa.Array):
             object.__setattr__(self, "values", tuple(self.values))
         expected = None if self.op in _SETS else 0 if self.op in _NO_VALUE else 1
@@ -193,7 +198,7 @@ class Predicate(HudiExpression):
                 f"{self.op.value} on column {self.column} takes {expected} value(s), got {len(self.values)}"
             )
         first = str([literal_sql(value) for value in self.values[:4]])
-        object.__setattr__(self, "_hash", hash((self.op, self.column, len(self.values), first)))
+        object.__setattr__(self, "_hash", hash((self.op, self.column, self.function, len(self.values), first)))
 
     @property
     def bound(self) -> bool:
@@ -202,7 +207,7 @@ class Predicate(HudiExpression):
 
     def replaced(self, op: Op) -> Predicate:
         """The same column and values under another operator."""
-        return Predicate(op, self.column, self.values, self.column_type)
+        return Predicate(op, self.column, self.values, self.column_type, self.function)
 
 
 def all_of(*parts: HudiExpression) -> HudiExpression:
@@ -273,6 +278,7 @@ def _same_leaf(a: HudiExpression, b: HudiExpression) -> bool:
             a.op is b.op
             and a.column == b.column
             and a.column_type == b.column_type
+            and a.function == b.function
             and _same_values(a.values, b.values)
         )
     return True  # And or Or without children
@@ -317,6 +323,8 @@ def _leaf_sql(leaf: HudiExpression, limit: int | None) -> str:
 
 def _predicate_sql(predicate: Predicate, limit: int | None) -> str:
     column = column_sql(predicate.column)
+    if predicate.function is not None:
+        column = function_sql(predicate.function, column)
     op = predicate.op
     if op in _NO_VALUE:
         return f"{column} {op.value}"
