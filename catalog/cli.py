@@ -114,7 +114,9 @@ def plan(
         return
     console = _console()
     for split in planned.splits:
-        console.print(split.path, soft_wrap=True)
+        for name in (split.path, *split.log_files):
+            if name is not None:
+                console.print(name, soft_wrap=True)
     console.print(f"{len(planned):,} of {planned.files_total:,} files", style="dim")
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from catalog.planner import Plan
+from catalog.splits import FileSplit
 from catalog.text import bytes_text, share_text
 
 _SHOWN_SPLITS = 20
@@ -25,6 +26,8 @@ def explain(plan: Plan, *, splits: int = _SHOWN_SPLITS) -> Iterator[RenderableTy
     snapshot = plan.snapshot
     yield Text.assemble(("table   ", "dim"), f"{snapshot.config.name}  ", (snapshot.client.storage.uri, "dim"))
     yield Text.assemble(("instant ", "dim"), snapshot.instant or "none yet")
+    if snapshot.read_optimized:
+        yield Text.assemble(("reads   ", "dim"), "base files alone, without what log files changed since")
     yield Text.assemble(("filter  ", "dim"), repr(plan.expression) if plan.expression is not None else "none")
     for reason in plan.unknowns:
         yield Text(f"not understood, and so not used: {reason}", style="yellow")
@@ -95,12 +98,23 @@ def _summary(plan: Plan) -> Text:
 def split_table(plan: Plan, limit: int) -> Table:
     """The first splits of a plan as a table to print."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("partition", "file", "size", "rows", "match"):
-        table.add_column(name, justify="right" if name in {"size", "rows"} else "left", overflow="fold")
+    logs = bool(plan.snapshot.has_logs.any())
+    for name in ("partition", "file", *(("logs",) if logs else ()), "size", "rows", "match"):
+        table.add_column(name, justify="right" if name in {"logs", "size", "rows"} else "left", overflow="fold")
     for split in next(plan.splits.batches(limit), []):
         rows = "?" if split.record_count is None else f"{split.record_count:,}"
         match = "all rows" if split.fully_matching else "some rows may"
-        table.add_row(split.partition or "-", split.file_name, bytes_text(split.size), rows, match)
+        count = (f"{len(split.log_files):,}",) if logs else ()
+        table.add_row(split.partition or "-", _file(split), *count, bytes_text(split.length), rows, match)
     if len(plan) > limit:
-        table.add_row("…", f"and {len(plan) - limit:,} more", "", "", "")
+        table.add_row("…", f"and {len(plan) - limit:,} more")
     return table
+
+
+def _file(split: FileSplit) -> str:
+    if split.file_name is None:
+        return f"{split.file_id}, log files only"
+    if split.row_groups is None:
+        return split.file_name
+    first, last = split.row_groups[0], split.row_groups[-1]
+    return f"{split.file_name}, row group{f's {first} to {last}' if last > first else f' {first}'}"

@@ -28,6 +28,7 @@ class HistoryEntry:
         files_removed: data files deleted from storage, or file groups replaced.
         bytes_written: their sizes together.
         partitions: partitions touched.
+        completed: when it completed, where the timeline tells (table versions 8 and 9).
     """
 
     instant: str
@@ -41,6 +42,7 @@ class HistoryEntry:
     files_removed: int | None = None
     bytes_written: int | None = None
     partitions: int | None = None
+    completed: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The fields by name."""
@@ -53,7 +55,13 @@ def history_of(timeline: Timeline) -> list[HistoryEntry]:
 
 
 def _entry(timeline: Timeline, instant: Instant) -> HistoryEntry:
-    plain = HistoryEntry(instant.time, instant.comparable_action, instant.state.name, instant.action.upper())
+    plain = HistoryEntry(
+        instant.time,
+        instant.comparable_action,
+        instant.state.name,
+        instant.action.upper(),
+        completed=instant.completion_time,
+    )
     if instant.state is not State.COMPLETED:
         return plain
     if instant.action in WRITE_ACTIONS:

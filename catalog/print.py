@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute
 from rich.console import RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -13,9 +14,12 @@ from rich.text import Text
 from catalog.catalog import TableEntry
 from catalog.history import HistoryEntry
 from catalog.json_rows import json_values
+from catalog.snapshot import Snapshot
 from catalog.table import Table
 from catalog.text import bytes_text
 from table_format.errors import HudiError
+
+pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
 _LONGEST_CELL = 40
 
@@ -80,10 +84,21 @@ def show_json(table: Table, as_of: str | None) -> dict[str, Any]:
         "commits": len(snapshot.timeline.writes),
         "partitions": len(snapshot.partitions),
         "files": len(snapshot),
+        "log_files": _log_files(snapshot),
         "bytes": int(snapshot.sizes.sum()),
         "schema": [{"name": field.name, "type": str(field.type)} for field in snapshot.schema],
         "properties": dict(config.raw),
     }
+
+
+def _log_files(snapshot: Snapshot) -> int:
+    logs: Any = snapshot.files.column("logs")
+    return int(pc.sum(pc.list_value_length(logs)).as_py() or 0)
+
+
+def _files(facts: dict[str, Any]) -> str:
+    logs = facts["log_files"]
+    return f"{facts['files']:,} file slices with {logs:,} log files" if logs else f"{facts['files']:,} files"
 
 
 def show_lines(table: Table, as_of: str | None) -> Iterator[RenderableType]:
@@ -105,7 +120,7 @@ def show_lines(table: Table, as_of: str | None) -> Iterator[RenderableType]:
         "index": buckets if facts["bucket_count"] else facts["index_type"] or "not recorded in hoodie.properties",
         "metadata table": ", ".join(facts["metadata_partitions"]) or "none",
         "instant": facts["instant"] or "no commit yet",
-        "holds": f"{facts['files']:,} files in {facts['partitions']:,} partitions, {bytes_text(facts['bytes'])}",
+        "holds": f"{_files(facts)} in {facts['partitions']:,} partitions, {bytes_text(facts['bytes'])}",
     }
     for name, text in rows.items():
         grid.add_row(name, text)

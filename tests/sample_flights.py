@@ -103,6 +103,10 @@ def _write(client, operation, rows, known, only=None):
                 partition=partition,
                 file_name=name,
             )
+            if only:
+                # a merge leaves untouched rows the time at which they were written
+                times = [transaction.instant if carriers[row] == only[1] else previous for row in members]
+                table = table.set_column(0, table.column_names[0], pa.array(times, pa.string()))
             text = schema_text(SCHEMA, "flights", meta_fields=True)
             result = write_base_file(client.storage, f"{partition}/{name}", table, text)
             updates = 0 if only is None else sum(carriers[row] == only[1] for row in members)
