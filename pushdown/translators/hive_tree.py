@@ -37,9 +37,8 @@ COMPARISONS = {
     "GenericUDFOPNotEqualNS": Op.NULL_SAFE_NE,
 }
 _FLIPPED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
-# A struct's IN list with more members is reduced to one list a field.
-_MANY_STRUCTS = 100
-_NO_TEST = "the test of a condition"
+# An IN list of structs with more members is reduced to one list a field, one of a function's values to nothing.
+_MANY = 100
 
 
 def from_hive_json(text: str, *, time_zone: str = "UTC") -> HudiExpression:
@@ -168,9 +167,9 @@ class _Translator:
             return self.struct_member(node, arguments_of(arguments[0]), arguments[1:])
         operand = read_operand(arguments[0], self.time_zone)
         if not isinstance(operand, Operand) or operand.kind is None:
-            if len(arguments) == 2:
-                return self.compare(Op.EQ, *arguments)
-            return Unknown(shown(node))
+            if len(arguments) > _MANY:
+                return Unknown(shown(node))
+            return any_of(*(self.compare(Op.EQ, arguments[0], member) for member in arguments[1:]))
         values = []
         for argument in arguments[1:]:
             literal = read_operand(argument, self.time_zone)
@@ -188,7 +187,7 @@ class _Translator:
             return Unknown(shown(node))
         columns = [operand.column for operand in operands if isinstance(operand, Operand)]
         rows = [found for found in tuples if found is not None]
-        if len(rows) <= _MANY_STRUCTS:
+        if len(rows) <= _MANY:
             return any_of(*(self.equal_fields(columns, kinds, row) for row in rows))
         vague = Unknown(f"{len(rows):,} combinations of {', '.join(columns)}")
         fields_of_rows = zip(columns, kinds, zip(*rows, strict=True), strict=True)

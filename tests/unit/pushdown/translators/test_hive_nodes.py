@@ -481,3 +481,79 @@ def test_damaged_trees_are_unknown_or_one_error():
                     break
                 at = at[key]
         assert isinstance(from_hive_tree(node), HudiExpression)
+
+
+TS, TO_DATE = column("a", "timestamp"), "GenericUDFDate"
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        (call(TO_DATE, TS, to="date"), "CAST(a AS DATE) = DATE '2024-01-02'"),
+        (call("GenericUDFToDate", TS, to="date"), "CAST(a AS DATE) = DATE '2024-01-02'"),
+        (call(TO_DATE, column("a", "date"), to="date"), "a = DATE '2024-01-02'"),
+        (call(TO_DATE, column("a", "string"), to="date"), None),
+        (call(TO_DATE, TS, value("x", "string"), to="date"), None),
+        (call(TO_DATE, to="date"), None),
+        (call("GenericUDFLastDay", TS, to="date"), None),
+    ],
+)
+def test_dates_of_times(node, expected):
+    found = from_hive_tree(call("GenericUDFOPEqual", node, value("2024-01-02", "date")))
+    assert isinstance(found, Unknown) if expected is None else found.to_sql() == expected
+    assert isinstance(from_hive_tree(call("GenericUDFOPEqual", node, value("2024-01-02", "string"))), Unknown)
+
+
+def test_lists_of_functions_values():
+    days = [value(f"2024-01-{day:02}", "date") for day in (2, 5)]
+    found = from_hive_tree(call("GenericUDFIn", call(TO_DATE, TS, to="date"), *days))
+    assert found.to_sql() == "CAST(a AS DATE) = DATE '2024-01-02' OR CAST(a AS DATE) = DATE '2024-01-05'"
+    many = call("GenericUDFIn", call(TO_DATE, TS, to="date"), *days * 51)
+    assert isinstance(from_hive_tree(many), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("own", "number", "expected"),
+    [
+        ("date", "2024", "year(a) >= 2024"),
+        ("timestamp", "2024", "year(a) >= 2024"),
+        ("string", "2024", None),
+        ("date", "1582", None),
+        ("date", "9999", None),
+        ("timestamp", "1899", None),
+        ("timestamp", None, None),
+    ],
+)
+def test_years(own, number, expected):
+    node = call("GenericUDFOPEqualOrGreaterThan", call("UDFYear", column("a", own), to="int"), value(number, "int"))
+    found = from_hive_tree(node)
+    assert isinstance(found, Unknown) if expected is None else found.to_sql() == expected
+
+
+def test_days_that_begin_with_a_change_of_clocks_are_unknown():
+    zone = "America/Sao_Paulo"
+    for day, plain in (("2018-11-02", True), ("2018-11-03", False), ("2018-11-04", False), ("2018-11-05", True)):
+        node = call("GenericUDFOPEqual", call(TO_DATE, TS, to="date"), value(day, "date"))
+        assert isinstance(from_hive_tree(node, time_zone=zone), Unknown) is not plain
+
+
+@pytest.mark.parametrize(
+    ("operator", "start", "length", "text", "own", "understood"),
+    [
+        ("=", "1", "3", "n15", "string", True),
+        ("<>", "1", "3", "n15", "string", True),
+        ("<=>", "1", "3", "\uffff", "string", True),
+        ("<", "1", "3", "n15", "string", False),  # engines' ways to count differ in order
+        ("=", "1", "3", "😀", "string", False),
+        ("=", "2", "3", "n15", "string", False),
+        ("=", "1", "0", "", "string", False),
+        ("=", "1", "3", "n15", "varchar(5)", False),
+        ("=", "1", None, "n15", "string", False),
+    ],
+)
+def test_beginnings_of_texts(operator, start, length, text, own, understood):
+    function = call("substr", column("a", own), value(start, "int"), value(length, "int"), to="string")
+    found = from_hive_tree(call(COMPARE[operator], function, value(text, "string")))
+    assert isinstance(found, Unknown) is not understood
+    two = call("substr", column("a", "string"), value("1", "int"), to="string")
+    assert isinstance(from_hive_tree(call("GenericUDFOPEqual", two, value("x", "string"))), Unknown)
