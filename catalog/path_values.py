@@ -8,7 +8,7 @@ text that is no value of the column's type, the partition is unknown, and every 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,19 @@ _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, eq=False)
+class WrittenTimes:
+    """A column whose texts paths tell in another pattern.
+
+    Attributes:
+        segments: for each partition, the text that stands for the column; None where the path cannot be cut.
+        form: how it is made of the column's text.
+    """
+
+    segments: tuple[str | None, ...]
+    form: TimestampFormat
+
+
+@dataclass(frozen=True, eq=False)
 class PathValues:
     """Partition columns' values, one row a partition.
 
@@ -48,11 +61,13 @@ class PathValues:
         values: by column name, the values themselves, of the columns whose values paths tell; null where they are null
             or not known.
         known: for each partition, whether its path tells all that paths of this table tell.
+        times: columns that hold times as text: what stands in the paths for them.
     """
 
     statistics: Mapping[str, ColumnStatistics]
     values: Mapping[str, pa.Array[Any]]
     known: _Mask
+    times: Mapping[str, WrittenTimes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -99,10 +114,14 @@ def _with_times(config: TableConfig, columns: list[_Column], partitions: Sequenc
         time_format = TimestampFormat.from_options(config.raw)
         segments = split_paths(partitions, [column.field for column in columns], hive_style=config.hive_style)
         statistics: dict[str, ColumnStatistics] = {}
+        times: dict[str, WrittenTimes] = {}
         known = np.ones(len(partitions), np.bool_)
         for column, texts in zip(columns, segments, strict=True):
             if column.field.timed:
                 plain = [_unescaped(config, column.field.name, text) for text in texts]
+                if pa.types.is_string(column.kind):
+                    times[column.name] = WrittenTimes(tuple(plain), time_format)
+                    known &= np.array([text is not None for text in plain], np.bool_)
                 bounds = bounds_of_paths(plain, time_format, column.kind)
                 if bounds is not None:
                     statistics[column.name] = _ranges(*bounds)
@@ -117,10 +136,10 @@ def _with_times(config: TableConfig, columns: list[_Column], partitions: Sequenc
         if not isinstance(told, CannotPrune):
             statistics |= told.statistics
             values, known = told.values, known & told.known
-    if not statistics:
+    if not statistics and not times:
         kinds = ", ".join(str(column.kind) for column in columns)
         return CannotPrune(f"the key generator's pattern does not tell ranges of {kinds}")
-    return PathValues(statistics, values, known)
+    return PathValues(statistics, values, known, times)
 
 
 def _unescaped(config: TableConfig, field: str, segment: str | None) -> str | None:
@@ -203,14 +222,14 @@ def _with_slashes(statistics: ColumnStatistics, texts: Any, slashes: _Mask) -> C
 def _paths_of(config: TableConfig, fields: Sequence[str], columns: list[Any]) -> Any:
     """The path that each row of values gives."""
     segments: list[Any] = []
-    for field, column in zip(fields, columns, strict=True):
-        texts = key_texts(column, field)
+    for name, column in zip(fields, columns, strict=True):
+        texts = key_texts(column, name)
         if config.url_encode:
             texts = pa.array(
                 [text if text is None else escape_path_name(text) for text in texts.to_pylist()], pa.string()
             )
         texts = pc.if_else(pc.equal(pc.fill_null(texts, ""), ""), DEFAULT_PARTITION, texts)
-        segments.append(pc.binary_join_element_wise(f"{field}=", texts, "") if config.hive_style else texts)
+        segments.append(pc.binary_join_element_wise(f"{name}=", texts, "") if config.hive_style else texts)
     return pc.binary_join_element_wise(*segments, "/")
 
 

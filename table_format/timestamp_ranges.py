@@ -105,6 +105,39 @@ def bounds_of_paths(
     return arrays[0], arrays[1]
 
 
+def path_of_text(text: str, time_format: TimestampFormat) -> str | None:
+    """The path text of a time that the column holds as text.
+
+    Args:
+        text: a value of the column.
+        time_format: how the table writes it.
+
+    Returns:
+        None when releases may read the text or write its path in another way: it is not as its pattern would write it,
+        there are several patterns, time zones come in, or names of months or days.
+    """
+    patterns, zones = time_format.input_patterns, (time_format.input_zone, time_format.output_zone)
+    if time_format.kind != "DATE_STRING" or len(patterns) != 1 or zones[1] not in (None, zones[0]):
+        return None
+    try:
+        if not (_is_plain(patterns[0], "yMdHmsS") and _is_plain(time_format.output_pattern, "yMdHms")):
+            return None
+        parsed = parse_time(text, patterns[0], dt.UTC)
+        if parsed is None or format_time(parsed.epoch_ms, patterns[0], dt.UTC) != text:
+            return None
+        return format_time(parsed.epoch_ms, time_format.output_pattern, dt.UTC)
+    except (OptionError, RecordError, ValueError):
+        return None
+
+
+def _is_plain(pattern: str, letters: str) -> bool:
+    """Whether a pattern has these letters only, each once, as numbers of any language and century."""
+    found = letters_of(pattern)
+    widths = dict(found)
+    plain = len(widths) == len(found) and set(widths) <= set(letters)
+    return plain and widths.get("y", 0) >= _YEAR_DIGITS and widths.get("M", 1) <= _MONTH_DIGITS
+
+
 def _finest(pattern: str) -> str | None:
     """The finest part of a pattern that names every coarser one too."""
     letters = letters_of(pattern)

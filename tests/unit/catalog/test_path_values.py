@@ -163,3 +163,12 @@ def test_texts_whose_slashes_may_have_been_dashes_have_a_range() -> None:
     assert found.statistics["p"].lower.to_pylist() == ["2024-01-02", "a"]
     assert found.statistics["p"].upper.to_pylist() == ["2024/01/02", "a"]
     assert found.values["p"].to_pylist() == [None, "a"]
+
+
+def test_times_that_are_texts_are_compared_by_what_paths_say() -> None:
+    text = {**TIMED, "hoodie.keygen.timebased.timestamp.type": "DATE_STRING"}
+    found = path_values(TableConfig({**SIMPLE, **text}), pa.schema([("p", pa.string())]), ["1970/01/02", "x"])
+    assert isinstance(found, PathValues)
+    assert not found.statistics
+    assert found.times["p"].segments == ("1970/01/02", None)
+    assert found.known.tolist() == [True, False]

@@ -7,7 +7,7 @@ import pytest
 
 from table_format.errors import OptionError
 from table_format.timestamp_keys import TimestampFormat
-from table_format.timestamp_ranges import bounds_of_paths, stretch_of_path
+from table_format.timestamp_ranges import bounds_of_paths, path_of_text, stretch_of_path
 
 DAY = 86_400_000
 HOUR = 3_600_000
@@ -136,3 +136,37 @@ def test_types_that_paths_tell_nothing_of(kind: pa.DataType, unit: str) -> None:
 def test_a_zone_that_is_none_is_an_error() -> None:
     with pytest.raises(OptionError, match="Nowhere"):
         bounds_of_paths(["1970/01/02"], form(zone="Nowhere/Land"), pa.int64())
+
+
+def text_form(pattern: str, output: str = "yyyyMMdd", **settings: str) -> TimestampFormat:
+    options = {"timestamp.type": "DATE_STRING", "input.dateformat": pattern, "output.dateformat": output}
+    options |= {key.replace("_", "."): value for key, value in settings.items()}
+    return TimestampFormat.from_options({f"hoodie.keygen.timebased.{key}": value for key, value in options.items()})
+
+
+@pytest.mark.parametrize(
+    ("form_of", "text", "path"),
+    [
+        (text_form("yyyy-MM-dd HH:mm:ss"), "2024-01-02 03:04:05", "20240102"),
+        (
+            text_form("yyyy-MM-dd'T'HH:mm:ss.SSS", "yyyy/MM/dd/HH", timezone="Europe/Paris"),
+            "2024-01-02T03:04:05.678",
+            "2024/01/02/03",
+        ),
+        (text_form("yyyy-M-d", input_timezone="UTC"), "2024-1-2", "20240102"),
+        (text_form("yyyy-MM-dd"), "2024-1-2", None),  # read by releases, but not as it is written
+        (text_form("yyyy-MM-dd"), "24-01-02", None),
+        (text_form("yyyy-MM-dd"), "x", None),
+        (text_form("yyyy-MM-dd,yyyyMMdd"), "2024-01-02", None),
+        (text_form("yyyy-MM-ddZ"), "2024-01-02+0000", None),
+        (text_form("yyyy-MM-dd", input_timezone="UTC", output_timezone="Asia/Tokyo"), "2024-01-02", None),
+        (text_form("yyyy-MM-dd", "EEE yyyy"), "2024-01-02", None),
+        (text_form("yyyy MMM dd"), "2024 Jan 02", None),
+        (text_form("yy-MM-dd"), "24-01-02", None),
+        (form(), "2024-01-02", None),
+    ],
+)
+def test_paths_of_times_that_are_texts(form_of: TimestampFormat, text: str, path: str | None) -> None:
+    assert path_of_text(text, form_of) == path
+    if path is not None:
+        assert form_of.partition_texts(pa.array([text])).to_pylist() == [path]
