@@ -81,15 +81,20 @@ class Model:
             self.partitions |= set(partitions)
 
 
+def new_table(folder, shards):
+    storage = Storage(folder)
+    values = {"hoodie.table.name": "t", "hoodie.table.version": "6", "hoodie.timeline.layout.version": "1"}
+    create_table_config(storage, {**values, "hoodie.table.type": "COPY_ON_WRITE"})
+    model = Model(TableClient.open(storage))
+    create_metadata_table(model.client, column_stats_shards=shards)
+    return model
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS, st.integers(1, 3))
 def test_the_metadata_table_holds_what_was_committed(steps, shards):
     with tempfile.TemporaryDirectory() as folder:
-        storage = Storage(folder)
-        values = {"hoodie.table.name": "t", "hoodie.table.version": "6", "hoodie.timeline.layout.version": "1"}
-        create_table_config(storage, {**values, "hoodie.table.type": "COPY_ON_WRITE"})
-        model = Model(TableClient.open(storage))
-        create_metadata_table(model.client, column_stats_shards=shards)
+        model = new_table(folder, shards)
         for step in steps:
             model.step(*step)
             table = MetadataTable.open(model.client, model.client.timeline())
@@ -99,3 +104,32 @@ def test_the_metadata_table_holds_what_was_committed(steps, shards):
             bounds = table.column_stats("x", pa.int64()).to_pylist()
             known = {row["file_name"]: row["max"] for row in bounds}
             assert {name: known[name] for _, name in model.files} == {n: size for (_, n), size in model.files.items()}
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(STEPS, st.integers(1, 3), st.integers(1, 3))
+def test_a_refreshed_table_is_the_one_that_is_opened_afresh(steps, shards, distance):
+    with tempfile.TemporaryDirectory() as folder:
+        model = new_table(folder, shards)
+        held = [MetadataTable.open(model.client, model.client.timeline())]
+        stats = [held[0].column_stats("x", pa.int64())]
+        for step in steps:
+            model.step(*step)
+            timeline = model.client.timeline()
+            fresh, refreshed = MetadataTable.open(model.client, timeline), held[-1].refreshed(model.client, timeline)
+            assert sorted(map(repr, refreshed.files().to_pylist())) == sorted(map(repr, fresh.files().to_pylist()))
+            assert refreshed.all_partitions() == fresh.all_partitions()
+            older = held[-min(distance, len(held))]
+            added = refreshed.column_stats_since(older, "x", pa.int64())
+            held.append(refreshed)
+            stats.append(fresh.column_stats("x", pa.int64()))
+            if added is None:
+                continue
+            before = by_name(stats[-1 - min(distance, len(held) - 1)])
+            now = {name: row for name, row in by_name(stats[-1]).items() if before.get(name) != row}
+            assert {name: row for name, row in by_name(added).items() if name in now} == now
+            assert all(name in before for name in by_name(added).keys() - now.keys())
+
+
+def by_name(table):
+    return {row["file_name"]: row for row in table.to_pylist()}
