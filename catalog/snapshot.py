@@ -5,10 +5,9 @@ Everything is a column over the files. What was loaded is kept, so that a table 
 
 from __future__ import annotations
 
+import copy
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,16 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from catalog.column_cache import DEFAULT_LIMIT, CachedColumn, ColumnCache
 from catalog.footer_cache import FooterCache
+from catalog.indexed_column import IndexedColumn
 from catalog.path_values import PathValues, path_values
+from catalog.slice_set import Rows, SliceSet
+from catalog.snapshot_columns import load_column, update_column
 from catalog.time_travel import check_not_cleaned
 from pushdown.statistics import ColumnStatistics
 from pushdown.verdict import CannotPrune
-from table_format.arrow_numpy import from_numpy, to_numpy, valid_mask
+from table_format.arrow_numpy import to_numpy
 from table_format.file_slices import latest_file_slices, list_data_files, read_optimized_slices, replaced_file_groups
 from table_format.meta_client import TableClient
 from table_format.meta_columns import META_FIELDS
@@ -29,26 +32,12 @@ from table_format.metadata_table.reader import MetadataTable
 from table_format.schema_history import internal_schemas
 from table_format.timeline import Timeline
 
+__all__ = ["IndexedColumn", "Snapshot"]
+
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
-_CACHED_COLUMNS = 64
 _UNREAD = object()
 _PARTITION_BUCKETS = ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
-
-
-@dataclass(frozen=True, eq=False)
-class IndexedColumn:
-    """What the metadata table's column statistics hold of one column.
-
-    Attributes:
-        statistics: one entry for each file of the snapshot; null where nothing is known.
-        present: for each file, whether there is an entry.
-        row_count: rows of each file, null where not known.
-    """
-
-    statistics: ColumnStatistics
-    present: NDArray[np.bool_]
-    row_count: pa.Array[Any]
 
 
 class Snapshot:
@@ -60,6 +49,7 @@ class Snapshot:
         as_of: the instant up to which commits count; None for all.
         read_optimized: base files alone, without the log files that changed them since.
         listing: the newest timeline, when the other was put back to an earlier time; None for that itself.
+        statistics_limit: bytes of column statistics that are kept in memory.
 
     Raises:
         OptionError: the table was not there yet at that instant, or its files of then are cleaned away.
@@ -74,6 +64,7 @@ class Snapshot:
         *,
         read_optimized: bool = False,
         listing: Timeline | None = None,
+        statistics_limit: int = DEFAULT_LIMIT,
     ) -> None:
         self.client = client
         self.config = client.config
@@ -85,18 +76,12 @@ class Snapshot:
         self.instant: str | None = last.time if last else None
         self.metadata_table = MetadataTable.open(client, listing or timeline)
         self.data_schema: pa.Schema = client.table_schema(timeline, as_of)
-        self.schema = _with_meta_columns(self.data_schema) if self.config.populate_meta_fields else self.data_schema
+        self.schema = _whole_schema(client, self.data_schema)
         self.schema_history = internal_schemas(timeline, as_of)
-        self.files = self._load_files(past=as_of is not None or listing is not None)
-        encoded = self.files.column("partition").combine_chunks().dictionary_encode()
-        self.partitions: list[str] = [*map(str, encoded.dictionary.to_pylist())]
-        self.partition_index: NDArray[np.int64] = to_numpy(encoded.indices).astype(np.int64)
-        self.sizes: NDArray[np.int64] = to_numpy(self.files.column("size").combine_chunks())
-        self.has_logs, log_sizes = _logs(self.files)
-        self.sizes = self.sizes + log_sizes
-        self._indexed: OrderedDict[str, IndexedColumn | CannotPrune] = OrderedDict()
+        self.replaced = replaced_file_groups(timeline, as_of)
+        self.slices = self._load_slices(past=as_of is not None or listing is not None)
+        self.columns = ColumnCache(statistics_limit)
         self._paths: PathValues | CannotPrune | None = None
-        self._names_unique: bool | None = None
         self._buckets: Any = _UNREAD
         self._partition_buckets: bool | None = None
         self.footers = FooterCache()
@@ -104,7 +89,42 @@ class Snapshot:
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
-        return self.files.num_rows
+        """How many positions there are; after a refresh some may be of slices that are no more."""
+        return len(self.slices)
+
+    @property
+    def files(self) -> pa.Table:
+        """The file slices by position, of `file_slices.SLICES_SCHEMA`; to pick some, `take_files` is faster."""
+        return self.slices.files
+
+    @property
+    def partitions(self) -> list[str]:
+        """Paths of the partitions."""
+        return self.slices.partitions
+
+    @property
+    def partition_index(self) -> Rows:
+        """For each position, the partition."""
+        return self.slices.partition_index
+
+    @property
+    def sizes(self) -> Rows:
+        """For each position, the bytes of base and log files."""
+        return self.slices.sizes
+
+    @property
+    def has_logs(self) -> NDArray[np.bool_]:
+        """For each position, whether the slice has log files."""
+        return self.slices.has_logs
+
+    @property
+    def live_rows(self) -> Rows:
+        """The positions that count, ascending."""
+        return self.slices.live_rows
+
+    def take_files(self, rows: Rows) -> pa.Table:
+        """The file slices at some positions."""
+        return self.slices.take(rows)
 
     def path_values(self) -> PathValues | CannotPrune:
         """The partition columns' values by partition, as far as paths tell them."""
@@ -125,18 +145,20 @@ class Snapshot:
             column: its name; dotted for a struct's field.
             kind: its type in this snapshot's schema.
         """
+        table = self.metadata_table
         with self._lock:
-            if column not in self._indexed:
-                self._indexed[column] = self._load_column(column, kind)
-                if len(self._indexed) > _CACHED_COLUMNS:
-                    self._indexed.popitem(last=False)
-            self._indexed.move_to_end(column)
-            return self._indexed[column]
+            cached = self.columns.get(column)
+            if cached is not None and cached.source is table and cached.kind == kind:
+                return cached.column
+            updated = None if cached is None else update_column(cached, table, self.slices, column, kind)
+            found = self._load_column(column, kind) if updated is None else updated
+            self.columns.put(column, CachedColumn(kind, found, table))
+            return found
 
     def cached_column(self, column: str) -> IndexedColumn | CannotPrune | None:
         """What `indexed_column` found before; None when it was not asked."""
-        with self._lock:
-            return self._indexed.get(column)
+        cached = self.columns.get(column)
+        return cached.column if cached is not None and cached.source is self.metadata_table else None
 
     def bucket_numbers(self) -> NDArray[np.int64] | None:
         """The bucket of each file by the first eight digits of its id; None when any file has none (RFC-29)."""
@@ -155,54 +177,51 @@ class Snapshot:
                 self._partition_buckets = bool(self.client.storage.list(_PARTITION_BUCKETS))
             return self._partition_buckets
 
-    def _load_files(self, *, past: bool) -> pa.Table:
+    def succeeded_by(
+        self, client: TableClient, timeline: Timeline, table: MetadataTable | None, slices: SliceSet, replaced: pa.Table
+    ) -> Snapshot:
+        """The snapshot after some more writes, which shares with this one what they did not change.
+
+        Args:
+            client: of the table.
+            timeline: as it is now.
+            table: the metadata table as it is now.
+            slices: as they are now; what stood at a position of this snapshot stands there still.
+            replaced: `replaced_file_groups` of that timeline.
+        """
+        newer = copy.copy(self)
+        last = timeline.last_completed_write()
+        newer.client, newer.config, newer.timeline, newer.metadata_table = client, client.config, timeline, table
+        newer.instant = last.time if last else None
+        newer.data_schema = client.table_schema(timeline)
+        newer.schema = _whole_schema(client, newer.data_schema)
+        newer.slices, newer.replaced = slices, replaced
+        newer.columns, newer.checked_buckets = self.columns.inherited(), {}
+        same_columns = newer.data_schema == self.data_schema
+        if not same_columns:
+            newer.footers = FooterCache()
+        paths = self._paths if same_columns and len(slices.partitions) == len(self.partitions) else None
+        vars(newer).update(_paths=paths, _buckets=_UNREAD, _partition_buckets=None, _lock=threading.RLock())
+        return newer
+
+    def _load_slices(self, *, past: bool) -> SliceSet:
         table = self.metadata_table
         listed = table.files() if table else list_data_files(self.client.storage)
         if past:
             check_not_cleaned(listed, self.timeline, self.as_of, read_optimized=self.read_optimized)
-        replaced = replaced_file_groups(self.timeline, self.as_of)
         slices = read_optimized_slices if self.read_optimized else latest_file_slices
-        return slices(listed, self.timeline, as_of=self.as_of, replaced=replaced)
+        return SliceSet.of(slices(listed, self.timeline, as_of=self.as_of, replaced=self.replaced))
 
     def _load_column(self, column: str, kind: pa.DataType) -> IndexedColumn | CannotPrune:
         table = self.metadata_table
         if table is None:
             return CannotPrune("the table has no metadata table")
-        if "column_stats" not in table.partitions:
+        if not table.has_column_stats:
             return CannotPrune("the metadata table has no column_stats")
-        if self.schema_history is not None:
-            return CannotPrune("columns were renamed or dropped: statistics of a name may be another column's")
-        if not self._file_names_are_unique():
+        if not self.slices.names_are_unique():
             return CannotPrune("file names repeat between partitions")
-        entries = table.column_stats(column, kind)
-        if entries.num_rows == 0:
-            return CannotPrune(f"column_stats has no column {column}")
-        at = pc.index_in(self.files.column("file_name").combine_chunks(), entries.column("file_name").combine_chunks())
-        # what a base file's statistics say of a slice with log files is not known
-        at = pc.if_else(from_numpy(self.has_logs), pa.scalar(None, pa.int32()), at)
-        parts = {name: entries.column(name).combine_chunks().take(at) for name in _STATISTICS}
-        statistics = ColumnStatistics(
-            lower=parts["min"], upper=parts["max"], null_count=parts["null_count"], row_count=parts["value_count"]
-        )
-        return IndexedColumn(statistics, valid_mask(at), parts["value_count"])
-
-    def _file_names_are_unique(self) -> bool:
-        if self._names_unique is None:
-            self._names_unique = len(self.files.column("file_name").combine_chunks().unique()) == len(self)
-        return self._names_unique
+        return load_column(table, self.slices, column, kind, self.schema_history)
 
 
-_STATISTICS = ("min", "max", "null_count", "value_count")
-
-
-def _logs(files: pa.Table) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which slices have log files, and the sizes of those together."""
-    logs: Any = files.column("logs").combine_chunks()
-    counts = to_numpy(pc.list_value_length(logs))
-    sizes = np.concatenate([[0], np.cumsum(to_numpy(pc.struct_field(logs.flatten(), "size")))]).astype(np.int64)
-    ends = np.cumsum(counts)
-    return counts > 0, sizes[ends] - sizes[ends - counts]
-
-
-def _with_meta_columns(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([*META_FIELDS, *schema])
+def _whole_schema(client: TableClient, schema: pa.Schema) -> pa.Schema:
+    return pa.schema([*META_FIELDS, *schema]) if client.config.populate_meta_fields else schema

@@ -11,7 +11,7 @@ import pytest
 
 from catalog import Table
 from catalog.stages import partition_stats
-from catalog.stages.partition_stats import gather
+from catalog.gather import gather
 from pushdown import CannotPrune, bind, col
 from pushdown.evaluate import evaluate
 from pushdown.statistics import ColumnStatistics
