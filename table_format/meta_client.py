@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from table_format.avro_schema import avro_to_arrow, without_meta_columns
 from table_format.errors import CorruptFileError, SchemaError, StorageError
-from table_format.file_slices import latest_base_files, list_data_files
+from table_format.file_slices import list_data_files, read_optimized_slices
 from table_format.storage import Storage
 from table_format.table_config import TableConfig, load_table_config
 from table_format.timeline import Timeline, load_timeline
@@ -70,7 +70,7 @@ class TableClient:
         if text is not None:
             return without_meta_columns(avro_to_arrow(text))
         timeline = timeline or self.timeline()
-        files = latest_base_files(list_data_files(self.storage), timeline, as_of=as_of)
+        files = read_optimized_slices(list_data_files(self.storage), timeline, as_of=as_of)
         if files.num_rows == 0:
             raise SchemaError(f"{self.storage.uri}: no commit, property or data file tells the table's columns yet")
         path = files["path"][files.num_rows - 1].as_py()
