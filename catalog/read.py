@@ -96,7 +96,7 @@ def _top_level(column: str, schema: pa.Schema) -> str:
 
 
 def _matching(plan: Plan, position: int, needed: list[str]) -> pa.Table:
-    table = slice_rows(plan.snapshot, int(plan.rows[position]), needed)
+    table = slice_rows(plan.snapshot, int(plan.rows[position]), needed, plan.expression)
     return table if plan.expression is None else table.filter(matches(plan.expression, table))
 
 

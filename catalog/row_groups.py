@@ -72,6 +72,13 @@ def divide(footer: BaseFileFooter, expression: HudiExpression | None, most_bytes
     return [_part(part) for part in parts]
 
 
+def matching_groups(expression: HudiExpression, footer: BaseFileFooter) -> list[int]:
+    """Ordinals of the row groups of a file that may hold rows that make the filter true."""
+    count = footer.metadata.num_row_groups
+    possible = _outcomes(footer, expression, count).can_true
+    return [ordinal for ordinal in range(count) if possible[ordinal]]
+
+
 def _part(groups: Sequence[_Group]) -> FilePart:
     return FilePart(
         tuple(group.ordinal for group in groups),

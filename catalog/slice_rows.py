@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from catalog.row_groups import matching_groups
 from catalog.snapshot import Snapshot
 from catalog.split_table import log_paths
+from pushdown.expression import HudiExpression
 from pushdown.verdict import CannotPrune
 from table_format.arrow_numpy import from_numpy
 from table_format.base_file import footer, read_base_file
@@ -19,13 +22,16 @@ from table_format.schema_evolution import conform
 nulls: Any = pa.nulls  # its stubs take one type at a time
 
 
-def slice_rows(snapshot: Snapshot, row: int, columns: Sequence[str]) -> pa.Table:
+def slice_rows(
+    snapshot: Snapshot, row: int, columns: Sequence[str], expression: HudiExpression | None = None
+) -> pa.Table:
     """The rows that a query sees of a file slice, log files merged.
 
     Args:
         snapshot: of the table.
         row: the slice's position in the snapshot's files.
         columns: at least one, names of the snapshot's schema.
+        expression: a bound filter; row groups in which no row makes it true may be left out.
 
     Raises:
         CorruptFileError: a file cannot be read.
@@ -37,14 +43,17 @@ def slice_rows(snapshot: Snapshot, row: int, columns: Sequence[str]) -> pa.Table
     path: Any = piece.column("path")[0].as_py()
     if logs:
         raise UnsupportedTableError(f"{logs[0]}: log files are not read yet")
-    table = _base_rows(snapshot, path, str(piece.column("instant")[0].as_py()), schema)
+    table = _base_rows(snapshot, path, str(piece.column("instant")[0].as_py()), schema, expression)
     return _with_path_values(snapshot, row, table) if snapshot.config.drop_partition_columns else table
 
 
-def _base_rows(snapshot: Snapshot, path: str, instant: str, schema: pa.Schema) -> pa.Table:
+def _base_rows(
+    snapshot: Snapshot, path: str, instant: str, schema: pa.Schema, expression: HudiExpression | None
+) -> pa.Table:
     storage, history = snapshot.client.storage, snapshot.schema_history
     if history is None:
-        return read_base_file(storage, path, columns=schema.names, schema=schema)
+        choose = None if expression is None else functools.partial(matching_groups, expression)
+        return read_base_file(storage, path, columns=schema.names, schema=schema, choose=choose)
     stored = [name for name in history.physical_names(instant, schema.names).values() if name is not None]
     present = set(footer(storage, path).schema.names)
     wanted = [name for name in dict.fromkeys(stored) if name in present]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,6 +139,8 @@ def read_base_file(
     columns: Sequence[str] | None = None,
     schema: pa.Schema | None = None,
     dictionary_columns: Sequence[str] = (),
+    *,
+    choose: Callable[[BaseFileFooter], Sequence[int]] | None = None,
 ) -> pa.Table:
     """The rows of a base file, in the file's order.
 
@@ -149,6 +151,7 @@ def read_base_file(
         schema: the table's columns, to which the file's are brought: older files may lack columns, or hold narrower
             types; any list layout is read. Columns that are not in it are left out.
         dictionary_columns: string columns of few values that come back as dictionary arrays.
+        choose: tells by the footer of a file with several row groups which of them to read; all when None.
 
     Raises:
         CorruptFileError: the file is no Parquet file, or it is cut off or damaged.
@@ -164,9 +167,12 @@ def read_base_file(
         )
         present = file.schema_arrow.names
         names = None if wanted is None else [name for name in wanted if name in present]
+        groups: Sequence[int] = range(file.num_row_groups)
+        if choose is not None and len(groups) > 1:
+            groups = choose(_footer(file, path, stream.size()))
         if schema is not None and not names:
-            return _only_nulls(schema, file)
-        table = file.read(columns=names)
+            return _only_nulls(schema, sum(file.metadata.row_group(group).num_rows for group in groups))
+        table = file.read_row_groups(list(groups), columns=names)
     table = table.replace_schema_metadata(None)
     if schema is None:
         result: pa.Table = table if names is None else table.select(names)
@@ -182,11 +188,12 @@ def footer(storage: Storage, path: str) -> BaseFileFooter:
         MissingFileError: there is no such file.
     """
     with storage.open_input(path) as stream, _corruption(path, stream):
-        file = parquet.ParquetFile(stream)
-        texts = {
-            key.decode(): value.decode("utf-8", "replace") for key, value in (file.metadata.metadata or {}).items()
-        }
-        return BaseFileFooter(file.schema_arrow.remove_metadata(), texts, file.metadata, stream.size(), path)
+        return _footer(parquet.ParquetFile(stream), path, stream.size())
+
+
+def _footer(file: Any, path: str, size: int) -> BaseFileFooter:
+    texts = {key.decode(): value.decode("utf-8", "replace") for key, value in (file.metadata.metadata or {}).items()}
+    return BaseFileFooter(file.schema_arrow.remove_metadata(), texts, file.metadata, size, path)
 
 
 def key_range(keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> tuple[str, str] | None:
@@ -253,9 +260,9 @@ def _as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return result
 
 
-def _only_nulls(schema: pa.Schema, file: Any) -> pa.Table:
+def _only_nulls(schema: pa.Schema, rows: int) -> pa.Table:
     nulls: Any = pa.nulls  # its stubs take one type at a time
-    return pa.Table.from_arrays([nulls(file.metadata.num_rows, field.type) for field in schema], schema=schema)
+    return pa.Table.from_arrays([nulls(rows, field.type) for field in schema], schema=schema)
 
 
 @contextlib.contextmanager

@@ -4,12 +4,13 @@ import itertools
 import json
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from catalog import Table
+from catalog import Table, read
 from catalog.json_rows import json_lines
 from catalog.residuals import NOTHING, Residuals
 from catalog.scan_options import SPLIT_SIZE
@@ -158,6 +159,17 @@ def test_row_groups_that_cannot_match_are_left_out(large: Table) -> None:
     assert rows == 2500
     assert any(split.fully_matching for split in splits)
     assert len(large.scan("text = 'text 1'", options={SPLIT_SIZE: "1"}).plan().splits) == 0
+
+
+def test_only_row_groups_that_can_match_are_read(large: Table) -> None:
+    scan = large.scan("p = 0 AND k >= 15000 AND k < 20000")
+    with mock.patch.object(read, "matches", wraps=matches) as judged:
+        assert scan.to_arrow().num_rows == scan.count() == 2500
+    rows = [call.args[1].num_rows for call in judged.call_args_list]
+    assert all(2500 <= count < 5000 for count in rows)
+    wide = large.scan("p = 0 AND k >= 15000 AND k < 20000 OR text IS NULL")
+    assert wide.to_arrow().num_rows == 2500
+    assert large.scan("text = 'text 1'").to_arrow().num_rows == 0
 
 
 def test_small_files_are_not_opened(large: Table) -> None:
