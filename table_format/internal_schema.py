@@ -27,11 +27,13 @@ class Column:
         id: the same in all versions of the schema.
         name: in this version; `element`, `key` or `value` in lists and maps.
         members: of structs, lists and maps.
+        kind: the type, as `long` or `decimal(10, 2)`; empty for structs, lists and maps.
     """
 
     id: int
     name: str
     members: tuple[Column, ...] = ()
+    kind: str = ""
 
     def walk(self) -> Iterator[Column]:
         """The column and all that it holds."""
@@ -119,7 +121,7 @@ def _members(kind: Any) -> tuple[Column, ...]:
     if not isinstance(kind, dict):
         return ()
     if kind["type"] == "record":
-        return tuple(Column(int(f["id"]), str(f["name"]), _members(f["type"])) for f in kind["fields"])
+        return tuple(_column(f["id"], f["name"], f["type"]) for f in kind["fields"])
     if kind["type"] == "array":
         return (_inner(kind, "element"),)
     if kind["type"] == "map":
@@ -129,4 +131,8 @@ def _members(kind: Any) -> tuple[Column, ...]:
 
 def _inner(kind: dict[str, Any], name: str) -> Column:
     number = kind[f"{name}-id"] if f"{name}-id" in kind else kind[f"{name}_id"]
-    return Column(int(number), name, _members(kind[name]))
+    return _column(number, name, kind[name])
+
+
+def _column(number: Any, name: Any, kind: Any) -> Column:
+    return Column(int(number), str(name), _members(kind), kind if isinstance(kind, str) else "")

@@ -74,9 +74,9 @@ class SchemaHistory:
         return {name: stored.get(ids[name]) if name in ids else name for name in columns}
 
     def same_names(self, instant: str, columns: Iterable[str]) -> set[str]:
-        """Those columns that a file holds under the names that they have now, at all levels.
+        """Those columns that a file holds as they are now, at all levels: by name, and by a type of the same order.
 
-        Statistics of the file under the name of any other column may be another column's.
+        Statistics of the file under any other column's name may be another column's, or in another order.
 
         Raises:
             UnsupportedTableError: as for `stored_schema`.
@@ -164,8 +164,10 @@ def _schema_of(timeline: Timeline, write: Instant) -> InternalSchema | None:
 
 
 def _same(stored: Column | None, current: Column) -> bool:
-    """Whether a stored column is the current one, and no member's name means another member."""
+    """Whether a stored column is the current one, in the same order, and no member's name means another member."""
     if stored is None or stored.id != current.id or stored.name != current.name:
+        return False
+    if stored.kind != current.kind and not (_is_number(stored) and _is_number(current)):
         return False
     by_id = {member.id: member for member in stored.members}
     names = {member.name for member in stored.members}
@@ -173,3 +175,7 @@ def _same(stored: Column | None, current: Column) -> bool:
         _same(by_id[member.id], member) if member.id in by_id else member.name not in names
         for member in current.members
     )
+
+
+def _is_number(column: Column) -> bool:
+    return column.kind in ("int", "long", "float", "double") or column.kind.startswith("decimal")

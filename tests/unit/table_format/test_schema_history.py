@@ -144,7 +144,7 @@ def test_shapes_of_types():
         "d": "decimal(10, 2)",
     }
     fields = [{"id": i, "name": name, "optional": True, "type": kind} for i, (name, kind) in enumerate(types.items())]
-    a = Column(5, "a")
+    a = Column(5, "a", (), "int")
     for key in ("version_id", "version-id"):
         text = json.dumps({"max_column_id": 9, key: 3, "type": "record", "fields": fields})
         schema = parse_internal_schema(text, "p")
@@ -152,8 +152,8 @@ def test_shapes_of_types():
         assert schema.columns == (
             Column(0, "r", (a,)),
             Column(1, "l", (Column(6, "element", (a,)),)),
-            Column(2, "m", (Column(7, "key"), Column(8, "value", (a,)))),
-            Column(3, "d"),
+            Column(2, "m", (Column(7, "key", (), "string"), Column(8, "value", (a,)))),
+            Column(3, "d", (), "decimal(10, 2)"),
         )
 
 
@@ -176,3 +176,27 @@ def test_a_swap_of_names():
     assert history.same_names("3", ["a", "b"]) == set()
     assert history.renamed("3", pa.table({"a": [1], "b": [2]})).to_pydict() == {"b": [1], "a": [2]}
     assert history.renamed("7", pa.table({"a": [1], "b": [2]})).to_pydict() == {"a": [1], "b": [2]}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("int", "int", True),
+        ("int", "long", True),
+        ("float", "double", True),
+        ("long", "decimal(20, 0)", True),
+        ("int", "string", False),
+        ("double", "string", False),
+        ("date", "string", False),
+        ("string", "date", False),
+    ],
+)
+def test_types_that_changed_the_order_of_values(old, new, same):
+    def schema(version, kind):
+        nested = {"type": "record", "fields": [{"id": 3, "name": "x", "type": kind}]}
+        fields = [{"id": 1, "name": "a", "type": kind}, {"id": 2, "name": "s", "type": nested}]
+        return parse_internal_schema(json.dumps({"version_id": version, "type": "record", "fields": fields}), "p")
+
+    history = SchemaHistory(Timeline(None, ()), schema(5, new), (schema(0, old), schema(5, new)))
+    assert history.same_names("3", ["a", "s"]) == ({"a", "s"} if same else set())
+    assert history.same_names("5", ["a", "s"]) == {"a", "s"}
