@@ -266,7 +266,7 @@ def load_table_config(storage: Storage) -> TableConfig:
     Raises:
         TableNotFoundError: there are no properties.
         CorruptFileError: they are no properties text, or the checksum does not match, in the backup too.
-        UnsupportedTableError: a table version or timeline layout that is not read.
+        UnsupportedTableError: a table version, a timeline layout or another kind of table that is not read.
     """
     config = _load_raw(storage)
     version = config.version
@@ -280,7 +280,18 @@ def load_table_config(storage: Storage) -> TableConfig:
             f"{storage.uri}: hoodie.timeline.layout.version={config.layout_version} does not go with table version "
             f"{version}; its layout is {LAYOUTS[version]}"
         )
+    _refuse_other_kinds(config, storage.uri)
     return config
+
+
+def _refuse_other_kinds(config: TableConfig, uri: str) -> None:
+    """Refuse tables whose rows, or whose timeline, lie elsewhere."""
+    bootstrapped = config.raw.get("hoodie.bootstrap.base.path")
+    if bootstrapped:
+        raise UnsupportedTableError(f"{uri}: a table bootstrapped from {bootstrapped}, where its rows may still lie")
+    table_format = config.raw.get("hoodie.table.format") or "native"
+    if table_format.lower() != "native":
+        raise UnsupportedTableError(f"{uri}: hoodie.table.format={table_format}; only native tables are read")
 
 
 def require_writable(config: TableConfig, uri: str) -> None:

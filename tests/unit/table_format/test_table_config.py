@@ -179,6 +179,15 @@ def test_other_versions_are_refused(storage, version):
         load_table_config(storage)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"), [("hoodie.bootstrap.base.path", "s3://old/table"), ("hoodie.table.format", "iceberg")]
+)
+def test_tables_whose_rows_or_timeline_lie_elsewhere(storage, key, value):
+    create_table_config(storage, BASIC | {key: value})
+    with pytest.raises(UnsupportedTableError, match=value):
+        load_table_config(storage)
+
+
 @pytest.mark.parametrize(("version", "layout"), [("6", "2"), ("8", "1"), ("9", "1"), ("9", "3")])
 def test_a_layout_that_does_not_go_with_the_version(storage, version, layout):
     create_table_config(storage, BASIC | {"hoodie.table.version": version, "hoodie.timeline.layout.version": layout})
