@@ -8,6 +8,7 @@ recorded with it, so all of them are read here.
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -29,11 +30,13 @@ class BucketCounts:
     """One version of the rules.
 
     Attributes:
+        instant: of the rescale that made it, all zeros for the first; partitions are rewritten by then.
         rules: patterns to be found in a partition's path, and the count of those in which each is found; the first
             that is found counts.
         default: the count of all other partitions.
     """
 
+    instant: str
     rules: tuple[tuple[re.Pattern[str], int], ...]
     default: int
 
@@ -79,7 +82,8 @@ def parse_bucket_counts(data: bytes, path: str) -> BucketCounts:
         raise UnsupportedTableError(f"{path}: rules of kind {kind!r} are not known; regex is")
     if default <= 0 or any(count <= 0 for _, count in written):
         raise CorruptFileError(path, 0, "a bucket count that is not positive")
-    return BucketCounts(tuple((_compiled(text, path), count) for text, count in written), default)
+    instant = posixpath.basename(path).removesuffix(_SUFFIX)
+    return BucketCounts(instant, tuple((_compiled(text, path), count) for text, count in written), default)
 
 
 def _compiled(text: str, path: str) -> re.Pattern[str]:

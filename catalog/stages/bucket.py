@@ -110,6 +110,9 @@ def _bucket_counts(given: StageInput) -> _Counts | CannotPrune:
     if isinstance(rules, CannotPrune):
         return rules
     if rules:
+        # Rules say nothing of partitions that were or will be written by others, not even that there were none.
+        if not snapshot.is_latest or not all(snapshot.timeline.is_committed(version.instant) for version in rules):
+            return CannotPrune("bucket counts differ between partitions, and are not known for this instant")
         return kept(snapshot, "counts of partitions", lambda: tuple(_of_rules(p, rules) for p in snapshot.partitions))
     count = config.bucket_count or options.bucket_count
     if count is None:
