@@ -9,15 +9,24 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from table_format.actions.clean import CleanerPlan, CleanMetadata
+from table_format.actions.clustering import ClusteringPlan
 from table_format.actions.commit import CommitMetadata, WriteStat
+from table_format.actions.compaction import CompactionPlan
 from table_format.actions.replace import RequestedReplaceMetadata
 from table_format.actions.restore import RestoreMetadata
 from table_format.actions.rollback import RollbackMetadata, RollbackPlan
 from table_format.actions.savepoint import SavepointMetadata
 from table_format.avro_schema import avro_to_arrow
 from table_format.errors import HudiError
-from table_format.file_names import BaseFileName, LogFileName, bucket_of_file_id, parse_base_file_names
+from table_format.file_names import (
+    BaseFileName,
+    LogFileName,
+    bucket_of_file_id,
+    parse_base_file_names,
+    parse_log_file_names,
+)
 from table_format.instant import next_instant_time, parse_as_of, parse_instant_file_name
+from table_format.internal_schema import parse_schema_history
 from table_format.properties import format_properties, parse_properties
 from table_format.table_config import parse_table_config
 from tests.unit.table_format.golden_tables import FILES
@@ -31,11 +40,19 @@ AVRO = {
     ".restore": RestoreMetadata,
     ".savepoint": SavepointMetadata,
     ".replacecommit.requested": RequestedReplaceMetadata,
+    ".compaction.requested": CompactionPlan,
+    ".clustering.requested": ClusteringPlan,
 }
 SAMPLES = {
     ending: next(data for path, data in sorted(FILES.items()) if path.endswith(ending) and data) for ending in AVRO
 }
 COMMIT = next(data for path, data in sorted(FILES.items()) if path.endswith(".replacecommit") and data)
+SCHEMAS = b"""{"schemas": [{"max_column_id": 9, "version_id": 20261121135142003, "type": "record", "fields": [
+    {"id": 5, "name": "id", "optional": true, "type": "long"},
+    {"id": 6, "name": "s", "optional": true, "type": {"type": "record", "fields": [
+        {"id": 7, "name": "d", "optional": true, "type": "decimal(10, 2)"}]}},
+    {"id": 8, "name": "l", "optional": true, "type": {
+        "type": "array", "element_id": 9, "element": "string", "element_optional": true}}]}]}"""
 AVRO_SCHEMA = CommitMetadata.from_json(COMMIT, "p").extra_metadata["schema"].encode()
 PROPERTIES = next(data for path, data in sorted(FILES.items()) if path.endswith("hoodie.properties"))
 
@@ -88,6 +105,13 @@ def test_damaged_plans_and_results(ending, data):
     broken = data.draw(damaged(SAMPLES[ending]))
     with contextlib.suppress(HudiError):
         AVRO[ending].from_avro(broken, "p")
+
+
+@given(damaged(SCHEMAS))
+def test_damaged_schemas_of_columns_with_ids(data):
+    with contextlib.suppress(HudiError):
+        for schema in parse_schema_history(data.decode("utf-8", "replace"), "p"):
+            assert all(isinstance(column.name, str) for column in schema.columns)
 
 
 @given(damaged(COMMIT))
@@ -174,7 +198,9 @@ def test_log_file_names_come_back(file_id, instant, version, token, cdc):
     assert LogFileName.parse(str(name)) == name
 
 
-PIECES = st.lists(st.sampled_from([*"_.-a0٣é\n ", "parquet", ".log.", "1-2-3", "commit", ".inflight", "requested"]))
+PIECES = st.lists(
+    st.sampled_from([*"_.-a0٣é\n ", "parquet", ".log.", "1-2-3", "commit", ".inflight", "requested", ".cdc"])
+)
 NEAR_NAMES = PIECES.map("".join) | TEXTS
 
 
@@ -185,6 +211,28 @@ def test_any_names_parse_alike_one_by_one_and_by_columns(names):
         parsed = BaseFileName.parse(name)
         assert row["file_id"] == (parsed.file_id if parsed else None)
         assert row["instant"] == (parsed.instant if parsed else None)
+
+
+LOG_PIECES = st.tuples(
+    st.sampled_from([".", "", ".a.", "._"]),
+    st.sampled_from(["a-0", "a_b", "", "é-1"]),
+    st.sampled_from(["_3", "_", "_3_4", "_3.5", ""]),
+    st.sampled_from([".log.", ".archive.", ".logs.", ".log"]),
+    st.sampled_from(["1", "012", "9" * 18, "9" * 19, "", "٣"]),
+    st.sampled_from(["", "_0-1-2", "_0-1", "_0-1-2-3", "_"]),
+    st.sampled_from(["", ".cdc", "\n", "xcdc", ".cdc.cdc"]),
+)
+
+
+@given(st.lists(NEAR_NAMES | LOG_PIECES.map("".join) | st.none()))
+def test_any_log_names_parse_alike_one_by_one_and_by_columns(names):
+    rows = parse_log_file_names(pa.array(names, pa.string())).to_pylist()
+    for name, row in zip(names, rows, strict=True):
+        parsed = LogFileName.parse(name or "")
+        expected = (None,) * 5
+        if parsed:
+            expected = (parsed.file_id, parsed.instant, parsed.version, parsed.write_token or "", parsed.is_cdc)
+        assert tuple(row.values()) == expected
 
 
 @given(NEAR_NAMES)
