@@ -16,7 +16,8 @@ from pushdown.expression import HudiExpression
 from pushdown.verdict import CannotPrune
 from table_format.arrow_numpy import from_numpy
 from table_format.base_file import footer, read_base_file
-from table_format.errors import UnsupportedTableError
+from table_format.merge.file_slice import read_file_slice
+from table_format.merge.rules import MergeRules
 from table_format.schema_evolution import conform
 
 nulls: Any = pa.nulls  # its stubs take one type at a time
@@ -42,8 +43,19 @@ def slice_rows(
     logs: list[Any] = log_paths(piece)[0].as_py()
     path: Any = piece.column("path")[0].as_py()
     if logs:
-        raise UnsupportedTableError(f"{logs[0]}: log files are not read yet")
-    table = _base_rows(snapshot, path, str(piece.column("instant")[0].as_py()), schema, expression)
+        table = read_file_slice(
+            snapshot.client.storage,
+            path,
+            logs,
+            schema=snapshot.schema,
+            columns=columns,
+            rules=MergeRules.of(snapshot.config),
+            timeline=snapshot.timeline,
+            as_of=snapshot.as_of,
+            history=snapshot.schema_history,
+        )
+    else:
+        table = _base_rows(snapshot, path, str(piece.column("instant")[0].as_py()), schema, expression)
     return _with_path_values(snapshot, row, table) if snapshot.config.drop_partition_columns else table
 
 

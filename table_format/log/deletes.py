@@ -65,7 +65,8 @@ class DeletedRecord:
     Attributes:
         key: the record key.
         partition: the partition's path, or the partition of the metadata table.
-        ordering: value of the ordering field; None, like Java's Int 0, for a delete that wins over all before it.
+        ordering: value of the ordering field, a list for several; None, like Java's int 0, for a delete that wins
+            over all before it. A 0 of another type is a value like others.
     """
 
     key: str | None
@@ -112,7 +113,7 @@ def read_deletes(block: LogBlock) -> list[DeletedRecord]:
         raise CorruptFileError(block.path, block.content_offset, "a delete block of unknown version or wrong length")
     stream = io.BytesIO(content[_HEAD.size :])
     try:
-        listed: Any = fastavro.schemaless_reader(stream, _SCHEMA, None)
+        listed: Any = fastavro.schemaless_reader(stream, _SCHEMA, None, return_record_name=True)
     except Exception as error:  # fastavro raises whatever the broken bytes lead to
         raise CorruptFileError(
             block.path, block.content_offset, f"a delete block does not follow its Avro schema ({error!r})"
@@ -128,8 +129,7 @@ def read_deletes(block: LogBlock) -> list[DeletedRecord]:
 def _ordering(wrapped: Any) -> Any:
     if wrapped is None:
         return None
-    values = wrapped.get("wrappedValues", wrapped)
-    if isinstance(values, list):
-        return [_ordering(value) for value in values]
-    value = wrapped.get("value")
-    return None if value == 0 and isinstance(value, int) and not isinstance(value, bool) else value
+    name, record = wrapped
+    if "wrappedValues" in record:
+        return [None if value is None else value[1]["value"] for value in record["wrappedValues"] or []]
+    return None if (name, record) == _NATURAL_ORDER else record["value"]

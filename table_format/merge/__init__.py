@@ -1,0 +1,1 @@
+"""Merging of log files over base files: which version of a record a query sees."""

@@ -1,0 +1,212 @@
+"""The log records of a file slice in one table: data and deletes, with what decides between them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute
+
+from table_format.arrow_numpy import Mask, to_numpy
+from table_format.errors import CorruptFileError, UnsupportedTableError
+from table_format.key_generator import KeyGenerator
+from table_format.log.deletes import DeletedRecord, read_deletes
+from table_format.log.format import BlockType, LogBlock
+from table_format.log.records import is_partial, read_records
+from table_format.merge.rules import MergeRules
+from table_format.meta_columns import IS_DELETED, RECORD_KEY
+from table_format.schema_evolution import conform
+from table_format.schema_history import SchemaHistory
+
+pc: Any = compute  # the stubs lag behind the functions
+arrow: Any = pa
+
+OPERATION = "_hoodie_operation"
+_DELETING = ("D", "-U")
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class LogRows:
+    """The records of log blocks, in merge order.
+
+    Attributes:
+        table: their columns; null in delete blocks' records, but for the ordering values.
+        keys: record keys.
+        deleted: the record removes its key.
+        by_block: it comes from a delete block.
+        natural: it removes its key whatever the ordering values are.
+        held: for columns that not every data block has: where the record's block has them.
+    """
+
+    table: pa.Table
+    keys: Any
+    deleted: Mask
+    by_block: Mask
+    natural: Mask
+    held: dict[str, Mask]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockReader:
+    """Brings blocks to the columns that a merge needs.
+
+    Attributes:
+        schema: columns to read: those wanted, and those that merging looks at. All nullable.
+        rules: of the table.
+        history: the table's renamed columns, if any.
+    """
+
+    schema: pa.Schema
+    rules: MergeRules
+    history: SchemaHistory | None = None
+
+    def read(self, blocks: Sequence[LogBlock]) -> LogRows:
+        """The records of data and delete blocks.
+
+        Raises:
+            CorruptFileError: a block breaks the format.
+            SchemaError: a block's columns do not fit the table's.
+            UnsupportedTableError: a block of a kind that is not read.
+        """
+        tables, keys, by_block, natural, held = [], [], [], [], []
+        for block in blocks:
+            if block.type is BlockType.DELETE:
+                table, block_keys, commit_order = self._deletes(block)
+                names = set(self.schema.names)
+            else:
+                table, block_keys, names = self._records(block)
+                commit_order = np.zeros(len(table), dtype=np.bool_)
+            if block_keys.null_count:
+                raise CorruptFileError(block.path, block.offset, "a log record has no record key")
+            tables.append(table)
+            keys.append(block_keys)
+            by_block.append(np.full(len(table), block.type is BlockType.DELETE))
+            natural.append(commit_order)
+            held.append((len(table), names))
+        whole = pa.concat_tables(tables) if tables else self.schema.empty_table()
+        all_keys: Any = arrow.concat_arrays(keys) if keys else arrow.nulls(0, pa.string())
+        blocked, commit_ordered = _joined(by_block), _joined(natural)
+        marked = self._marked(whole) & ~blocked
+        if not self.rules.deletes_forget:
+            commit_ordered |= marked & self._without_order(whole)
+        return LogRows(whole, all_keys, marked | blocked, blocked, commit_ordered, self._held(held))
+
+    def _records(self, block: LogBlock) -> tuple[pa.Table, Any, set[str]]:
+        wanted = self.schema.names
+        if self.history is not None:
+            renamed = self.history.physical_names(str(block.instant), wanted)
+            wanted = [name for name in renamed.values() if name is not None]
+        table = read_records(block, {*wanted, *self._key_columns()})
+        if self.history is not None:
+            table = self.history.renamed(str(block.instant), table)
+        names = set(table.column_names) if is_partial(block) else set(self.schema.names)
+        keys = record_keys(table, self.rules.keys, block.path)
+        missing = [name for name in self.rules.ordering_fields if name not in names and self.rules.by_ordering]
+        if missing:
+            raise UnsupportedTableError(f"{block.path}: a partial update without the ordering field {missing[0]!r}")
+        return conform(table, self.schema), keys, names
+
+    def _key_columns(self) -> tuple[str, ...]:
+        return (RECORD_KEY,) if self.rules.keys is None else self.rules.keys.spec.record_key_fields
+
+    def _deletes(self, block: LogBlock) -> tuple[pa.Table, Any, Mask]:
+        records = read_deletes(block)
+        columns = {field.name: arrow.nulls(len(records), field.type) for field in self.schema}
+        natural = np.array([record.ordering is None for record in records], dtype=np.bool_)
+        if self.rules.by_ordering:
+            for place, name in enumerate(self.rules.ordering_fields):
+                columns[name] = self._ordering(records, place, self.schema.field(name), block.path)
+        keys = arrow.array([record.key for record in records], pa.string())
+        return pa.table(columns, schema=self.schema), keys, natural
+
+    def _ordering(self, records: Sequence[DeletedRecord], place: int, field: Any, path: str) -> Any:
+        """A delete block's values of one ordering field, which are wrapped in other types than the column has."""
+        values = [record.ordering for record in records]
+        if any(isinstance(value, list) for value in values):
+            values = [value[place] if isinstance(value, list) and place < len(value) else None for value in values]
+        elif place:
+            values = [None] * len(values)
+        try:
+            return arrow.array([_as_stored(value) for value in values]).cast(field.type)
+        except pa.ArrowException as error:
+            raise UnsupportedTableError(
+                f"{path}: deletes ordered by other values than column {field.name!r} of {field.type} has ({error})"
+            ) from error
+
+    def _marked(self, table: pa.Table) -> Mask:
+        """Records that say in a column that their key is to go."""
+        marked = np.zeros(len(table), dtype=np.bool_)
+        if IS_DELETED in table.column_names and pa.types.is_boolean(table.schema.field(IS_DELETED).type):
+            marked |= _mask(table.column(IS_DELETED))
+        if OPERATION in table.column_names:
+            marked |= _mask(pc.is_in(table.column(OPERATION), value_set=pa.array(_DELETING)))
+        if self.rules.delete_field in table.column_names:
+            text = table.column(str(self.rules.delete_field)).cast(pa.string())
+            marked |= _mask(pc.equal(text, self.rules.delete_marker))
+        return marked
+
+    def _without_order(self, table: pa.Table) -> Mask:
+        """Records whose ordering value is Java's default, an int 0, or missing."""
+        if not self.rules.by_ordering:
+            return np.ones(len(table), dtype=np.bool_)
+        none = np.ones(len(table), dtype=np.bool_)
+        for name in self.rules.ordering_fields:
+            column = table.column(name)
+            single = len(self.rules.ordering_fields) == 1 and column.type == pa.int32()
+            missing = pc.fill_null(pc.equal(column, 0), fill_value=True) if single else pc.is_null(column)
+            none &= _mask(missing)
+        return none
+
+    def _held(self, blocks: Sequence[tuple[int, set[str]]]) -> dict[str, Mask]:
+        return {
+            name: _joined([np.full(count, name in names) for count, names in blocks])
+            for name in self.schema.names
+            if not all(name in names for _, names in blocks)
+        }
+
+
+def merge_columns(schema: pa.Schema, rules: MergeRules) -> list[str]:
+    """The columns that merging looks at besides the record key."""
+    names = list(rules.ordering_fields) if rules.by_ordering else []
+    names += [name for name in (IS_DELETED, OPERATION, rules.delete_field) if name]
+    missing = [name for name in (rules.ordering_fields if rules.by_ordering else ()) if name not in schema.names]
+    if missing:
+        raise UnsupportedTableError(f"the ordering field {missing[0]!r} is no column of the table; log files need it")
+    return [name for name in schema.names if name in names]
+
+
+def record_keys(table: pa.Table, keys: KeyGenerator | None, path: str) -> Any:
+    """The record keys of rows, which files without meta columns leave to the key generator.
+
+    Raises:
+        CorruptFileError: the rows have none.
+    """
+    if keys is not None:
+        return keys.record_keys(table).cast(pa.string())
+    if RECORD_KEY not in table.column_names:
+        raise CorruptFileError(path, 0, f"records without {RECORD_KEY}, in a table that has it in all files")
+    column: Any = table.column(RECORD_KEY).combine_chunks()
+    return column if isinstance(column, pa.Array) else arrow.nulls(0, pa.string())
+
+
+def has_partial(blocks: Sequence[LogBlock]) -> bool:
+    """Whether a block leaves columns as they were."""
+    return any(block.type is not BlockType.DELETE and is_partial(block) for block in blocks)
+
+
+def _as_stored(value: Any) -> Any:
+    return value
+
+
+def _mask(column: Any) -> Mask:
+    filled = pc.fill_null(column, fill_value=False).combine_chunks()
+    return to_numpy(filled).astype(np.bool_) if isinstance(filled, pa.Array) else np.zeros(0, dtype=np.bool_)
+
+
+def _joined(masks: Sequence[Mask]) -> Mask:
+    return np.concatenate([np.zeros(0, dtype=np.bool_), *masks])
