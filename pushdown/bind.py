@@ -13,14 +13,19 @@ from pushdown.coerce import Place, Point, Span, Undecided, place
 from pushdown.columns import ResolvedColumn, resolve_column
 from pushdown.errors import LiteralTypeError
 from pushdown.expression import Constant, HudiExpression, Not, Op, Predicate, Unknown, all_of, always, any_of, never
+from pushdown.function_places import is_understood, place_through
+from pushdown.functions import Function
 from pushdown.kinds import Kind, array_of, domain_of, kind_of, literal_type
 from pushdown.like import shape_of
 from pushdown.ordering import sorted_distinct
+from pushdown.prefixes import compared_prefix, is_prefix
 from pushdown.temporal import zone_of
 from pushdown.walk import fold, rebuilt
 
 pc: Any = pyarrow.compute
 
+# Comparisons of a function with a list are made one by one.
+_MANY = 1_000
 _NEGATIVE = frozenset({Op.NE, Op.NOT_IN, Op.NOT_STARTS_WITH, Op.NOT_LIKE, Op.NULL_SAFE_NE})
 
 
@@ -60,20 +65,23 @@ def bind(
     return fold(expression, visit)
 
 
-def _bind_predicate(predicate: Predicate, column: ResolvedColumn, time_zone: str) -> HudiExpression:  # noqa: PLR0911
+def _bind_predicate(predicate: Predicate, column: ResolvedColumn, time_zone: str) -> HudiExpression:  # noqa: C901, PLR0911
     if predicate.bound:
         if predicate.column_type == column.type and predicate.column == column.name:
             return predicate
         raise LiteralTypeError(f"{predicate.column} was bound as {predicate.column_type}, but is {column.type} here")
     op = predicate.op
-    if predicate.function is not None:
-        return Unknown(f"{predicate.function.name}({predicate.column}) is not understood")
+    function = predicate.function
     if op in {Op.IS_NULL, Op.NOT_NULL}:
+        if function is not None and not _is_total(function, column.type, time_zone):
+            return Unknown(f"{function.name}({column.name}) {op.value} is not understood")
         return Predicate(op, column.name, pa.nulls(0), column.type)
     if op in _NEGATIVE:
         positive = _bind_predicate(predicate.replaced(op.negated), column, time_zone)
         return positive.replaced(op) if isinstance(positive, Predicate) and positive.op is op.negated else Not(positive)
-    binder = _Binder(column, time_zone)
+    if function is not None and is_prefix(function, column.type):
+        return _bind_prefix(predicate, function, column, time_zone)
+    binder = _Binder(column, time_zone, function)
     if op is Op.IN:
         return binder.is_in(predicate.values)
     literal = predicate.values[0]
@@ -83,17 +91,53 @@ def _bind_predicate(predicate: Predicate, column: ResolvedColumn, time_zone: str
         return Constant(value=None)
     if op in {Op.STARTS_WITH, Op.LIKE}:
         return binder.text_match(op, literal)
-    return binder.compare(op, place(literal, column.type, column.name, time_zone))
+    return binder.compare(op, binder.place(literal))
+
+
+def _is_total(function: Function, type_: pa.DataType, time_zone: str) -> bool:
+    return is_prefix(function, type_) or is_understood(function, type_, time_zone)
+
+
+def _bind_prefix(predicate: Predicate, function: Function, column: ResolvedColumn, time_zone: str) -> HudiExpression:
+    """A comparison of a text's first characters; the operator is none of the negative ones."""
+
+    def compare(op: Op, literal: Any) -> HudiExpression:
+        found = compared_prefix(op, function, column.name, column.type, literal)
+        return fold(found, visit)
+
+    def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
+        if children:
+            return rebuilt(node, children)
+        return _bind_predicate(node, column, time_zone) if isinstance(node, Predicate) else node
+
+    op = predicate.op
+    if op is Op.IN:
+        if len(predicate.values) > _MANY:
+            return Unknown(f"the beginning of {column.name} is compared with {len(predicate.values):,} texts")
+        parts = [Constant(value=None) if v is None else compare(Op.EQ, v) for v in dict.fromkeys(predicate.values)]
+        return any_of(*parts) if parts else Constant(value=False)
+    literal = predicate.values[0]
+    if op is Op.NULL_SAFE_EQ:
+        if literal is None:
+            return Predicate(Op.IS_NULL, column.name, pa.nulls(0), column.type)
+        return all_of(Predicate(Op.NOT_NULL, column.name, pa.nulls(0), column.type), compare(Op.EQ, literal))
+    return Constant(value=None) if literal is None else compare(op, literal)
 
 
 class _Binder:
-    """Predicates over one resolved column."""
+    """Predicates over one resolved column, or over a function of it."""
 
-    def __init__(self, column: ResolvedColumn, time_zone: str) -> None:
+    def __init__(self, column: ResolvedColumn, time_zone: str, function: Function | None) -> None:
         self.name = column.name
         self.type = column.type
         self.kind = kind_of(column.type)
         self.time_zone = time_zone
+        self.function = function
+
+    def place(self, literal: Any) -> Place:
+        if self.function is None:
+            return place(literal, self.type, self.name, self.time_zone)
+        return place_through(self.function, literal, self.type, self.name, self.time_zone)
 
     def compare(self, op: Op, at: Place) -> HudiExpression:  # noqa: PLR0911
         if isinstance(at, Undecided):
@@ -119,10 +163,11 @@ class _Binder:
         return all_of(self._number(Op.GE, at.first), self._number(Op.LE, at.last))
 
     def null_safe_eq(self, literal: Any) -> HudiExpression:
-        is_null = Predicate(Op.IS_NULL, self.name, pa.nulls(0), self.type)
         if literal is None:
-            return is_null
-        equal = self.compare(Op.EQ, place(literal, self.type, self.name, self.time_zone))
+            if self.function is not None and not _is_total(self.function, self.type, self.time_zone):
+                return Unknown(f"{self.function.name}({self.name}) is not understood")
+            return Predicate(Op.IS_NULL, self.name, pa.nulls(0), self.type)
+        equal = self.compare(Op.EQ, self.place(literal))
         if isinstance(equal, Predicate):
             return equal.replaced(Op.NULL_SAFE_EQ)
         if isinstance(equal, Unknown):
@@ -130,18 +175,20 @@ class _Binder:
             return equal
         return all_of(Predicate(Op.NOT_NULL, self.name, pa.nulls(0), self.type), equal)
 
-    def is_in(self, literals: Iterable[Any]) -> HudiExpression:
+    def is_in(self, literals: Iterable[Any]) -> HudiExpression:  # noqa: C901 - one case a line
         values = list(literals)
         if not values:
             return Constant(value=False)
         present = [value for value in values if value is not None]
         has_null = len(present) < len(values)
-        quick = self._quick_array(present)
+        quick = self._quick_array(present) if self.function is None else None
         if quick is not None:
             return self._set(quick, has_null=has_null)
         types = {type(value) for value in present}
         if str in types and types & {int, float, decimal.Decimal} and self.kind is not Kind.STRING:
             return Unknown(f"{self.name} is compared with a list that mixes texts and numbers")
+        if self.function is not None and (len(present) > _MANY or (float in types and len(types) > 1)):
+            return Unknown(f"{self.function.name}({self.name}) is compared with a list of {len(present):,} literals")
         if float in types and self.kind in {Kind.INTEGER, Kind.DECIMAL}:
             # Engines bring the column and the whole list to one type, which is double then.
             present = [_as_float(value) for value in present]
@@ -149,7 +196,7 @@ class _Binder:
         numbers: list[int] = []
         others: list[HudiExpression] = []
         for literal in present:
-            at = place(literal, self.type, self.name, self.time_zone)
+            at = self.place(literal)
             if isinstance(at, Undecided):
                 others.append(Unknown(at.reason))
             elif isinstance(at, Point):
@@ -192,7 +239,7 @@ class _Binder:
         return self._predicate(Op.EQ if len(distinct) == 1 else Op.IN, distinct)
 
     def text_match(self, op: Op, literal: Any) -> HudiExpression:
-        if self.kind is not Kind.STRING or not isinstance(literal, str):
+        if self.kind is not Kind.STRING or not isinstance(literal, str) or self.function is not None:
             return Unknown(f"{self.name} is of type {self.type}: {op.value} is for text")
         place(literal, self.type, self.name, self.time_zone)  # refuses what is not Unicode
         if op is Op.LIKE:

@@ -183,7 +183,7 @@ def _exact_in_numbers(number: int | decimal.Decimal, domain: Domain) -> Span:
             return Span(1, 0) if number > 0 else Span(0, -1)
         return Span(None, domain.last) if number > 0 else Span(domain.first, None)
     scaled = Fraction(number) * 10**domain.scale
-    return _clipped(math.ceil(scaled), math.floor(scaled), domain)
+    return clipped(math.ceil(scaled), math.floor(scaled), domain)
 
 
 def _float_in_numbers(number: float, domain: Domain, column: str) -> Place:
@@ -201,7 +201,7 @@ def _float_in_numbers(number: float, domain: Domain, column: str) -> Place:
         first += 1
     if last / unit > number:
         last -= 1
-    return _clipped(first, last, domain)
+    return clipped(first, last, domain)
 
 
 def _midpoint(number: float, towards: float) -> Fraction:
@@ -211,7 +211,8 @@ def _midpoint(number: float, towards: float) -> Fraction:
     return (Fraction(number) + Fraction(neighbour)) / 2
 
 
-def _clipped(first: int, last: int, domain: Domain) -> Span:
+def clipped(first: int, last: int, domain: Domain) -> Span:
+    """The span between two numbers that may lie outside the domain."""
     if first > domain.last:
         return Span(None, domain.last)
     if last < domain.first:
@@ -256,4 +257,4 @@ def _in_timestamps(literal: Any, type_: pa.DataType, column: str, time_zone: str
     else:
         seconds = instant_fraction(literal, time_zone)
     scaled = seconds * UNITS_PER_SECOND[described.unit]
-    return _clipped(math.ceil(scaled), math.floor(scaled), domain_of(type_))
+    return clipped(math.ceil(scaled), math.floor(scaled), domain_of(type_))
