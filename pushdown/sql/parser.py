@@ -14,9 +14,9 @@ from sqlglot.errors import SqlglotError
 
 from pushdown.errors import ExpressionError, FilterSyntaxError
 from pushdown.expression import And, HudiExpression, Not, Or, Unknown
-from pushdown.sql_condition import in_list, translate_condition
-from pushdown.sql_lists import take_lists_out
-from pushdown.sql_strings import with_own_strings
+from pushdown.sql.condition import in_list, translate_condition
+from pushdown.sql.lists import take_lists_out
+from pushdown.sql.strings import with_own_strings
 
 DIALECTS = ("spark", "hive", "trino", "presto")
 

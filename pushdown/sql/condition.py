@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from pushdown.expression import Constant, HudiExpression, Not, Op, Predicate, Unknown, all_of, any_of
 from pushdown.like import canonical_pattern
-from pushdown.sql_literal import NOT_A_LITERAL, literal_value
+from pushdown.sql.literal import NOT_A_LITERAL, literal_value
 
 _COMPARISONS: dict[type[Any], Op] = {
     exp.EQ: Op.EQ,
