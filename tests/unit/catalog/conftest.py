@@ -13,7 +13,9 @@ import pytest
 
 from catalog import Table
 
-ARCHIVE = os.path.join(os.path.dirname(__file__), "../../golden/tables/tables.tar.xz")
+from .tables import NEWER_NAMES
+
+FOLDER = os.path.join(os.path.dirname(__file__), "../../golden/tables")
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class GoldenTable:
     rows: list[dict[str, Any]]
     write_options: dict[str, str]
     file_slices: list[dict[str, Any]]
+    rows_of_base_files: int | None = None
 
     def open(self) -> Table:
         return Table.open(self.path)
@@ -35,21 +38,35 @@ class GoldenTable:
         return {key: value for key, value in self.write_options.items() if key in wanted}
 
 
-@pytest.fixture(scope="session")
-def golden_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("golden")
-    with tarfile.open(ARCHIVE) as archive:
+def unpacked(name: str, factory: pytest.TempPathFactory) -> str:
+    folder = factory.mktemp("golden")
+    with tarfile.open(f"{FOLDER}/{name}") as archive:
         archive.extractall(folder, filter="data")
     return str(folder)
 
 
 @pytest.fixture(scope="session")
-def golden(golden_folder: str) -> Callable[[str], GoldenTable]:
+def golden_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return unpacked("tables.tar.xz", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def newer_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return unpacked("newer.tar.xz", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def golden(golden_folder: str, newer_folder: str) -> Callable[[str], GoldenTable]:
     def load(name: str) -> GoldenTable:
-        with open(f"{golden_folder}/{name}/expected.json", encoding="utf-8") as stream:
+        folder = newer_folder if name in NEWER_NAMES else golden_folder
+        with open(f"{folder}/{name}/expected.json", encoding="utf-8") as stream:
             expected = json.load(stream)
         return GoldenTable(
-            f"{golden_folder}/{name}/table", expected["rows"], expected["write_options"], expected["file_slices"]
+            f"{folder}/{name}/table",
+            expected["rows"],
+            expected["write_options"],
+            expected["file_slices"],
+            expected.get("nrows_read_optimized"),
         )
 
     return load

@@ -24,3 +24,25 @@ NAMES = (
     "v6_1200__edge_stats",
     "v6_1200__rli_part",
 )
+
+NEWER_NAMES = (
+    "v6_0150__mor_bkt",
+    "v6_0150__mor_log",
+    "v6_0150__mor_pending",
+    "v6_1200__mor_pending",
+    "v6_1200__mor_rli",
+    "v8_1020__cluster",
+    "v8_1020__mor_bkt",
+    "v8_1020__mor_log",
+    "v8_1020__mor_pending",
+    "v9_1200__bkt_evolve",
+    "v9_1200__bkt_hive",
+    "v9_1200__cluster",
+    "v9_1200__mor_bkt",
+    "v9_1200__mor_log",
+    "v9_1200__mor_pending",
+    "v9_1200__mor_rli",
+    "v9_1200__nometa",
+    "v9up_1200__bkt_restore",
+)
+"""Merge-on-read tables, and tables of versions 8 and 9."""
