@@ -37,7 +37,7 @@ def prune_by_partition(given: StageInput) -> Verdict:
     asked = [column for column in columns if column in values.statistics]
     keep = _by_times(given.expression, values)
     if not asked and keep is None:
-        return CannotPrune(f"the filter says nothing of partition column {', '.join(fields)} that paths could tell")
+        return CannotPrune(f"the filter says nothing of partition column {', '.join(fields)}")
     count = len(snapshot.partitions)
     can_true = evaluate(restrict(given.expression, asked), values.statistics, count).can_true
     if keep is not None:

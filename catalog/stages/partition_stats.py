@@ -1,11 +1,14 @@
 """The partition statistics stage: ranges of whole partitions, so that partitions go before their files are looked at.
 
-They are gathered once from the statistics of the files, for a table that is held open, and as soundly as those: a
-file of which a bound is not known makes it unknown of its partition. What Hudi's own writers store of partitions is
-not used, for it does not show that a file's statistics were missing or hid a NaN.
+They are gathered once from the statistics of the files, and as soundly as those: a file of which a bound is not known
+makes it unknown of its partition. That costs more than looking at the files once, so it is done for a snapshot that is
+asked about a column for the second time. What Hudi's own writers store of partitions is not used, for it does not
+show that a file's statistics were missing or hid a NaN.
 """
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +24,7 @@ from pushdown.verdict import Candidates, CannotPrune, Verdict
 
 LEAST_FILES = 10_000
 FILES_A_PARTITION = 8
+PLANS_BEFORE = 1
 
 
 def prune_by_partition_statistics(given: StageInput) -> Verdict:
@@ -58,6 +62,9 @@ def _of_column(snapshot: Snapshot, column: str, kind: pa.DataType) -> ColumnStat
     told = snapshot.path_values()
     if not isinstance(told, CannotPrune) and column in told.values and column in told.statistics:
         return told.statistics[column]
+    before = next(kept(snapshot, ("plans", column), itertools.count))
+    if before < PLANS_BEFORE:
+        return CannotPrune(f"ranges of {column} are gathered when this snapshot is asked about it again")
     return kept(snapshot, ("partition statistics", column, str(kind)), lambda: _gathered(snapshot, column, kind))
 
 

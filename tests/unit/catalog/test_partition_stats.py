@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from catalog import Table
-from catalog.stages import partition_stats
 from catalog.gather import gather
+from catalog.stages import partition_stats
 from pushdown import CannotPrune, bind, col
 from pushdown.evaluate import evaluate
 from pushdown.statistics import ColumnStatistics
@@ -128,7 +128,19 @@ def test_plans_are_the_same_with_partitions_first(
     monkeypatch.setattr(partition_stats, "FILES_A_PARTITION", 0)
     table = Table.open(given.path)
     for condition, expected in zip(conditions, before, strict=True):
+        table.scan(condition).plan()
         plan = table.scan(condition).plan()
         assert next(stage for stage in plan.stages if stage.name == "partition statistics").pruned
         assert plan.rows.tolist() == expected.rows.tolist()
         assert from_numpy(plan.fully_matching).equals(from_numpy(expected.fully_matching))
+
+
+def test_a_first_plan_gathers_nothing(golden: Callable[[str], GoldenTable], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition_stats, "LEAST_FILES", 0)
+    monkeypatch.setattr(partition_stats, "FILES_A_PARTITION", 0)
+    table = golden("v6_0150__bkt_hive").open()
+    said = []
+    for _ in range(3):
+        plan = table.scan("i > 5").plan()
+        said.append(next(stage for stage in plan.stages if stage.name == "partition statistics").pruned)
+    assert said == [False, True, True]
