@@ -94,8 +94,13 @@ class Timeline:
 
     @functools.cached_property
     def _start(self) -> str | None:
-        """The oldest instant of the writes' timeline, where archived instants are known to lie before."""
-        return next((i.time for i in self.instants if i.comparable_action in WRITE_ACTIONS), None)
+        """The oldest instant of the writes' timeline, where archived instants are known to lie before.
+
+        Savepoints keep their writes from being archived, while later ones may be: those writes tell no start.
+        """
+        saved = {i.time for i in self.completed if i.action == Action.SAVEPOINT}
+        times = [i.time for i in self.instants if i.comparable_action in WRITE_ACTIONS]
+        return next((time for time in times if time not in saved), times[0] if times else None)
 
     def is_committed(self, time: str) -> bool:
         """Whether files of this instant count: it completed, or it is older than the active timeline.

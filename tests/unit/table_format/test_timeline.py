@@ -57,6 +57,18 @@ def test_committed_means_completed_or_archived(tmp_path):
     assert not timeline.is_committed("9")
 
 
+def test_writes_between_a_savepoint_and_the_next_write_were_archived(tmp_path):
+    timeline = _timeline(tmp_path, "3.commit", "3.savepoint", "7.rollback", "8.commit", "9.commit.requested")
+    assert timeline.is_committed("3")
+    assert timeline.is_committed("5"), "archived beyond the savepoint"
+    assert timeline.is_committed("2")
+    assert not timeline.is_committed("85")
+    assert not timeline.is_committed("9")
+    alone = _timeline(tmp_path / "alone", "3.commit", "3.savepoint")
+    assert alone.is_committed("2")
+    assert not alone.is_committed("5")
+
+
 def test_nothing_is_archived_past_a_pending_write(tmp_path):
     timeline = _timeline(tmp_path, "2.commit.requested", "2.inflight", "3.commit")
     assert timeline.is_committed("1")
