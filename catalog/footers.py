@@ -82,4 +82,5 @@ def _column(found: list[FooterStatistics | None], kind: pa.DataType) -> ColumnSt
         null_count=part("null_count", pa.int64()),
         row_count=part("row_count", pa.int64()),
         bounds_cover_nan=False,
+        all_null_is_certain=True,
     )

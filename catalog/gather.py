@@ -66,4 +66,5 @@ def gather(
         null_count=from_numpy(no_value.astype(np.int64), no_value | no_null),
         row_count=ones,
         bounds_cover_nan=statistics.bounds_cover_nan,
+        all_null_is_certain=statistics.all_null_is_certain,
     )

@@ -47,8 +47,11 @@ class ColumnPart:
         ]
         # Bounds that may leave NaN out make all of them so.
         cover = all(part.statistics.bounds_cover_nan for part in parts)
+        certain = all(part.statistics.all_null_is_certain for part in parts)
         return cls(
-            ColumnStatistics(columns[0], columns[1], columns[2], columns[3], bounds_cover_nan=cover),
+            ColumnStatistics(
+                columns[0], columns[1], columns[2], columns[3], bounds_cover_nan=cover, all_null_is_certain=certain
+            ),
             np.concatenate([part.present for part in parts]),
             pa.concat_arrays([part.row_count for part in parts]),
         )

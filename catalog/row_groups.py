@@ -127,4 +127,5 @@ def _column(found: Sequence[FooterStatistics], kind: pa.DataType) -> ColumnStati
         null_count=pa.array([one.null_count for one in found], pa.int64()),
         row_count=pa.array([one.row_count for one in found], pa.int64()),
         bounds_cover_nan=False,
+        all_null_is_certain=True,
     )

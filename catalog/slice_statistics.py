@@ -80,7 +80,9 @@ def statistics_of_slices(
 def unknown_part(kind: pa.DataType, count: int) -> ColumnPart:
     """Nothing known of so many slices."""
     nothing, counts = nulls(count, kind), nulls(count, pa.int64())
-    return ColumnPart(ColumnStatistics(nothing, nothing, counts, counts), np.zeros(count, np.bool_), counts)
+    return ColumnPart(
+        ColumnStatistics(nothing, nothing, counts, counts, all_null_is_certain=True), np.zeros(count, np.bool_), counts
+    )
 
 
 def _taken(before: Before | None, rows: Rows) -> Before | None:
@@ -124,7 +126,7 @@ def _hull(slices: pa.Table, entries: pa.Table, kind: pa.DataType, before: Before
 
 def _statistics_at(entries: pa.Table, at: Any) -> ColumnStatistics:
     lower, upper, nulls_of, rows = (entries.column(name).combine_chunks().take(at) for name in _STATISTICS)
-    return ColumnStatistics(lower, upper, nulls_of, rows)
+    return ColumnStatistics(lower, upper, nulls_of, rows, all_null_is_certain=True)
 
 
 def _concat(parts: list[ColumnStatistics]) -> ColumnStatistics:

@@ -7,7 +7,7 @@ a way in which rows were lost in Apache Hudi:
 * ``[0.0, 0.0]`` on a floating-point column: unknown, for Parquet's Java writer leaves that where a chunk holds NaN;
 * infinite or unknown floating-point bounds: the file may hold NaN, whatever its bounds;
 * "all rows are null" on text and binary columns: unknown, for Apache Hudi records the same when Parquet left the
-  statistics out because a value is long;
+  statistics out because a value is long (unless the counts were cleared of that before);
 * a null count that is absent: there may be nulls.
 """
 
@@ -39,6 +39,9 @@ class ColumnStatistics:
         bounds_cover_nan: whether finite bounds prove that there is no NaN. True for what Hudi's metadata table holds
             (a writer stores infinite bounds or none when there is a NaN); False for bounds of Parquet footers, which
             leave NaN out.
+        all_null_is_certain: whether a null count as large as the row count is sound for text and binary columns too.
+            False for what Apache Hudi's metadata table holds as it is, see above; True where the counts that may
+            stand for missing statistics were made null already.
     """
 
     lower: pa.Array[Any]
@@ -46,6 +49,7 @@ class ColumnStatistics:
     null_count: pa.Array[Any]
     row_count: pa.Array[Any]
     bounds_cover_nan: bool = True
+    all_null_is_certain: bool = False
     _believed: dict[str, Believed] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -71,6 +75,7 @@ class ColumnStatistics:
             self.null_count.take(at),
             self.row_count.take(at),
             bounds_cover_nan=self.bounds_cover_nan,
+            all_null_is_certain=self.all_null_is_certain,
         )
 
     def believed(self, column_type: pa.DataType) -> Believed:
@@ -133,7 +138,8 @@ def _believe(stats: ColumnStatistics, column_type: pa.DataType) -> Believed:
     contradictory |= all_null & ~(no_lower & no_upper)
     no_lower, no_upper = no_lower | contradictory, no_upper | contradictory
     may_null = may_null | contradictory
-    may_value = np.ones(count, np.bool_) if kind in VARIABLE_WIDTH else ~all_null | contradictory
+    doubted = kind in VARIABLE_WIDTH and not stats.all_null_is_certain
+    may_value = np.ones(count, np.bool_) if doubted else ~all_null | contradictory
     may_nan = np.zeros(count, np.bool_)
     if kind is Kind.FLOAT:
         doubtful = no_lower | no_upper | _infinite(lower) | _infinite(upper)

@@ -229,3 +229,15 @@ def test_no_files_at_all():
         assert evaluate(bound, {"a": one}, 1).can_true.tolist() == [True]
     assert outcomes("a IN (1, 2)", pa.int64(), [], []) == []
     assert outcomes("a IN ('x', 'y') OR a LIKE 'z%'", pa.string(), [], []) == []
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary()])
+def test_texts_of_which_all_are_null_are_believed_where_the_count_is_certain(kind):
+    more = {"nulls": [10, 3], "rows": [10, 10]}
+    for certain, expected in ((False, ["TFN", "TFN"]), (True, ["N", "TFN"])):
+        found = outcomes("a = 'x'", kind, [None, None], [None, None], all_null_is_certain=certain, **more)
+        assert found == expected
+        taken = stats(kind, [None, None], [None, None], all_null_is_certain=certain, **more).take(np.array([0]))
+        assert taken.all_null_is_certain is certain
+    # A contradiction is none the more certain.
+    assert outcomes("a = 'x'", pa.string(), ["a"], ["a"], nulls=[10], rows=[10], all_null_is_certain=True) == ["TFN"]
