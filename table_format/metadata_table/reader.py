@@ -95,7 +95,7 @@ class MetadataTable:
     def all_partitions(self) -> list[str]:
         """Partition paths of the data table, sorted; `""` for the root of a table without partitions."""
         with self._lock:
-            return self._all_partitions
+            return self._listing[0]
 
     def files(self, partitions: Sequence[str] | None = None) -> pa.Table:
         """The files of the data table that are not deleted, those of uncommitted instants included.
@@ -107,7 +107,7 @@ class MetadataTable:
             Columns `partition`, `file_name`, `size` (bytes).
         """
         with self._lock:
-            every = self._all_files
+            every = self._listing[1]
         if partitions is None:
             return every
         return every.filter(pc.is_in(every["partition"], value_set=strings(partitions)))
@@ -219,23 +219,16 @@ class MetadataTable:
         return sources
 
     @functools.cached_property
-    def _listing(self) -> pa.Table:
-        return read_listing(self._open(layout.FILES))
-
-    @functools.cached_property
-    def _all_partitions(self) -> list[str]:
-        listing = self._listing
-        named: Any = listing.filter(pc.equal(listing["partition"], ALL_PARTITIONS_KEY))["file_name"]
-        return sorted(partition_of_identifier(name) for name in named.to_pylist())
-
-    @functools.cached_property
-    def _all_files(self) -> pa.Table:
-        listing = self._listing
-        files = listing.filter(pc.not_equal(listing["partition"], ALL_PARTITIONS_KEY))
+    def _listing(self) -> tuple[list[str], pa.Table]:
+        """Partition paths, and files."""
+        rows = read_listing(self._open(layout.FILES))
+        of_partitions = pc.equal(rows["partition"], ALL_PARTITIONS_KEY)
+        named: Any = rows.filter(of_partitions)["file_name"]
+        files = rows.filter(pc.invert(of_partitions))
         # The root of the table is stored as "."; no partition path is.
-        root = pc.equal(files["partition"], partition_identifier(""))
-        partitions: Any = pc.if_else(root, "", files["partition"])
-        return files.set_column(0, "partition", partitions).cast(FILES_SCHEMA)
+        folders: Any = pc.if_else(pc.equal(files["partition"], partition_identifier("")), "", files["partition"])
+        partitions = sorted(partition_of_identifier(name) for name in named.to_pylist())
+        return partitions, files.set_column(0, "partition", folders).cast(FILES_SCHEMA)
 
 
 def read_listing(sources: PartitionSources) -> pa.Table:
