@@ -32,15 +32,6 @@ def is_partial(block: LogBlock) -> bool:
     return block.header.get(HeaderKey.IS_PARTIAL, "").lower() == "true"
 
 
-def column_names(block: LogBlock) -> list[str]:
-    """The columns of a data block's records, meta columns included.
-
-    Raises:
-        CorruptFileError: the block has no Avro schema.
-    """
-    return [name for name, _ in _schema(block).fields]
-
-
 def read_records(block: LogBlock, columns: Collection[str]) -> pa.Table:
     """Some columns of a data block's records, in their order.
 

@@ -16,7 +16,7 @@ from table_format.errors import CorruptFileError
 from table_format.file_names import BaseFileName
 from table_format.log.reader import read_log_blocks
 from table_format.log.scan import surviving_blocks
-from table_format.merge.log_rows import BlockReader, LogRows, merge_columns, record_keys
+from table_format.merge.log_rows import OPERATION, BlockReader, LogRows, has_operations, merge_columns, record_keys
 from table_format.merge.ordering import ranks
 from table_format.merge.rules import MergeRules
 from table_format.merge.versions import Versions, choose_logs, choose_with_base
@@ -65,7 +65,6 @@ def read_file_slice(
     """
     wanted = schema.names if columns is None else list(columns)
     result = pa.schema([schema.field(name) for name in wanted])
-    needed = _needed(schema, wanted, rules)
     blocks = [block for path in log_paths for block in read_log_blocks(storage.read(path), path)]
 
     def counts(instant: str) -> bool:
@@ -73,7 +72,11 @@ def read_file_slice(
         done = timeline.layout != _UNMERGED_LAYOUT or timeline.is_committed(instant)
         return done and (as_of is None or instant <= as_of)
 
-    logs = BlockReader(needed, rules, history).read(surviving_blocks(blocks, counts))
+    blocks = surviving_blocks(blocks, counts)
+    if has_operations(blocks) and OPERATION not in schema.names:
+        schema = schema.append(pa.field(OPERATION, pa.string()))
+    needed = _needed(schema, wanted, rules)
+    logs = BlockReader(needed, rules, history).read(blocks)
     base = _read_base(storage, base_path, needed, history)
     return conform(_merged(logs, base, rules, base_path or "").select(wanted), result)
 

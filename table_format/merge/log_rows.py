@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +26,6 @@ arrow: Any = pa
 
 OPERATION = "_hoodie_operation"
 _DELETING = ("D", "-U")
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +130,8 @@ class BlockReader:
         elif place:
             values = [None] * len(values)
         try:
-            return arrow.array([_as_stored(value) for value in values]).cast(field.type)
-        except pa.ArrowException as error:
+            return _stored_as(arrow.array(values), field.type)
+        except (pa.ArrowException, ArithmeticError) as error:
             raise UnsupportedTableError(
                 f"{path}: deletes ordered by other values than column {field.name!r} of {field.type} has ({error})"
             ) from error
@@ -194,13 +192,19 @@ def record_keys(table: pa.Table, keys: KeyGenerator | None, path: str) -> Any:
     return column if isinstance(column, pa.Array) else arrow.nulls(0, pa.string())
 
 
-def has_partial(blocks: Sequence[LogBlock]) -> bool:
-    """Whether a block leaves columns as they were."""
-    return any(block.type is not BlockType.DELETE and is_partial(block) for block in blocks)
+def has_operations(blocks: Sequence[LogBlock]) -> bool:
+    """Whether records name the operation that they are of; such a column is not in the table's schema."""
+    return any(f'"{OPERATION}"' in (block.schema_json or "") for block in blocks)
 
 
-def _as_stored(value: Any) -> Any:
-    return value
+def _stored_as(values: Any, kind: pa.DataType) -> Any:
+    """Ordering values as delete blocks wrap them (days, microseconds), in the column's type."""
+    if pa.types.is_integer(values.type):
+        if pa.types.is_date32(kind):
+            return values.cast(pa.int32()).cast(kind)
+        if pa.types.is_timestamp(kind):
+            return values.cast(pa.timestamp("us", getattr(kind, "tz", None))).cast(kind)
+    return values.cast(kind)
 
 
 def _mask(column: Any) -> Mask:

@@ -1,0 +1,181 @@
+"""Merging of random log files against a plain loop over their records, and Avro columns against fastavro."""
+
+import contextlib
+import io
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from table_format.avro_arrow import decode_records
+from table_format.avro_schema import avro_to_arrow
+from table_format.avro_schema_tree import parse
+from table_format.errors import HudiError
+from table_format.log import deletes
+from table_format.log.format import BlockType
+from table_format.log.writer import write_log_block
+from table_format.merge.rules import MergeRules
+from table_format.schema_evolution import conform
+from tests.unit.table_format.log_slices import avro_block, read, row
+
+RULES = {
+    "commit": MergeRules(("ts",)),
+    "event": MergeRules(("ts",), logs_by_ordering=True, base_by_ordering=True),
+    "event, before 1.0": MergeRules(("ts",), logs_by_ordering=True, base_by_ordering=True, deletes_forget=True),
+    "latest, before 1.0": MergeRules(("ts",), logs_by_ordering=True, deletes_forget=True),
+}
+NAMESPACE = "org.apache.hudi.avro.model"
+TIMES = st.integers(1, 4)
+KEYS = st.sampled_from("abcde")
+RECORDS = st.builds(lambda key, ts, gone: ("record", key, ts, gone), KEYS, TIMES, st.sampled_from([None, False, True]))
+DELETES = st.builds(lambda key, ts: ("delete", key, ts, True), KEYS, st.none() | TIMES)
+BLOCKS = st.lists(st.one_of(st.lists(RECORDS, max_size=6), st.lists(DELETES, max_size=4)), max_size=8)
+
+
+def delete_block(instant, records):
+    """A delete block whose ordering values are longs; none is written as Java does it, as an int 0."""
+    listed = []
+    for _, key, ts, _ in records:
+        name, value = ("Int", 0) if ts is None else ("Long", ts)
+        listed.append(
+            {"recordKey": key, "partitionPath": "", "orderingVal": (f"{NAMESPACE}.{name}Wrapper", {"value": value})}
+        )
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, deletes._SCHEMA, {"deleteRecordList": listed})
+    content = (3).to_bytes(4, "big") + len(out.getvalue()).to_bytes(4, "big") + out.getvalue()
+    return write_log_block(BlockType.DELETE, {0: instant, 2: "{}"}, content)
+
+
+def wins(new, old, rules):
+    """Whether a log record takes the place of an older one."""
+    if not rules.logs_by_ordering or new["natural"] or old["natural"]:
+        return not (rules.logs_by_ordering and not rules.deletes_forget and old["natural"] and new["block"])
+    if rules.deletes_forget and old["block"]:
+        return True
+    return new["ts"] >= old["ts"]
+
+
+def merged(base, blocks, rules):
+    """What is left, by key: the loop that Hudi's readers run."""
+    logs = {}
+    for number, records in enumerate(blocks):
+        for place, (kind, key, ts, gone) in enumerate(records):
+            block = kind == "delete"
+            new = {"ts": ts, "gone": bool(gone), "block": block, "natural": block and ts is None}
+            new["v"] = f"{number}.{place}"
+            if key not in logs or wins(new, logs[key], rules):
+                logs[key] = new
+    left = dict.fromkeys(base, "base")
+    for key, new in logs.items():
+        older = base.get(key)
+        stays = rules.base_by_ordering and older is not None and not new["natural"] and older > new["ts"]
+        if stays and not (rules.deletes_forget and new["block"]):
+            continue
+        left.pop(key, None)
+        if not new["gone"]:
+            left[key] = new["v"]
+    return left
+
+
+@given(st.dictionaries(KEYS, TIMES, max_size=4), BLOCKS, st.sampled_from(sorted(RULES)))
+def test_merging_is_the_plain_loop(base, blocks, name):
+    written = []
+    for number, records in enumerate(blocks):
+        if records and records[0][0] == "delete":
+            written.append(delete_block(str(number), records))
+        else:
+            rows = [
+                {**row(key, ts, f"{number}.{place}"), "_hoodie_is_deleted": gone}
+                for place, (_, key, ts, gone) in enumerate(records)
+            ]
+            written.append(avro_block(str(number), rows))
+    found = read([row(key, ts, "base") for key, ts in base.items()], written, RULES[name])
+    keys = found["_hoodie_record_key"].to_pylist()
+    assert len(keys) == len(set(keys))
+    assert dict(zip(keys, found["v"].to_pylist(), strict=True)) == merged(base, blocks, RULES[name])
+
+
+PLAIN = st.sampled_from(["int", "long", "string", "bytes", "boolean", "double"])
+
+
+TYPES = st.recursive(
+    PLAIN,
+    lambda inner: st.one_of(
+        inner.map(lambda kind: kind if isinstance(kind, list) else ["null", kind]),
+        inner.map(lambda kind: {"type": "array", "items": kind}),
+        inner.map(lambda kind: {"type": "map", "values": kind}),
+    ),
+    max_leaves=4,
+)
+VALUES = {
+    "int": st.integers(-(2**31), 2**31 - 1),
+    "long": st.integers(-(2**63), 2**63 - 1),
+    "string": st.text(max_size=5),
+    "bytes": st.binary(max_size=5),
+    "boolean": st.booleans(),
+    "double": st.floats(allow_nan=False),
+}
+
+
+def values_of(kind):
+    if isinstance(kind, str):
+        return VALUES[kind]
+    if isinstance(kind, list):
+        return st.none() | values_of(kind[1])
+    if kind["type"] == "array":
+        return st.lists(values_of(kind["items"]), max_size=4)
+    if kind["type"] == "map":
+        return st.dictionaries(st.text(max_size=3), values_of(kind["values"]), max_size=4)
+    return st.fixed_dictionaries({field["name"]: values_of(field["type"]) for field in kind["fields"]})
+
+
+@st.composite
+def records(draw):
+    kinds = draw(st.lists(TYPES, min_size=1, max_size=4))
+    schema = {"type": "record", "name": "root", "fields": [{"name": f"c{i}", "type": k} for i, k in enumerate(kinds)]}
+    inner = {"type": "record", "name": "inner", "fields": [{"name": f"m{i}", "type": k} for i, k in enumerate(kinds)]}
+    if draw(st.booleans()):
+        schema["fields"].append({"name": "nested", "type": ["null", {"type": "array", "items": ["null", inner]}]})
+    fields = {field["name"]: values_of(field["type"]) for field in schema["fields"]}
+    return schema, draw(st.lists(st.fixed_dictionaries(fields), max_size=6))
+
+
+def encoded(schema, rows):
+    parsed, parts = fastavro.parse_schema(schema), []
+    for one in rows:
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, parsed, one)
+        parts.append(out.getvalue())
+    lengths = np.array([len(part) for part in parts], dtype=np.int64)
+    starts = np.cumsum(lengths) - lengths
+    return np.frombuffer(b"".join(parts), dtype=np.uint8), starts, lengths
+
+
+@given(records(), st.data())
+def test_avro_columns_are_what_fastavro_reads(case, data):
+    schema, rows = case
+    buffer, starts, lengths = encoded(schema, rows)
+    names = [field["name"] for field in schema["fields"]]
+    wanted = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
+    table = decode_records(buffer, starts, lengths, parse(schema), set(wanted), path="x")
+    arrow = avro_to_arrow(schema)
+    assert table.column_names == [name for name in names if name in wanted]
+    table = conform(table, pa.schema([arrow.field(name) for name in wanted]))
+    for name in wanted:
+        expected = pa.array([one[name] for one in rows], arrow.field(name).type)
+        assert table[name].to_pylist() == expected.to_pylist()
+
+
+@given(records(), st.data())
+def test_damaged_records_are_never_another_error(case, data):
+    schema, rows = case
+    buffer, starts, lengths = encoded(schema, rows)
+    changed = buffer.copy()
+    for _ in range(data.draw(st.integers(1, 3))):
+        if changed.size:
+            changed[data.draw(st.integers(0, changed.size - 1))] ^= data.draw(st.integers(1, 255))
+    names = {field["name"] for field in schema["fields"]}
+    with contextlib.suppress(HudiError):
+        assert len(decode_records(changed, starts, lengths, parse(schema), names, path="x")) == len(rows)
