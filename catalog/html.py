@@ -120,7 +120,8 @@ def _no_ranges(column: str, kind: pa.DataType) -> str:
 
 
 def _picture(plan: Plan, ranges: ColumnRanges) -> str:
-    known = np.flatnonzero(~(np.isnan(ranges.low) | np.isnan(ranges.high)))
+    live = plan.snapshot.live_rows
+    known = live[~(np.isnan(ranges.low) | np.isnan(ranges.high))[live]]
     chosen = _chosen(plan, ranges, known)
     bare = plan.files_total - len(known)
     remarks = [f"{len(known):,} files with a range"]

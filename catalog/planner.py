@@ -28,6 +28,9 @@ from table_format.arrow_numpy import from_numpy
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
+KEPT, DEAD = -1, -2
+"""In place of a stage's position."""
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -40,7 +43,8 @@ class Plan:
         stages: what each stage did, in order.
         rows: positions of the kept files in the snapshot's files.
         fully_matching: for each kept file, whether statistics prove that all its rows match.
-        dropped_by: for each file of the snapshot, the position of the stage that dropped it, -1 for kept ones.
+        dropped_by: for each position of the snapshot, the position of the stage that dropped its files; `KEPT`; or
+            `DEAD` where a refresh left none.
         seconds: how long planning took.
     """
 
@@ -84,12 +88,12 @@ class Plan:
     @property
     def files_total(self) -> int:
         """Files of the table at this instant."""
-        return len(self.snapshot)
+        return len(self.snapshot.live_rows)
 
     @property
     def bytes_total(self) -> int:
         """Their sizes together."""
-        return int(self.snapshot.sizes.sum())
+        return int(self.snapshot.sizes[self.snapshot.live_rows].sum())
 
     @property
     def bytes_kept(self) -> int:
@@ -118,9 +122,10 @@ def make_plan(
     """
     begin = time.perf_counter()
     count = len(snapshot)
-    rows: FileRows = np.arange(count, dtype=np.int64)
+    rows: FileRows = snapshot.live_rows
     matched = np.full(count, expression is None, np.bool_)
-    dropped_by = np.full(count, -1, np.int8)
+    dropped_by = np.full(count, DEAD, np.int8)
+    dropped_by[rows] = KEPT
     results = []
     range_stages = () if instants is None else (("instant range", instant_stage(instants)),)
     for position, (name, stage) in enumerate((*range_stages, *STAGES)):

@@ -83,7 +83,7 @@ def show_json(table: Table, as_of: str | None) -> dict[str, Any]:
         "instant": snapshot.instant,
         "commits": len(snapshot.timeline.writes),
         "partitions": len(snapshot.partitions),
-        "files": len(snapshot),
+        "files": len(snapshot.live_rows),
         "log_files": _log_files(snapshot),
         "bytes": int(snapshot.sizes.sum()),
         "schema": [{"name": field.name, "type": str(field.type)} for field in snapshot.schema],

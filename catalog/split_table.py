@@ -58,7 +58,7 @@ class SplitSource:
 
     def _whole_files(self, start: int, count: int) -> pa.Table:
         snapshot, rows = self.snapshot, self.rows[start : start + count]
-        files = snapshot.files.take(from_numpy(rows))
+        files = snapshot.take_files(rows)
         root = snapshot.client.storage.full_uri("").rstrip("/")
         partitions = snapshot.partition_index[rows]
         matching = self.fully_matching[start : start + count]

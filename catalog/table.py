@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from catalog.history import HistoryEntry, history_of
 from catalog.incremental import InstantRange, instant_range
+from catalog.refresh import refreshed
 from catalog.scan import Scan
 from catalog.scan_options import ScanOptions
 from catalog.snapshot import Snapshot
@@ -95,10 +96,16 @@ class Table:
             return self._older[1]
 
     def refresh(self) -> Table:
-        """Take in what was committed since; returns the table itself."""
+        """Take in what was committed since; returns the table itself.
+
+        Of a snapshot that is held, only what new commits changed is read, and its statistics are kept. A scan that was
+        made before goes on seeing the state of then.
+        """
         with self._lock:
             self.client.reload()
-            self._snapshot = self._older = None
+            self._older = None
+            if self._snapshot is not None:
+                self._snapshot = refreshed(self._snapshot, self.client)
         return self
 
     def scan(
