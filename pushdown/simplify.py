@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from pushdown.expression import And, Constant, HudiExpression, Not, Op, Or, Predicate, never
+from pushdown.expression import And, Constant, HudiExpression, Not, Op, Or, Predicate, always, never
 from pushdown.kinds import Kind, kind_of
 from pushdown.ordering import comparable, sorted_distinct
 from pushdown.walk import leaves
@@ -20,13 +20,16 @@ _OPPOSITE: dict[_Branch, _Branch] = {And: Or, Or: And}
 _RANGES = frozenset({Op.LT, Op.LE, Op.GT, Op.GE})
 _UPPER = frozenset({Op.LT, Op.LE})
 _POINTS = frozenset({Op.EQ, Op.IN})
+_EXCLUSIONS = frozenset({Op.NE, Op.NOT_IN})
+_JOINED = _RANGES | _POINTS | _EXCLUSIONS
 
 
 def simplify(expression: HudiExpression, *, budget: int = 500_000) -> HudiExpression:
     """Push NOT to the predicates, fold constants, drop duplicates, and join what is said of one column.
 
     Ranges of one column under And are cut to the narrowest, under Or to the widest; its equalities become one list, cut
-    by the ranges. Floating-point columns are not joined: engines differ on which of their literals are equal.
+    by the ranges, and the values that it must differ from another. Floating-point columns are not joined: engines
+    differ on which of their literals are equal.
 
     Args:
         expression: a filter, bound or not; only bound predicates are joined.
@@ -119,23 +122,39 @@ def _join(kind: _Branch, parts: list[HudiExpression]) -> HudiExpression:
 
 
 def _joined_columns(kind: _Branch, parts: list[HudiExpression]) -> list[HudiExpression]:
-    by_column: dict[str, list[Predicate]] = {}
+    groups: dict[tuple[str, bool], list[Predicate]] = {}
     for part in parts:
         if isinstance(part, Predicate) and _joinable(part):
-            by_column.setdefault(part.column, []).append(part)
+            groups.setdefault(_group_of(part), []).append(part)
     out: list[HudiExpression] = []
     for part in parts:
-        group = by_column.get(part.column) if isinstance(part, Predicate) and _joinable(part) else None
-        if group is None or len(group) == 1:
+        group = groups[_group_of(part)] if isinstance(part, Predicate) and _joinable(part) else []
+        if len(group) < 2:
             out.append(part)
         elif group[0] is part:
-            out.extend(_intersection(group) if kind is And else _union(group))
+            out.extend(_joined_group(kind, group))
     return out
+
+
+def _group_of(predicate: Predicate) -> tuple[str, bool]:
+    return predicate.column, predicate.op in _EXCLUSIONS
+
+
+def _joined_group(kind: _Branch, group: list[Predicate]) -> list[HudiExpression]:
+    if group[0].op not in _EXCLUSIONS:
+        return _intersection(group) if kind is And else _union(group)
+    # What is left out of one or of the other is the negation of what is in both or either.
+    positive = [part.replaced(part.op.negated) for part in group]
+    (joined,) = _union(positive) if kind is And else _intersection(positive)
+    if isinstance(joined, Predicate):
+        return [joined.replaced(joined.op.negated)]
+    type_: Any = group[0].column_type
+    return [always(group[0].column, type_)]
 
 
 def _joinable(predicate: Predicate) -> bool:
     type_ = predicate.column_type
-    if type_ is None or predicate.op not in _RANGES | _POINTS or kind_of(type_) in {Kind.FLOAT, Kind.OTHER}:
+    if type_ is None or predicate.op not in _JOINED or kind_of(type_) in {Kind.FLOAT, Kind.OTHER}:
         return False
     values: Any = predicate.values
     return bool(values.null_count == 0)

@@ -3,7 +3,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from pushdown import And, Constant, Unknown, bind, col, parse_sql, simplify
+from pushdown import And, Constant, Op, Predicate, Unknown, bind, col, matches, parse_sql, simplify
 
 SCHEMA = pa.schema({"a": pa.int32(), "b": pa.bool_(), "s": pa.string(), "d": pa.float64(), "dec": pa.decimal128(30, 2)})
 
@@ -66,3 +66,32 @@ def test_many_and_deep():
         tree = ~(bind(col("a") > i, SCHEMA) | tree) if i % 2 else bind(col("s") < str(i), SCHEMA) & tree
     simplify(tree)
     assert time.process_time() - start < 4
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a <> 1 AND a <> 2", "a NOT IN (1, 2)"),
+        ("a <> 1 AND a NOT IN (3, 1) AND a > 0", "a NOT IN (1, 3) AND a > 0"),
+        ("NOT (a = 1 OR a IN (2, 3))", "a NOT IN (1, 2, 3)"),
+        ("a NOT IN (1, 2, 3) OR a NOT IN (2, 3, 4)", "a NOT IN (2, 3)"),
+        ("a NOT IN (1, 2) OR a <> 2", "a <> 2"),
+        ("a <> 1 OR a <> 2", "a IS NOT NULL OR NULL"),
+        ("a <> 1 OR a = 1", "a <> 1 OR a = 1"),
+        ("a NOT IN (1, NULL) AND a <> 2", "a NOT IN (1, NULL) AND a <> 2"),
+        ("a <> 1 AND b <> 1", "a <> 1 AND b <> 1"),
+    ],
+)
+def test_what_a_column_must_differ_from_is_joined(text, expected):
+    schema = pa.schema({"a": pa.int64(), "b": pa.int64()})
+    table = pa.table({"a": [0, 1, 2, 3, 4, 5, None], "b": [1] * 7}, schema)
+    bound = bind(parse_sql(text), schema)
+    assert simplify(bound).to_sql() == expected
+    assert matches(simplify(bound), table).to_pylist() == matches(bound, table).to_pylist()
+
+
+def test_many_values_to_differ_from_are_one_list():
+    bound = bind(And([Predicate(Op.NE, "a", (i,)) for i in range(10_000)]), pa.schema({"a": pa.int64()}))
+    found = simplify(bound)
+    assert isinstance(found, Predicate)
+    assert (found.op, len(found.values)) == (Op.NOT_IN, 10_000)
