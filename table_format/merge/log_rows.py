@@ -188,8 +188,7 @@ def record_keys(table: pa.Table, keys: KeyGenerator | None, path: str) -> Any:
         return keys.record_keys(table).cast(pa.string())
     if RECORD_KEY not in table.column_names:
         raise CorruptFileError(path, 0, f"records without {RECORD_KEY}, in a table that has it in all files")
-    column: Any = table.column(RECORD_KEY).combine_chunks()
-    return column if isinstance(column, pa.Array) else arrow.nulls(0, pa.string())
+    return _in_one_piece(table.column(RECORD_KEY))
 
 
 def has_operations(blocks: Sequence[LogBlock]) -> bool:
@@ -208,8 +207,11 @@ def _stored_as(values: Any, kind: pa.DataType) -> Any:
 
 
 def _mask(column: Any) -> Mask:
-    filled = pc.fill_null(column, fill_value=False).combine_chunks()
-    return to_numpy(filled).astype(np.bool_) if isinstance(filled, pa.Array) else np.zeros(0, dtype=np.bool_)
+    return to_numpy(_in_one_piece(pc.fill_null(column, fill_value=False))).astype(np.bool_)
+
+
+def _in_one_piece(column: Any) -> Any:
+    return arrow.concat_arrays(column.chunks) if column.num_chunks else arrow.nulls(0, column.type)
 
 
 def _joined(masks: Sequence[Mask]) -> Mask:

@@ -46,8 +46,8 @@ def _dense(column: Any) -> Positions:
         return _numbers(array)
     if types.is_nested(kind) or types.is_null(kind):
         raise UnsupportedTableError(f"records cannot be ordered by a column of type {kind}")
-    ranked: Any = pc.rank(array, sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
-    numbers: Positions = to_numpy(ranked).astype(np.int64)
+    ranked: Any = pc.rank(array, sort_keys="ascending", tiebreaker="dense")  # from 1 on, nulls last
+    numbers: Positions = np.where(valid_mask(array), to_numpy(ranked).astype(np.int64), 0)
     return numbers
 
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from table_format.avro_schema import avro_to_arrow
 from table_format.instant import Instant, State
+from table_format.log import deletes
 from table_format.log.format import BlockType, HeaderKey
 from table_format.log.writer import write_log_block
 from table_format.merge.file_slice import read_file_slice
@@ -55,6 +56,16 @@ def avro_block(instant, records, schema=SCHEMA, header=None):
     text = json.dumps(schema)
     head = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: text, **(header or {})}
     return write_log_block(BlockType.AVRO_DATA, head, avro_content(records, schema))
+
+
+def ordered_deletes(instant, keys, wrapper, value):
+    """A delete block whose records have an ordering value of that type."""
+    ordering = (f"org.apache.hudi.avro.model.{wrapper}Wrapper", {"value": value})
+    listed = [{"recordKey": key, "partitionPath": "", "orderingVal": ordering} for key in keys]
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, deletes._SCHEMA, {"deleteRecordList": listed})
+    content = (3).to_bytes(4, "big") + len(out.getvalue()).to_bytes(4, "big") + out.getvalue()
+    return write_log_block(BlockType.DELETE, {0: instant, 2: "{}"}, content)
 
 
 def read(base, blocks, rules, schema=None):

@@ -1,10 +1,12 @@
 """Rows of merge-on-read file slices: what Apache reads of its own tables, and each rule by hand."""
 
+import datetime as dt
 import json
 
 import pyarrow as pa
 import pytest
 
+from table_format.avro_schema import avro_to_arrow
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.log.deletes import DeletedRecord
 from table_format.log.format import BlockType, HeaderKey
@@ -15,7 +17,7 @@ from table_format.merge.rules import MergeRules
 from table_format.table_config import TableConfig
 
 from .golden_slices import NAMES, expected, read_table, unpack
-from .log_slices import SCHEMA, avro_block, read, row
+from .log_slices import SCHEMA, avro_block, ordered_deletes, read, row
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +137,54 @@ def test_a_partial_update_needs_the_ordering_field():
     block = avro_block("1", [row("a", 1, "x")], schema, {HeaderKey.IS_PARTIAL: "true"})
     with pytest.raises(UnsupportedTableError, match="'ts'"):
         read([row("a", 1, "v1")], [block], EVENT)
+
+
+def test_keys_of_files_without_meta_columns():
+    fields = [field for field in SCHEMA["fields"] if field["name"] != "_hoodie_record_key"]
+    schema = {**SCHEMA, "fields": [{"name": "id", "type": "long"}, {"name": "part", "type": "string"}, *fields]}
+    table = config(
+        hoodie__table__version="9",
+        hoodie__table__recordkey__fields="id,part",
+        hoodie__table__keygenerator__type="COMPLEX",
+        hoodie__populate__meta__fields="false",
+        hoodie__record__merge__mode="COMMIT_TIME_ORDERING",
+    )
+    base = [{"id": n, "part": "p", "ts": 1, "v": "base"} for n in range(3)]
+    blocks = [
+        avro_block("1", [{"id": 1, "part": "p", "v": "new"}, {"id": 9, "part": "p", "v": "new"}], schema),
+        write_delete_block("2", "{}", [DeletedRecord("id:2,part:p", "")]),
+    ]
+    found = read(base, blocks, MergeRules.of(table), avro_to_arrow(schema))
+    assert [(one["id"], one["v"]) for one in found.to_pylist()] == [(0, "base"), (1, "new"), (9, "new")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrapper", "value", "later", "earlier"),
+    [
+        ({"type": "int", "logicalType": "date"}, "Date", 20000, dt.date(2024, 10, 5), dt.date(2024, 10, 3)),
+        (
+            {"type": "long", "logicalType": "timestamp-micros"},
+            "TimestampMicros",
+            1_000_000,
+            dt.datetime(1970, 1, 1, 0, 0, 2, tzinfo=dt.UTC),
+            dt.datetime(1970, 1, 1, tzinfo=dt.UTC),
+        ),
+        ("string", "String", "b", "c", "a"),
+        ("double", "Double", 0.0, 0.5, -0.5),
+        ("long", "Long", 0, 1, -1),
+    ],
+)
+def test_ordering_values_of_deletes(kind, wrapper, value, later, earlier):
+    ordering = {"name": "ts", "type": ["null", kind], "default": None}
+    schema = {**SCHEMA, "fields": [ordering if field["name"] == "ts" else field for field in SCHEMA["fields"]]}
+    block = avro_block("1", [row("a", later, "x"), row("b", earlier, "x")], schema)
+    gone = ordered_deletes("2", ["a", "b"], wrapper, value)
+    assert values(read([], [block, gone], EVENT, avro_to_arrow(schema))) == {"a": "x"}
+
+
+def test_ordering_values_of_deletes_that_do_not_fit_are_refused():
+    with pytest.raises(UnsupportedTableError, match="deletes ordered by"):
+        read([], [ordered_deletes("1", ["a"], "String", "x")], EVENT)
 
 
 def blocks_of(*parts):
