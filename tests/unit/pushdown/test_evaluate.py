@@ -241,3 +241,43 @@ def test_texts_of_which_all_are_null_are_believed_where_the_count_is_certain(kin
         assert taken.all_null_is_certain is certain
     # A contradiction is none the more certain.
     assert outcomes("a = 'x'", pa.string(), ["a"], ["a"], nulls=[10], rows=[10], all_null_is_certain=True) == ["TFN"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "begins", "like"),
+    [
+        ("a", "az", "F", "F"),
+        ("c", "d", "F", "F"),
+        ("c", None, "F", "F"),
+        (None, "a", "F", "F"),
+        ("b", "b", "T", "TF"),
+        ("b", "bz", "T", "TF"),
+        ("ba", "b\U0010ffff", "T", "TF"),
+        ("a", "b", "TF", "TF"),
+        ("bz", "c", "TF", "TF"),
+        ("a", "z", "TF", "TF"),
+        ("b", None, "TF", "TF"),
+        (None, "b", "TF", "TF"),
+        (None, "z", "TF", "TF"),
+        (None, None, "TF", "TF"),
+    ],
+)
+def test_outcomes_of_beginnings(low, high, begins, like):
+    """Texts that begin with ``b`` lie from ``b`` up to, but not at, ``c``."""
+    opposite = {"T": "F", "F": "T"}.get(begins, begins)
+    other = {"F": "T"}.get(like, like)
+    for nulls, null in (([0], ""), ([3], "N")):
+        more = {"nulls": nulls, "rows": [10]}
+        kind = pa.string()
+        assert outcomes("a LIKE 'b%'", kind, [low], [high], **more) == [begins + null]
+        assert outcomes("a NOT LIKE 'b%'", kind, [low], [high], **more) == [opposite + null]
+        assert outcomes("a LIKE 'b%x'", kind, [low], [high], **more) == [like + null]
+        assert outcomes("a NOT LIKE 'b%x'", kind, [low], [high], **more) == [other + null]
+
+
+def test_beginnings_in_files_that_are_all_null():
+    more = {"nulls": [10], "rows": [10], "all_null_is_certain": True}
+    for text in ("a LIKE 'b%'", "a NOT LIKE 'b%'", "a LIKE 'b%x'", "a = 'b'", "a <> 'b'", "a < 'b'", "a > 'b'"):
+        assert outcomes(text, pa.string(), [None], [None], **more) == ["N"]
+    for text in ("a IN ('b', 'c')", "a NOT IN ('b', 'c')", "a IN ('b', NULL)"):
+        assert outcomes(text, pa.string(), [None], [None], **more) == ["N"]
