@@ -119,8 +119,18 @@ class BlockReader:
         if self.rules.by_ordering:
             for place, name in enumerate(self.rules.ordering_fields):
                 columns[name] = self._ordering(records, place, self.schema.field(name), block.path)
+        self._check_form(records, block.path)
         keys = arrow.array([record.key for record in records], pa.string())
         return pa.table(columns, schema=self.schema), keys, natural
+
+    def _check_form(self, records: Sequence[DeletedRecord], path: str) -> None:
+        """Releases write a complex key of one field in two forms, of which only deletes show the one used."""
+        spec = None if self.rules.keys is None else self.rules.keys.spec
+        if spec is None or spec.generator != "COMPLEX" or len(spec.record_key_fields) > 1:
+            return
+        prefixed = spec.complex_single_field_form == "field:value"
+        if any((record.key or "").startswith(f"{spec.record_key_fields[0]}:") != prefixed for record in records):
+            raise UnsupportedTableError(f"{path}: deleted keys of another form than the table's rows get")
 
     def _ordering(self, records: Sequence[DeletedRecord], place: int, field: Any, path: str) -> Any:
         """A delete block's values of one ordering field, which are wrapped in other types than the column has."""

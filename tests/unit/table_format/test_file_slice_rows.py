@@ -158,6 +158,24 @@ def test_keys_of_files_without_meta_columns():
     assert [(one["id"], one["v"]) for one in found.to_pylist()] == [(0, "base"), (1, "new"), (9, "new")]
 
 
+@pytest.mark.parametrize(("version", "refused"), [("9", "2"), ("6", "id:2")])
+def test_deleted_keys_of_another_form_are_refused(version, refused):
+    schema = {**SCHEMA, "fields": [{"name": "id", "type": "long"}, *SCHEMA["fields"][1:]]}
+    table = config(
+        hoodie__table__version=version,
+        hoodie__table__recordkey__fields="id",
+        hoodie__table__partition__fields="p,q",
+        hoodie__table__keygenerator__class="org.apache.hudi.keygen.ComplexKeyGenerator",
+        hoodie__populate__meta__fields="false",
+    )
+    arrow = avro_to_arrow(schema)
+    base = [{"id": 2, "ts": 1}]
+    good = write_delete_block("2", "{}", [DeletedRecord("2" if version == "6" else "id:2", "")])
+    assert read(base, [good], MergeRules.of(table), arrow).num_rows == 0
+    with pytest.raises(UnsupportedTableError, match="another form"):
+        read(base, [write_delete_block("2", "{}", [DeletedRecord(refused, "")])], MergeRules.of(table), arrow)
+
+
 @pytest.mark.parametrize(
     ("kind", "wrapper", "value", "later", "earlier"),
     [
