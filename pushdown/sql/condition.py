@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 from typing import Any
 
 from sqlglot import exp
 
 from pushdown.expression import Constant, HudiExpression, Not, Op, Predicate, Unknown, all_of, any_of
 from pushdown.like import canonical_pattern
+from pushdown.sql.intervals import moved
 from pushdown.sql.literal import NOT_A_LITERAL, literal_value
+from pushdown.sql.operands import Operand, column_name, days_of, read_operand
+from pushdown.sql.row_values import row_members
 
 _COMPARISONS: dict[type[Any], Op] = {
     exp.EQ: Op.EQ,
@@ -20,6 +25,7 @@ _COMPARISONS: dict[type[Any], Op] = {
     exp.NullSafeEQ: Op.NULL_SAFE_EQ,
     exp.NullSafeNEQ: Op.NULL_SAFE_NE,
 }
+_REGEX_PREFIX = re.compile(r"\^((?:[A-Za-z0-9_ /:=,@~'\"<>-]|\\[.\-/])+)(?:\.\*)?")
 _FLIPPED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 _SHOWN = 120
 
@@ -35,15 +41,15 @@ def translate_condition(tree: exp.Condition, source: str, dialect: str) -> HudiE
     return _Translator(source, dialect).translate(tree)
 
 
-def in_list(tree: exp.Condition, values: tuple[Any, ...], source: str) -> HudiExpression:
+def in_list(tree: exp.Condition, values: tuple[Any, ...], source: str, dialect: str) -> HudiExpression:
     """Translate ``x [NOT] IN (…)`` for literals that were read apart from the tree."""
     negative = isinstance(tree, exp.Not)
     test: Any = tree.this if negative else tree
     negative ^= bool(test.args.get("negate"))
-    column = _column(test.this) if isinstance(test, exp.In) else None
-    if column is None:
+    operand = read_operand(test.this, dialect) if isinstance(test, exp.In) else None
+    if operand is None:
         return Unknown(_shown(source))
-    return Predicate(Op.NOT_IN if negative else Op.IN, column, values)
+    return operand.asked(Op.NOT_IN if negative else Op.IN, *values)
 
 
 def _shown(source: str) -> str:
@@ -56,6 +62,7 @@ class _Translator:
 
     def __init__(self, source: str, dialect: str) -> None:
         self.source = source
+        self.dialect = dialect
         self.escape = "\\" if dialect in {"spark", "hive"} else None
 
     def translate(self, node: Any) -> HudiExpression:
@@ -63,7 +70,7 @@ class _Translator:
         plain = self._plain(node)
         return _not(plain) if node.args.get("negate") and not isinstance(node, exp.Like | exp.Escape) else plain
 
-    def _plain(self, node: Any) -> HudiExpression:  # noqa: PLR0911
+    def _plain(self, node: Any) -> HudiExpression:  # noqa: C901, PLR0911 - one line a node
         if isinstance(node, exp.Paren):
             return self.translate(node.this)
         if isinstance(node, exp.And):
@@ -82,19 +89,46 @@ class _Translator:
             return self._is(node)
         if isinstance(node, exp.Like | exp.Escape):
             return self._like(node)
+        if isinstance(node, exp.RegexpLike):
+            return self._regexp(node)
         return self._bare(node)
+
+    def _operand(self, node: Any) -> Operand | None:
+        return read_operand(node, self.dialect)
+
+    def _literal(self, node: Any) -> Any:
+        """The value of a literal, or of a literal date or time moved by an interval."""
+        while isinstance(node, exp.Paren):
+            node = node.this
+        if isinstance(node, exp.Add | exp.Sub):
+            found = moved(
+                self._literal(node.this), node.expression, -1 if isinstance(node, exp.Sub) else 1, self.dialect
+            )
+            return NOT_A_LITERAL if found is None else found
+        if isinstance(node, exp.TsOrDsAdd | exp.DateAdd):
+            return self._days_later(node)
+        return literal_value(node)
+
+    def _days_later(self, node: Any) -> Any:
+        day, days = self._literal(node.this), days_of(node.expression, node.args.get("unit"))
+        if type(day) is not dt.date or days is None:
+            return NOT_A_LITERAL
+        try:
+            return day + dt.timedelta(days=days)
+        except OverflowError:
+            return NOT_A_LITERAL
 
     def _unknown(self) -> Unknown:
         return Unknown(_shown(self.source))
 
     def _bare(self, node: Any) -> HudiExpression:
-        column = _column(node)
+        column = column_name(node)
         if column is not None:
             return Predicate(Op.EQ, column, (True,))
         if isinstance(node, exp.StartsWith):
-            column, prefix = _column(node.this), literal_value(node.expression)
-            if column is not None and (prefix is None or isinstance(prefix, str)):
-                return Predicate(Op.STARTS_WITH, column, (prefix,))
+            operand, prefix = self._operand(node.this), literal_value(node.expression)
+            if operand is not None and (prefix is None or isinstance(prefix, str)):
+                return operand.asked(Op.STARTS_WITH, prefix)
         if isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
             return self._called(str(node.this).lower(), node.expressions[0])
         value = literal_value(node)
@@ -103,9 +137,9 @@ class _Translator:
         return self._unknown()
 
     def _called(self, function: str, argument: Any) -> HudiExpression:
-        column = _column(argument)
-        if column is not None and function in {"isnull", "isnotnull"}:
-            return Predicate(Op.IS_NULL if function == "isnull" else Op.NOT_NULL, column)
+        operand = self._operand(argument)
+        if operand is not None and function in {"isnull", "isnotnull"}:
+            return operand.asked(Op.IS_NULL if function == "isnull" else Op.NOT_NULL)
         reason = literal_value(argument)
         if function == "unknown" and isinstance(reason, str):
             # As `HudiExpression.to_sql` writes it.
@@ -113,12 +147,15 @@ class _Translator:
         return self._unknown()
 
     def _compare(self, op: Op, left: Any, right: Any) -> HudiExpression:
-        column, value = _column(left), literal_value(right)
-        if column is None or value is NOT_A_LITERAL:
-            column, value = _column(right), literal_value(left)
+        if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
+            members = row_members(left, [right], self.dialect) if op is Op.EQ else None
+            return self._unknown() if members is None else members
+        operand, value = self._operand(left), self._literal(right)
+        if operand is None or value is NOT_A_LITERAL:
+            operand, value = self._operand(right), self._literal(left)
             op = _FLIPPED.get(op, op)
-        if column is not None and value is not NOT_A_LITERAL:
-            return Predicate(op, column, (value,))
+        if operand is not None and value is not NOT_A_LITERAL:
+            return operand.asked(op, value)
         return self._of_literals(op, literal_value(left), literal_value(right))
 
     def _of_literals(self, op: Op, left: Any, right: Any) -> HudiExpression:
@@ -134,23 +171,34 @@ class _Translator:
         return all_of(low, self._compare(Op.LE, node.this, node.args["high"]))
 
     def _in(self, node: Any) -> HudiExpression:
-        column = _column(node.this)
-        if column is None or not node.expressions or any(node.args.get(k) for k in ("query", "unnest", "field")):
+        if not node.expressions or any(node.args.get(key) for key in ("query", "unnest", "field")):
             return self._unknown()
-        values = [literal_value(member) for member in node.expressions]
-        if any(value is NOT_A_LITERAL for value in values):
+        if isinstance(node.this, exp.Tuple):
+            members = row_members(node.this, node.expressions, self.dialect)
+            return self._unknown() if members is None else members
+        operand = self._operand(node.this)
+        values = [self._literal(member) for member in node.expressions]
+        if operand is None or any(value is NOT_A_LITERAL for value in values):
             return self._unknown()
-        return Predicate(Op.IN, column, tuple(values))
+        return operand.asked(Op.IN, *values)
 
     def _is(self, node: Any) -> HudiExpression:
-        column = _column(node.this)
-        if column is None:
+        operand = self._operand(node.this)
+        if operand is None:
             return self._unknown()
         if isinstance(node.expression, exp.Null):
-            return Predicate(Op.IS_NULL, column)
-        if isinstance(node.expression, exp.Boolean):
-            return Predicate(Op.NULL_SAFE_EQ, column, (bool(node.expression.this),))
+            return operand.asked(Op.IS_NULL)
+        if isinstance(node.expression, exp.Boolean) and operand.function is None:
+            return operand.asked(Op.NULL_SAFE_EQ, bool(node.expression.this))
         return self._unknown()
+
+    def _regexp(self, node: Any) -> HudiExpression:
+        """A pattern that is nothing but a beginning; the patterns of all engines find it anywhere without ``^``."""
+        operand, pattern = self._operand(node.this), literal_value(node.expression)
+        match = _REGEX_PREFIX.fullmatch(pattern) if isinstance(pattern, str) else None
+        if operand is None or match is None or node.args.get("flag"):
+            return self._unknown()
+        return operand.asked(Op.STARTS_WITH, match[1].replace("\\", ""))
 
     def _like(self, node: Any) -> HudiExpression:
         escape = self.escape
@@ -161,31 +209,16 @@ class _Translator:
                 return self._unknown()
             escape, node = character, node.this
             negative ^= bool(node.args.get("negate"))
-        column = _column(node.this)
+        operand = self._operand(node.this)
         pattern = literal_value(node.expression) if type(node) is exp.Like else NOT_A_LITERAL
-        if column is None or not (pattern is None or isinstance(pattern, str)):
+        if operand is None or not (pattern is None or isinstance(pattern, str)):
             return self._unknown()
         try:
             canonical = None if pattern is None else canonical_pattern(pattern, escape)
         except ValueError:
             return self._unknown()
-        return Predicate(Op.NOT_LIKE if negative else Op.LIKE, column, (canonical,))
+        return operand.asked(Op.NOT_LIKE if negative else Op.LIKE, canonical)
 
 
 def _not(expression: HudiExpression) -> HudiExpression:
     return expression.replaced(expression.op.negated) if isinstance(expression, Predicate) else Not(expression)
-
-
-def _column(node: Any) -> str | None:
-    """The dotted name of a column, or None for anything else."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    tail: list[str] = []
-    while isinstance(node, exp.Dot):
-        if not isinstance(node.expression, exp.Identifier):
-            return None
-        tail.append(node.expression.name)
-        node = node.this
-    if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
-        return None
-    return ".".join([part.name for part in node.parts] + tail[::-1])

@@ -22,7 +22,7 @@ DIALECTS = ("spark", "hive", "trino", "presto")
 
 # sqlglot recurses into the parentheses of one condition.
 _MAX_NESTING = 100
-_BACKSLASH_DIALECTS = frozenset({"spark", "hive"})
+BACKSLASH_DIALECTS = frozenset({"spark", "hive"})
 
 
 def parse_sql(text: str, dialect: str = "spark") -> HudiExpression:
@@ -45,12 +45,12 @@ def parse_sql(text: str, dialect: str = "spark") -> HudiExpression:
     if dialect not in DIALECTS:
         raise ExpressionError(f"there is no SQL dialect {dialect!r}; use one of {', '.join(DIALECTS)}")
     reader = Dialect.get_or_raise(dialect)
-    text, lists = take_lists_out(text, backslash=dialect in _BACKSLASH_DIALECTS)
+    text, lists = take_lists_out(text, backslash=dialect in BACKSLASH_DIALECTS)
     try:
         tokens = reader.tokenize(text)
     except SqlglotError as error:
         raise FilterSyntaxError(f"the filter cannot be read: {error}") from None
-    if dialect in _BACKSLASH_DIALECTS:
+    if dialect in BACKSLASH_DIALECTS:
         tokens = with_own_strings(tokens, text)
     return _Conditions(text, tokens, lists, dialect, reader.parser()).read()
 
@@ -182,7 +182,7 @@ class _Conditions:
         source = self.text[tokens[0].start : tokens[-1].end + 1]
         # A list that was taken out of the text stands at the end.
         values = self.lists.get(tokens[-2].text) if len(tokens) > 3 else None
-        if self.dialect in _BACKSLASH_DIALECTS:
+        if self.dialect in BACKSLASH_DIALECTS:
             tokens = self._with_quoted_columns(tokens)
         self._check_nesting(start, end)
         try:
@@ -197,7 +197,7 @@ class _Conditions:
         if not isinstance(tree, exp.Condition):
             raise self._error(start, "this is not a condition")
         if values is not None:
-            return in_list(tree, values, source)
+            return in_list(tree, values, source, self.dialect)
         if any(mark in source for mark in self.lists):
             return Unknown(f"{tokens[0].text} … IN (…) is not understood")
         return translate_condition(tree, source, self.dialect)

@@ -1,0 +1,196 @@
+"""The filters that a whole query puts on the tables it reads.
+
+A table's filter is weaker than what the query asks: a row of the table for which it is not true can be left out of the
+scan without changing the query's result. What is not surely of that table is `Unknown`.
+
+- WHERE holds for the tables of its FROM. Behind an outer join the rows of a table may be missing and its columns null;
+  then only conditions count that reject such a row of nulls.
+- ON holds for both sides of an inner or semi join, and only for the side that may be missing of an outer one, or that
+  is looked into by an anti join.
+- HAVING, QUALIFY, conditions with sub-queries and filters on a sub-query's result hold for no table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import TokenType, exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+
+from pushdown.errors import ExpressionError, FilterSyntaxError
+from pushdown.expression import And, Constant, HudiExpression, any_of
+from pushdown.sql.null_rows import rejects_nulls
+from pushdown.sql.parser import BACKSLASH_DIALECTS, DIALECTS
+from pushdown.sql.scopes import Source, Sources, argument, read_source
+from pushdown.sql.strings import with_own_strings
+from pushdown.sql.table_conditions import conjuncts, of_table
+
+# Parts of a SELECT after which a condition of its WHERE still holds for the rows of its tables.
+_KNOWN_PARTS = frozenset(
+    ["with", "with_", "kind", "expressions", "hint", "distinct", "into", "from", "from_", "operation_modifiers"]
+    + ["joins", "laterals", "where", "group", "having", "windows", "qualify"]
+    + ["order", "sort", "cluster", "distribute", "limit", "offset"]
+)
+_KNOWN_JOINS = frozenset(["this", "side", "kind", "on", "using", "hint", "global", "global_"])
+_SEMI = frozenset({"SEMI", "ANTI"})
+
+
+def predicates_of_query(sql: str, dialect: str, tables: Mapping[str, pa.Schema]) -> dict[str, HudiExpression]:
+    """The filter of each table that a query reads.
+
+    Args:
+        sql: one SELECT, with or without CTEs and set operations.
+        dialect: spark, hive, trino or presto.
+        tables: the schemas of the tables, by the names that the query may call them by; a name without its schema or
+            catalog is found too if it is the only one. Tables that are not among them are passed over.
+
+    Returns:
+        A filter by the table's alias, or its name (the key of `tables`) where it has none. One that is read several
+        times under one name has the OR of its filters; one without a filter TRUE.
+
+    Raises:
+        FilterSyntaxError: the text is no query.
+    """
+    tree = _parsed(sql, dialect)
+    found: dict[str, list[HudiExpression]] = {}
+    try:
+        for select in tree.find_all(exp.Select):
+            for source, parts in _Select(select, dialect, tables).read():
+                filters = parts or [Constant(value=True)]
+                found.setdefault(source.key, []).append(filters[0] if len(filters) == 1 else And(filters))
+    except RecursionError:
+        raise FilterSyntaxError("the query is nested too deeply") from None
+    return {name: any_of(*dict.fromkeys(filters)) for name, filters in found.items()}
+
+
+def _parsed(sql: str, dialect: str) -> Any:
+    if dialect not in DIALECTS:
+        raise ExpressionError(f"there is no SQL dialect {dialect!r}; use one of {', '.join(DIALECTS)}")
+    reader = Dialect.get_or_raise(dialect)
+    try:
+        tokens = reader.tokenize(sql)
+        if dialect in BACKSLASH_DIALECTS:
+            tokens = with_own_strings(tokens, sql)
+        while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+            tokens = tokens[:-1]
+        trees = reader.parser().parse(tokens, sql)
+    except SqlglotError as error:
+        raise FilterSyntaxError(f"the query cannot be read: {error}") from None
+    except RecursionError:
+        raise FilterSyntaxError("the query is nested too deeply") from None
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        raise FilterSyntaxError("one query is expected: SELECT …")
+    return trees[0]
+
+
+@dataclass
+class _Side:
+    """The sources of one operand of a join.
+
+    Attributes:
+        sources: all of them.
+        nullable: those whose columns may be null because their row is missing.
+        filters: conditions of each that hold for its scan.
+    """
+
+    sources: list[Source] = field(default_factory=list)
+    nullable: set[int] = field(default_factory=set)
+    filters: dict[int, list[HudiExpression]] = field(default_factory=dict)
+
+
+class _Select:
+    """The tables of one SELECT, without those of its sub-queries."""
+
+    def __init__(self, select: Any, dialect: str, tables: Mapping[str, pa.Schema]) -> None:
+        self.select = select
+        self.dialect = dialect
+        self.tables = tables
+        # Tables whose columns nothing outside their join sees.
+        self.hidden: list[Source] = []
+
+    def read(self) -> list[tuple[Source, list[HudiExpression]]]:
+        known = all(value in (None, [], False) or name in _KNOWN_PARTS for name, value in self.select.args.items())
+        start = argument(self.select, "from")
+        if start is None:
+            return []
+        side = self._operand(start.this)
+        for join in self.select.args.get("joins") or []:
+            side = self._join(side, join)
+        for lateral in self.select.args.get("laterals") or []:
+            side.sources.append(read_source(lateral, self.select, self.tables))
+        where = self.select.args.get("where")
+        if where is not None:
+            self._apply(where.this, side, side.sources)
+        return [
+            (source, side.filters.get(id(source), []) if known and source.filterable else [])
+            for source in side.sources + self.hidden
+            if source.is_table
+        ]
+
+    def _operand(self, node: Any) -> _Side:
+        if isinstance(node, exp.Paren) or (isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table)):
+            inner = node.this
+            side = self._operand(inner)
+            for join in node.args.get("joins") or []:
+                side = self._join(side, join)
+            if node.args.get("alias") is not None:
+                for source in side.sources:
+                    source.filterable = False
+            return side
+        side = _Side([read_source(node, self.select, self.tables)])
+        for join in node.args.get("joins") or []:
+            side = self._join(side, join)
+        return side
+
+    def _join(self, left: _Side, join: Any) -> _Side:
+        right = self._operand(join.this)
+        how, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
+        known = all(value in (None, [], False, "") or name in _KNOWN_JOINS for name, value in join.args.items())
+        joined = _Side(left.sources + right.sources, left.nullable | right.nullable, left.filters | right.filters)
+        if (
+            not known
+            or kind not in {"", "INNER", "OUTER", "CROSS", "SEMI", "ANTI"}
+            or (kind in _SEMI and how == "RIGHT")
+        ):
+            for source in joined.sources:
+                source.filterable = False
+        on = join.args.get("on")
+        inner = not how and kind in {"", "INNER", "CROSS"}
+        if on is not None and how != "FULL":
+            holds_for = list(right.sources) if how != "RIGHT" else []
+            if inner or how == "RIGHT" or kind == "SEMI":
+                holds_for += left.sources
+            self._apply(on, joined, holds_for)
+        self._merge_using(join, left, right, how)
+        if kind in _SEMI:
+            self.hidden += right.sources
+            return _Side(left.sources, left.nullable, joined.filters)
+        if how in {"LEFT", "FULL"}:
+            joined.nullable |= {id(source) for source in right.sources}
+        if how in {"RIGHT", "FULL"}:
+            joined.nullable |= {id(source) for source in left.sources}
+        return joined
+
+    def _merge_using(self, join: Any, left: _Side, right: _Side, how: str) -> None:
+        """A column of USING stands for the left side's; of a right join for the right's, of a full one for neither's."""
+        for name in join.args.get("using") or []:
+            for source in (right.sources if how != "RIGHT" else []) + (
+                left.sources if how in {"RIGHT", "FULL"} else []
+            ):
+                source.merged.add(name.name.lower())
+
+    def _apply(self, condition: Any, visible: _Side, holds_for: list[Source]) -> None:
+        sources = Sources(visible.sources)
+        parts = conjuncts(condition)
+        for source in holds_for:
+            if not source.is_table:
+                continue
+            for part in parts:
+                found = of_table(part, source, sources, self.dialect)
+                if found is None or (id(source) in visible.nullable and not rejects_nulls(found)):
+                    continue
+                visible.filters.setdefault(id(source), []).append(found)

@@ -1,0 +1,118 @@
+"""The names that a SELECT sees: its tables, sub-queries and their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+_TABLE_PARTS = frozenset(["this", "db", "catalog", "alias", "joins", "version", "when"])
+
+
+@dataclass(eq=False)
+class Source:
+    """One item of a FROM.
+
+    Attributes:
+        key: what its filter is called by.
+        qualifiers: the dotted names in lower case, in parts, that may stand before its columns.
+        columns: its columns in lower case; None when they are not known.
+        is_table: whether it is a table whose schema is known, not a sub-query.
+        filterable: whether filters on its columns hold for its scan.
+        merged: columns of USING that are not its own where they stand alone.
+    """
+
+    key: str
+    qualifiers: list[tuple[str, ...]]
+    columns: frozenset[str] | None
+    is_table: bool = False
+    filterable: bool = True
+    merged: set[str] = field(default_factory=set)
+
+
+class Sources:
+    """Finds the source of a column."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.sources = sources
+
+    def resolve(self, parts: Sequence[str]) -> tuple[Source, int] | None:
+        """The source of a column, and how many parts of its name only qualify it; None when that is not sure."""
+        names = tuple(part.lower() for part in parts)
+        bare = [s for s in self.sources if s.columns is not None and names[0] in s.columns - s.merged]
+        qualified = [
+            (source, len(qualifier))
+            for source in self.sources
+            for qualifier in source.qualifiers
+            if len(names) > len(qualifier) and names[: len(qualifier)] == qualifier
+        ]
+        if qualified:
+            source, count = qualified[0]
+            found = len(qualified) == 1 and not bare and source.columns is not None and names[count] in source.columns
+            return (source, count) if found else None
+        unsure = len(bare) != 1 or any(source.columns is None for source in self.sources)
+        return None if unsure else (bare[0], 0)
+
+
+def argument(node: Any, name: str) -> Any:
+    """A part of a node, under the name it has in any release of sqlglot."""
+    found = node.args.get(name)
+    return found if found is not None else node.args.get(name + "_")
+
+
+def read_source(node: Any, select: Any, tables: Mapping[str, pa.Schema]) -> Source:
+    """Read an item of a FROM; anything but a table of a known schema is a source without filters."""
+    alias = node.args.get("alias")
+    name = alias.name if isinstance(alias, exp.TableAlias) else ""
+    renamed = [column.name.lower() for column in alias.columns] if isinstance(alias, exp.TableAlias) else []
+    if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+        parts = tuple(part.name for part in node.parts if isinstance(part, exp.Identifier))
+        key = None if _is_cte(parts, select) else _table_key(parts, tables)
+        known = all(value in (None, [], False) or part in _TABLE_PARTS for part, value in node.args.items())
+        lowered = tuple(part.lower() for part in parts)
+        qualifiers: list[tuple[str, ...]] = [(name.lower(),)] if name else [lowered[i:] for i in range(len(lowered))]
+        if key is None or renamed:
+            return Source(name or parts[-1], qualifiers, frozenset(renamed) if renamed and key is None else None)
+        columns = frozenset(column.lower() for column in tables[key].names)
+        return Source(name or key, qualifiers, columns if known else None, is_table=True, filterable=known)
+    if not renamed and isinstance(node, exp.Subquery):
+        renamed = _outputs(node.this)
+    return Source(name, [(name.lower(),)] if name else [], frozenset(renamed) if renamed else None)
+
+
+def _table_key(parts: tuple[str, ...], tables: Mapping[str, pa.Schema]) -> str | None:
+    """The one table that a name means; None when there is none or several."""
+    wanted = ".".join(parts).lower()
+    same = [key for key in tables if key.lower() == wanted]
+    longer = [key for key in tables if key.lower().endswith("." + wanted)]
+    found = same or longer
+    return found[0] if len(found) == 1 else None
+
+
+def _is_cte(parts: tuple[str, ...], select: Any) -> bool:
+    return len(parts) == 1 and parts[0].lower() in _visible_ctes(select)
+
+
+def _visible_ctes(node: Any) -> Iterator[str]:
+    """The names of all CTEs that a node sees: those of the queries around it that are written before it."""
+    inside: Any = node
+    while node is not None:
+        clause = argument(node, "with") if isinstance(node, exp.Expression) else None
+        for cte in clause.expressions if clause is not None else []:
+            if cte is inside and clause is not None and not clause.args.get("recursive"):
+                break
+            yield cte.alias.lower()
+        if isinstance(node, exp.CTE):
+            inside = node
+        node = node.parent
+
+
+def _outputs(query: Any) -> list[str]:
+    """The names of a sub-query's columns; none when they are not all written down."""
+    if not isinstance(query, exp.Query) or query.is_star:
+        return []
+    names = [str(name).lower() for name in query.named_selects]
+    return names if all(names) else []
