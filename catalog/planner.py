@@ -93,7 +93,7 @@ class Plan:
     @property
     def bytes_total(self) -> int:
         """Their sizes together."""
-        return int(self.snapshot.sizes[self.snapshot.live_rows].sum())
+        return self.snapshot.live_bytes
 
     @property
     def bytes_kept(self) -> int:
@@ -127,34 +127,34 @@ def make_plan(
     dropped_by = np.full(count, DEAD, np.int8)
     dropped_by[rows] = KEPT
     results = []
+    size = snapshot.live_bytes
     range_stages = () if instants is None else (("instant range", instant_stage(instants)),)
     for position, (name, stage) in enumerate((*range_stages, *STAGES)):
         started = time.perf_counter()
-        before = rows
+        before = len(rows), size
         verdict: Verdict = CannotPrune("there is no filter")
         if expression is not None:
             verdict = stage(StageInput(snapshot, expression, rows, options))
         if not isinstance(verdict, CannotPrune):
-            dropped_by[rows[~verdict.keep]] = position
-            if verdict.matched is not None:
-                matched[rows] |= verdict.matched
-            rows = rows[verdict.keep]
-        results.append(_result(name, snapshot.sizes, (before, rows), verdict, started))
+            if verdict.matched is not None and verdict.matched.any():
+                matched[rows[verdict.matched]] = True
+            if not verdict.keep.all():
+                dropped_by[rows[~verdict.keep]] = position
+                rows = rows[verdict.keep]
+                size = int(snapshot.sizes[rows].sum())
+        results.append(_result(name, before, (len(rows), size), verdict, started))
     return Plan(
         snapshot, expression, options, tuple(results), rows, matched[rows], dropped_by, time.perf_counter() - begin
     )
 
 
-def _result(
-    name: str, sizes: NDArray[np.int64], rows: tuple[FileRows, FileRows], verdict: Verdict, begin: float
-) -> StageResult:
-    before, after = rows
+def _result(name: str, before: tuple[int, int], after: tuple[int, int], verdict: Verdict, begin: float) -> StageResult:
     return StageResult(
         name=name,
-        files_in=len(before),
-        files_out=len(after),
-        bytes_in=int(sizes[before].sum()),
-        bytes_out=int(sizes[after].sum()),
+        files_in=before[0],
+        files_out=after[0],
+        bytes_in=before[1],
+        bytes_out=after[1],
         pruned=not isinstance(verdict, CannotPrune),
         reason=verdict.reason,
         seconds=time.perf_counter() - begin,

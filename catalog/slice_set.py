@@ -82,6 +82,11 @@ class SliceSet:
         """Positions of the slices that are not dead, ascending."""
         return np.arange(len(self), dtype=np.int64) if self.live is None else np.flatnonzero(self.live)
 
+    @functools.cached_property
+    def live_bytes(self) -> int:
+        """Sizes of the slices that are not dead together."""
+        return int((self.sizes if self.live is None else self.sizes[self.live]).sum())
+
     def take(self, rows: Rows) -> pa.Table:
         """Some slices in any order; a take from chunks would copy all of them first."""
         split = self.main.num_rows

@@ -37,7 +37,6 @@ __all__ = ["IndexedColumn", "Snapshot"]
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
 _UNREAD = object()
-_PARTITION_BUCKETS = ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
 
 
 class Snapshot:
@@ -83,9 +82,7 @@ class Snapshot:
         self.columns = ColumnCache(statistics_limit)
         self._paths: PathValues | CannotPrune | None = None
         self._buckets: Any = _UNREAD
-        self._partition_buckets: bool | None = None
         self.footers = FooterCache()
-        self.checked_buckets: dict[object, str | None] = {}
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -121,6 +118,11 @@ class Snapshot:
     def live_rows(self) -> Rows:
         """The positions that count, ascending."""
         return self.slices.live_rows
+
+    @property
+    def live_bytes(self) -> int:
+        """Sizes of the slices that count together."""
+        return self.slices.live_bytes
 
     def take_files(self, rows: Rows) -> pa.Table:
         """The file slices at some positions."""
@@ -170,13 +172,6 @@ class Snapshot:
             buckets: NDArray[np.int64] | None = self._buckets
             return buckets
 
-    def has_partition_bucket_counts(self) -> bool:
-        """Whether partitions have bucket counts of their own (partition-level bucket index, releases from 1.1 on)."""
-        with self._lock:
-            if self._partition_buckets is None:
-                self._partition_buckets = bool(self.client.storage.list(_PARTITION_BUCKETS))
-            return self._partition_buckets
-
     def succeeded_by(
         self, client: TableClient, timeline: Timeline, table: MetadataTable | None, slices: SliceSet, replaced: pa.Table
     ) -> Snapshot:
@@ -196,12 +191,12 @@ class Snapshot:
         newer.data_schema = client.table_schema(timeline)
         newer.schema = _whole_schema(client, newer.data_schema)
         newer.slices, newer.replaced = slices, replaced
-        newer.columns, newer.checked_buckets = self.columns.inherited(), {}
+        newer.columns = self.columns.inherited()
         same_columns = newer.data_schema == self.data_schema
         if not same_columns:
             newer.footers = FooterCache()
         paths = self._paths if same_columns and len(slices.partitions) == len(self.partitions) else None
-        vars(newer).update(_paths=paths, _buckets=_UNREAD, _partition_buckets=None, _lock=threading.RLock())
+        vars(newer).update(_paths=paths, _buckets=_UNREAD, _lock=threading.RLock())
         return newer
 
     def _load_slices(self, *, past: bool) -> SliceSet:

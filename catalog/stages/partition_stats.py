@@ -52,7 +52,7 @@ def prune_by_partition_statistics(given: StageInput) -> Verdict:
         return CannotPrune("; ".join(dict.fromkeys(missing)) or "the filter names no column whose ranges could help")
     outcomes = evaluate(given.expression, statistics, count)
     of_files = snapshot.partition_index[given.rows]
-    here = np.unique(of_files)
+    here = np.flatnonzero(np.bincount(of_files, minlength=count))
     kept_here = int(outcomes.can_true[here].sum())
     reason = f"{kept_here:,} of {len(here):,} partitions can match by ranges of {', '.join(statistics)}"
     return Candidates(outcomes.can_true[of_files], reason, outcomes.only_true[of_files])
