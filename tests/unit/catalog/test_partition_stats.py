@@ -72,7 +72,7 @@ def test_types_without_an_order() -> None:
 def test_partitions_that_are_dropped_have_no_file_that_is_kept() -> None:
     rng = random.Random(1)
     for _ in range(300):
-        kind = rng.choice([INT, FLOAT, TEXT])
+        kind: pa.DataType = rng.choice([INT, FLOAT, TEXT])  # type: ignore[assignment]
         choices: dict[pa.DataType, list[Any]] = {
             INT: [None, -1, 0, 1, 5],
             FLOAT: [None, math.nan, math.inf, -0.0, 0.0, 1.5, 7.0],
