@@ -17,7 +17,6 @@ from catalog.snapshot import Snapshot
 from catalog.stages.record_keys import named_keys
 from catalog.stages.stage import StageInput
 from pushdown.verdict import Candidates, CannotPrune, Verdict
-from table_format.arrow_numpy import from_numpy
 from table_format.bloom import parse_bloom
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.metadata_table.reader import MetadataTable
@@ -68,7 +67,7 @@ def _ruled_out(
     snapshot: Snapshot, table: MetadataTable, rows: NDArray[np.int64], texts: pa.Array[Any]
 ) -> tuple[NDArray[np.bool_], int]:
     """Which of some files certainly hold none of the keys, and how many of them have a filter."""
-    files = snapshot.files.select(["partition", "file_name"]).take(from_numpy(rows))
+    files = snapshot.take_files(rows).select(["partition", "file_name"])
     result = np.zeros(len(rows), np.bool_)
     filters = table.bloom_filters(files)
     if filters is None:
