@@ -17,6 +17,7 @@ from table_format.meta_client import TableClient
 from table_format.timeline import Timeline
 
 from .conftest import GoldenTable
+from .tables import NEWER_NAMES
 
 NAMES = [
     "v6_0150__bkt_evolve",
@@ -46,6 +47,33 @@ def test_a_range_up_to_now_holds_the_rows_with_its_commit_times(
         wanted = [row for row in given.rows if begin == "earliest" or row["_hoodie_commit_time"] > begin]
         assert read(table, begin) == texts(wanted)
         assert table.scan(incremental=(begin, None)).count() == len(wanted)
+
+
+@pytest.mark.parametrize("name", [name for name in NEWER_NAMES if not name.endswith("nometa")])
+def test_ranges_of_merge_on_read_tables_and_of_layout_2(golden: Callable[[str], GoldenTable], name: str) -> None:
+    given = golden(name)
+    table = given.open()
+    timeline = table.snapshot().timeline
+    done = {write.time: timeline.completion_time(write.time) or write.time for write in timeline.writes}
+    for begin in ["0", *done.values()]:
+        wanted = [row for row in given.rows if done.get(row["_hoodie_commit_time"], "1") > begin]
+        assert read(table, begin) == texts(wanted)
+    assert texts(given.rows) == read(table, "earliest", max(done.values()))
+
+
+@pytest.mark.parametrize("name", ["v6_0150__mor_pending", "v8_1020__mor_pending", "v9_1200__mor_pending"])
+def test_states_of_the_past_have_the_log_blocks_of_then(golden: Callable[[str], GoldenTable], name: str) -> None:
+    table = golden(name).open()
+    timeline = table.snapshot().timeline
+    sizes = []
+    for write in timeline.writes:
+        then = [json.loads(line) for line in json_lines(table.scan(as_of=write.time).to_arrow())]
+        assert max(row["_hoodie_commit_time"] for row in then) <= write.time
+        done = timeline.completion_time(write.time) or write.time
+        assert read(table, "earliest", done) == texts(then)
+        sizes.append(len(then))
+    deleted = sizes[1] - sizes[2]
+    assert deleted == 7  # the third write is a delete
 
 
 @pytest.mark.parametrize("name", ["v6_0150__bkt_evolve", "v6_1200__cluster"])
