@@ -281,3 +281,17 @@ def test_beginnings_in_files_that_are_all_null():
         assert outcomes(text, pa.string(), [None], [None], **more) == ["N"]
     for text in ("a IN ('b', 'c')", "a NOT IN ('b', 'c')", "a IN ('b', NULL)"):
         assert outcomes(text, pa.string(), [None], [None], **more) == ["N"]
+
+
+def test_texts_of_which_all_are_said_to_be_null_are_not_believed_by_default():
+    assert outcomes("a = 'x'", pa.string(), [None], [None], nulls=[10], rows=[10]) == ["TFN"]
+
+
+@pytest.mark.parametrize("wide", [0, 1])
+def test_a_bound_that_does_not_fit_the_columns_type_hides_the_other(wide):
+    bounds = [Decimal(5), Decimal(7)]
+    bounds[wide] = Decimal(10) ** 30 * (2 * wide - 1)
+    low, high = (pa.array([bound], pa.decimal128(38, 0)) for bound in bounds)
+    counts = pa.array([0], pa.int64()), pa.array([10], pa.int64())
+    bound = bind(parse_sql("a = 9"), pa.schema({"a": pa.decimal128(9, 0)}))
+    assert evaluate(bound, {"a": ColumnStatistics(low, high, *counts)}, 1).can_true.tolist() == [True]
