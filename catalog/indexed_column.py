@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from pushdown.statistics import ColumnStatistics
 from table_format.arrow_numpy import from_numpy
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +30,17 @@ class ColumnPart:
     statistics: ColumnStatistics
     present: NDArray[np.bool_]
     row_count: pa.Array[Any]
+    _remembered: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.present)
+
+    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` returned the first time for this key."""
+        if key not in self._remembered:
+            self._remembered[key] = make()
+        found: T = self._remembered[key]
+        return found
 
     def take(self, rows: NDArray[np.int64]) -> ColumnPart:
         """Some of the slices."""
@@ -79,15 +89,15 @@ class IndexedColumn:
         """One entry for each slice; null where nothing is known."""
         return self._whole.statistics
 
-    @property
+    @functools.cached_property
     def present(self) -> NDArray[np.bool_]:
         """For each slice, whether all its files have an entry."""
-        return self._whole.present
+        return np.concatenate([part.present for part in self.parts])
 
-    @property
+    @functools.cached_property
     def row_count(self) -> pa.Array[Any]:
         """Rows of each slice, null where not known."""
-        return self._whole.row_count
+        return pa.concat_arrays([part.row_count for part in self.parts])
 
     def take(self, rows: NDArray[np.int64]) -> ColumnPart:
         """Some of the slices, by their positions in ascending order."""
@@ -113,3 +123,9 @@ def _bytes_of(part: ColumnPart) -> int:
     stored = sum(int(array.nbytes) for array in (stats.lower, stats.upper, stats.null_count, stats.row_count))
     # The bounds once more in comparable form, and six masks.
     return stored + int(stats.lower.nbytes + stats.upper.nbytes) + 7 * len(part)
+
+
+def concat_statistics(parts: Sequence[ColumnStatistics]) -> ColumnStatistics:
+    """The entries of several statistics of one column, one after the other."""
+    every = [ColumnPart(part, np.ones(len(part), np.bool_), part.row_count) for part in parts]
+    return ColumnPart.joined(every).statistics

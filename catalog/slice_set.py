@@ -82,6 +82,12 @@ class SliceSet:
         """Positions of the slices that are not dead, ascending."""
         return np.arange(len(self), dtype=np.int64) if self.live is None else np.flatnonzero(self.live)
 
+    @property
+    def segments(self) -> tuple[tuple[int, int], ...]:
+        """Where `main` and, if there is any, `tail` begin and end."""
+        main = (0, self.main.num_rows)
+        return (main, (self.main.num_rows, len(self))) if self.tail.num_rows else (main,)
+
     @functools.cached_property
     def live_bytes(self) -> int:
         """Sizes of the slices that are not dead together."""

@@ -16,7 +16,7 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from catalog.gather import gather
-from catalog.indexed_column import ColumnPart, IndexedColumn
+from catalog.indexed_column import ColumnPart, IndexedColumn, concat_statistics
 from catalog.slice_set import Rows, file_names
 from pushdown.statistics import ColumnStatistics
 from pushdown.verdict import CannotPrune
@@ -113,7 +113,7 @@ def _hull(slices: pa.Table, entries: pa.Table, kind: pa.DataType, before: Before
     known[rows[~valid_mask(at)]] = False
     parts.append(_statistics_at(entries, at))
     groups.append(rows)
-    every = _concat(parts)
+    every = concat_statistics(parts)
     gathered = gather(every, kind, np.concatenate(groups), count)
     if isinstance(gathered, CannotPrune):
         return unknown_part(kind, count)
@@ -127,11 +127,6 @@ def _hull(slices: pa.Table, entries: pa.Table, kind: pa.DataType, before: Before
 def _statistics_at(entries: pa.Table, at: Any) -> ColumnStatistics:
     lower, upper, nulls_of, rows = (entries.column(name).combine_chunks().take(at) for name in _STATISTICS)
     return ColumnStatistics(lower, upper, nulls_of, rows, all_null_is_certain=True)
-
-
-def _concat(parts: list[ColumnStatistics]) -> ColumnStatistics:
-    every = [ColumnPart(part, np.ones(len(part), np.bool_), part.row_count) for part in parts]
-    return ColumnPart.joined(every).statistics
 
 
 def known_only(same: NDArray[np.bool_], part: ColumnPart, kind: pa.DataType) -> ColumnPart:

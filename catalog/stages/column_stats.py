@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from catalog.footers import read_footer_statistics
+from catalog.indexed_column import IndexedColumn
 from catalog.scan_options import FOOTER_LIMIT
 from catalog.stages.stage import FileRows, StageInput
 from pushdown.evaluate import Outcomes, evaluate
@@ -22,12 +24,29 @@ from pushdown.statistics import ColumnStatistics
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from pushdown.walk import leaves
 
+_MANY = 4
+"""From a quarter of the files on, statistics of all are compared rather than picked out first."""
+
+
+@dataclass(frozen=True, eq=False)
+class _OfPaths:
+    """Statistics of a partition column, by partition, and the partition of each file."""
+
+    statistics: ColumnStatistics
+    partitions: NDArray[np.int64]
+
+    def take(self, rows: FileRows) -> ColumnStatistics:
+        return self.statistics.take(self.partitions[rows])
+
+
+_Source: TypeAlias = IndexedColumn | _OfPaths
+
 
 @dataclass(frozen=True, eq=False)
 class _Gathered:
     """Statistics of the files that came in, by column, and where each file has any."""
 
-    statistics: Mapping[str, ColumnStatistics]
+    statistics: Mapping[str, _Source]
     present: Mapping[str, NDArray[np.bool_]]
     missing: Mapping[str, str]
 
@@ -45,8 +64,7 @@ def prune_by_column_statistics(given: StageInput) -> Verdict:
     if not kinds:
         return CannotPrune("the filter names no column whose statistics could help")
     gathered = _gather(given, kinds)
-    count = len(given.rows)
-    outcomes = evaluate(given.expression, gathered.statistics, count)
+    outcomes = _evaluate(given, gathered.statistics)
     from_footers, tried = _refine(given, kinds, gathered, outcomes)
     if not gathered.statistics and not from_footers:
         return CannotPrune("; ".join([*dict.fromkeys(gathered.missing.values()), *tried]))
@@ -67,10 +85,9 @@ def column_types(expression: HudiExpression) -> dict[str, pa.DataType]:
 
 def _gather(given: StageInput, kinds: Mapping[str, pa.DataType]) -> _Gathered:
     snapshot = given.snapshot
-    all_files = len(given.rows) == len(snapshot)
     by_path = snapshot.path_statistics()
     told = snapshot.path_values()
-    statistics: dict[str, ColumnStatistics] = {}
+    statistics: dict[str, _Source] = {}
     present: dict[str, NDArray[np.bool_]] = {}
     missing: dict[str, str] = {}
     for column, kind in kinds.items():
@@ -78,7 +95,7 @@ def _gather(given: StageInput, kinds: Mapping[str, pa.DataType]) -> _Gathered:
         if column in by_path and not isinstance(told, CannotPrune) and column in told.values:
             of_files = snapshot.partition_index[given.rows]
             if told.known[of_files].all():
-                statistics[column] = by_path[column].take(of_files)
+                statistics[column] = _OfPaths(by_path[column], snapshot.partition_index)
                 present[column] = np.ones(len(of_files), np.bool_)
                 continue
         indexed = snapshot.indexed_column(column, kind)
@@ -86,9 +103,49 @@ def _gather(given: StageInput, kinds: Mapping[str, pa.DataType]) -> _Gathered:
             missing[column] = indexed.reason
             present[column] = np.zeros(len(given.rows), np.bool_)
             continue
-        statistics[column] = indexed.statistics if all_files else indexed.statistics.take(given.rows)
-        present[column] = indexed.present if all_files else indexed.present[given.rows]
+        statistics[column] = indexed
+        present[column] = indexed.present[given.rows]
     return _Gathered(statistics, present, missing)
+
+
+def _evaluate(given: StageInput, sources: Mapping[str, _Source]) -> Outcomes:
+    """The outcomes in the files that came in.
+
+    The files that the snapshot was loaded with and those that came later are looked at apart: what was made of the
+    statistics of the former serves as long as the table is held open. Of many files, all are looked at.
+    """
+    pieces = []
+    for number, (start, end) in enumerate(given.snapshot.slices.segments):
+        first, last = np.searchsorted(given.rows, (start, end))
+        rows = given.rows[first:last]
+        if _MANY * len(rows) < end - start:
+            pieces.append(evaluate(given.expression, _taken(sources, rows), len(rows)))
+            continue
+        whole = np.arange(start, end) if any(isinstance(source, _OfPaths) for source in sources.values()) else rows
+        statistics = {
+            name: source.take(whole) if isinstance(source, _OfPaths) else source.parts[number].statistics
+            for name, source in sources.items()
+        }
+        found = evaluate(given.expression, statistics, end - start)
+        pieces.append(found if len(rows) == end - start else _picked(found, rows - start))
+    if len(pieces) == 1:
+        return pieces[0]
+    true, false, null = (
+        np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("can_true", "can_false", "can_null")
+    )
+    return Outcomes(true, false, null)
+
+
+def _taken(sources: Mapping[str, _Source], rows: FileRows) -> dict[str, ColumnStatistics]:
+    taken: dict[str, ColumnStatistics] = {}
+    for name, source in sources.items():
+        found = source.take(rows)
+        taken[name] = found if isinstance(found, ColumnStatistics) else found.statistics
+    return taken
+
+
+def _picked(outcomes: Outcomes, rows: FileRows) -> Outcomes:
+    return Outcomes(outcomes.can_true[rows], outcomes.can_false[rows], outcomes.can_null[rows])
 
 
 def _refine(
@@ -110,8 +167,8 @@ def _refine(
         return {}, [f"footers of {len(positions):,} files are not read ({FOOTER_LIMIT} is {limit:,})"]
     columns = {name: kind for name, kind in kinds.items() if not gathered.present[name][positions].all()}
     read = read_footer_statistics(given.snapshot, given.rows[positions], columns, given.options.threads)
-    statistics = {name: stats.take(positions) for name, stats in gathered.statistics.items() if name not in columns}
-    statistics.update(read)
+    known = {name: source for name, source in gathered.statistics.items() if name not in columns}
+    statistics = _taken(known, given.rows[positions]) | read
     better = evaluate(given.expression, statistics, len(positions))
     # What the index already proved stays proven.
     keep = better.can_true & outcomes.can_true[positions]

@@ -8,12 +8,14 @@ show that a file's statistics were missing or hid a NaN.
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
 import pyarrow as pa
 
 from catalog.gather import gather
+from catalog.indexed_column import concat_statistics
 from catalog.snapshot import Snapshot
 from catalog.stages.column_stats import column_types
 from catalog.stages.kept import kept
@@ -72,4 +74,18 @@ def _gathered(snapshot: Snapshot, column: str, kind: pa.DataType) -> ColumnStati
     indexed = snapshot.indexed_column(column, kind)
     if isinstance(indexed, CannotPrune):
         return indexed
-    return gather(indexed.statistics, kind, snapshot.partition_index, len(snapshot.partitions))
+    count = len(snapshot.partitions)
+    parts = []
+    for part, (start, end) in zip(indexed.parts, snapshot.slices.segments, strict=True):
+        groups = snapshot.partition_index[start:end]
+        found = part.remembered(
+            ("partitions", str(kind), count), functools.partial(gather, part.statistics, kind, groups, count)
+        )
+        if isinstance(found, CannotPrune):
+            return found
+        parts.append((found, np.bincount(groups, minlength=count) > 0))
+    if len(parts) == 1:
+        return parts[0][0]
+    here = [np.flatnonzero(has) for _, has in parts]
+    joined = concat_statistics([found.take(rows) for (found, _), rows in zip(parts, here, strict=True)])
+    return gather(joined, kind, np.concatenate(here), count)
