@@ -295,3 +295,7 @@ def test_a_bound_that_does_not_fit_the_columns_type_hides_the_other(wide):
     counts = pa.array([0], pa.int64()), pa.array([10], pa.int64())
     bound = bind(parse_sql("a = 9"), pa.schema({"a": pa.decimal128(9, 0)}))
     assert evaluate(bound, {"a": ColumnStatistics(low, high, *counts)}, 1).can_true.tolist() == [True]
+
+
+def test_only_zero_on_both_sides_hides_nan():
+    assert outcomes("a = 7", pa.float64(), [0.0, -5.0, 0.0, -0.0], [5.0, 0.0, 0.0, 0.0]) == ["F", "F", "TF", "TF"]

@@ -557,3 +557,31 @@ def test_beginnings_of_texts(operator, start, length, text, own, understood):
     assert isinstance(found, Unknown) is not understood
     two = call("substr", column("a", "string"), value("1", "int"), to="string")
     assert isinstance(from_hive_tree(call("GenericUDFOPEqual", two, value("x", "string"))), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("zone", "start"), [("Europe/Berlin", "2024-10-26"), ("America/Sao_Paulo", "2018-11-03"), ("UTC", "2023-12-31")]
+)
+def test_functions_of_times_lose_no_instant(zone, start):
+    """Instants around changes of clocks, as Hive sees them: as clock times."""
+    first = dt.datetime.fromisoformat(start).replace(tzinfo=dt.UTC)
+    stored = [first + dt.timedelta(minutes=30 * i) for i in range(120)]
+    table = pa.table({"a": pa.array(stored, pa.timestamp("us", "UTC"))})
+    clocks = [moment.astimezone(zoneinfo.ZoneInfo(zone)) for moment in stored]
+    exact = 0
+    for operator, name in COMPARE.items():
+        tests = [
+            (call(TO_DATE, TS, to="date"), value(str(day), "date"), day, [clock.date() for clock in clocks])
+            for day in sorted({clock.date() for clock in clocks})
+        ]
+        tests += [
+            (call("year", TS, to="int"), value(str(year), "int"), year, [clock.year for clock in clocks])
+            for year in (2018, 2023, 2024)
+        ]
+        for function, literal, wanted, values in tests:
+            found = bind(from_hive_tree(call(name, function, literal), time_zone=zone), table.schema, time_zone=zone)
+            kept = table.filter(to_arrow_expression(found, table.schema, unknown="weaken"))["a"].to_pylist()
+            hits = {moment for moment, one in zip(stored, values, strict=True) if HOLDS[operator](one, wanted)}
+            assert hits <= set(kept), (operator, literal)
+            exact += hits == set(kept)
+    assert exact > 30
