@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
+from pushdown.canonical_texts import is_canonical
 from pushdown.coerce import Place, Point, Span, Undecided, place
 from pushdown.columns import ResolvedColumn, resolve_column
 from pushdown.errors import LiteralTypeError
@@ -187,6 +188,9 @@ class _Binder:
         types = {type(value) for value in present}
         if str in types and types & {int, float, decimal.Decimal} and self.kind is not Kind.STRING:
             return Unknown(f"{self.name} is compared with a list that mixes texts and numbers")
+        if str in types and not all(is_canonical(text, self.type) for text in present if isinstance(text, str)):
+            # Some engines compare the column's spelling with the members of a list.
+            return Unknown(f"{self.name} is compared with a list of texts")
         if self.function is not None and (len(present) > _MANY or (float in types and len(types) > 1)):
             return Unknown(f"{self.function.name}({self.name}) is compared with a list of {len(present):,} literals")
         if float in types and self.kind in {Kind.INTEGER, Kind.DECIMAL}:

@@ -87,10 +87,10 @@ def _call_sql(step: Function, text: str) -> str:
         return f"date_trunc('{step.arguments[0]}', {text})"
     if step.name == "cast":
         return f"CAST({text} AS {type_sql(step.arguments[0])})"
-    if step.name in {"prefix", "prefix16"}:
+    if step.name == "prefix":
         return f"substring({text}, 1, {step.arguments[0]})"
     if step.name == "add_days":
-        return f"date_add({text}, {step.arguments[0]})"
+        return f"{text} + INTERVAL '{step.arguments[0]}' DAY"
     return f"{step.name}({', '.join([text, *map(str, step.arguments)])})"
 
 

@@ -193,10 +193,10 @@ class _Translator:
         return self._unknown()
 
     def _regexp(self, node: Any) -> HudiExpression:
-        """A pattern that is nothing but a beginning; the patterns of all engines find it anywhere without ``^``."""
+        """A pattern of Java's that is nothing but a beginning; in Trino's ``^`` may be the start of a line."""
         operand, pattern = self._operand(node.this), literal_value(node.expression)
         match = _REGEX_PREFIX.fullmatch(pattern) if isinstance(pattern, str) else None
-        if operand is None or match is None or node.args.get("flag"):
+        if operand is None or match is None or self.escape is None:
             return self._unknown()
         return operand.asked(Op.STARTS_WITH, match[1].replace("\\", ""))
 

@@ -30,6 +30,7 @@ _SPARK_TIMES: dict[Any, pa.DataType] = {
 # The formats of Spark's trunc; its date_trunc and Trino's take names of units.
 _FORMATS = {"yyyy": "year", "yy": "year", "mon": "month", "mm": "month"}
 _DAYS = {"DAY": 1, "DAYS": 1, "WEEK": 7, "WEEKS": 7}
+_DATE = cast(pa.date32())
 _JAVA_STRINGS = frozenset({"hive"})
 _TRINO = frozenset({"trino", "presto"})
 
@@ -78,7 +79,10 @@ def read_operand(node: Any, dialect: str) -> Operand | None:
         if found is None:
             return None
         outer, node = found
-        functions.extend(outer)
+        for function in outer:
+            # A date is its own date, and in the same year.
+            if function != _DATE or not functions or functions[-1] not in {_DATE, year()}:
+                functions.append(function)
 
 
 # The functions from the outermost inward, and what they are applied to.
@@ -159,6 +163,15 @@ def _beginning(text: Any, length: Any, dialect: str) -> _Found | None:
     return [prefix16(size) if dialect in _JAVA_STRINGS else prefix(size)], text
 
 
+def _units(node: Any, dialect: str) -> _Found | None:
+    """The beginning by UTF-16 units, as `HudiExpression.to_sql` writes it."""
+    del dialect
+    if str(node.this).lower() != "prefix16" or len(node.expressions) != 2:
+        return None
+    size = literal_value(node.expressions[1])
+    return ([prefix16(size)], node.expressions[0]) if type(size) is int and size > 0 else None
+
+
 def _floor(node: Any, dialect: str) -> _Found | None:
     del dialect
     return ([Function("floor")], node.this) if _plain(node, "this") else None
@@ -232,6 +245,7 @@ _READERS: dict[type[Any], Any] = {
     exp.DateTrunc: _date_trunc,
     exp.Substring: _substring,
     exp.Left: _left,
+    exp.Anonymous: _units,
     exp.Floor: _floor,
     exp.Ceil: _ceil,
     exp.TsOrDsAdd: _later,

@@ -30,11 +30,9 @@ from pushdown.sql.strings import with_own_strings
 from pushdown.sql.table_conditions import conjuncts, of_table
 
 # Parts of a SELECT after which a condition of its WHERE still holds for the rows of its tables.
-_KNOWN_PARTS = frozenset(
-    ["with", "with_", "kind", "expressions", "hint", "distinct", "into", "from", "from_", "operation_modifiers"]
-    + ["joins", "laterals", "where", "group", "having", "windows", "qualify"]
-    + ["order", "sort", "cluster", "distribute", "limit", "offset"]
-)
+_OUTPUT_PARTS = ["with", "with_", "kind", "expressions", "hint", "distinct", "into", "operation_modifiers", "order"]
+_GROUP_PARTS = ["group", "having", "windows", "qualify", "sort", "cluster", "distribute", "limit", "offset"]
+_KNOWN_PARTS = frozenset([*_OUTPUT_PARTS, *_GROUP_PARTS, "from", "from_", "joins", "laterals", "where"])
 _KNOWN_JOINS = frozenset(["this", "side", "kind", "on", "using", "hint", "global", "global_"])
 _SEMI = frozenset({"SEMI", "ANTI"})
 
@@ -176,7 +174,7 @@ class _Select:
         return joined
 
     def _merge_using(self, join: Any, left: _Side, right: _Side, how: str) -> None:
-        """A column of USING stands for the left side's; of a right join for the right's, of a full one for neither's."""
+        """A column of USING is the left side's; of a right join it is the right's, of a full one neither's."""
         for name in join.args.get("using") or []:
             for source in (right.sources if how != "RIGHT" else []) + (
                 left.sources if how in {"RIGHT", "FULL"} else []
