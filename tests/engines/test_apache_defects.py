@@ -1,0 +1,71 @@
+"""Where Apache's data skipping loses rows, shown on its own tables; our plans keep the files."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from catalog import Table
+from tests.engines.apache_hudi.client import ALL_VERSIONS, ApacheHudi
+from tests.engines.apache_tables import edge_table
+from tests.engines.edges import DEFECTS, SOUND, Defect
+
+pytestmark = [pytest.mark.engine]
+PAGE = Path(__file__).parents[2] / "docs/apache-defects.md"
+Edges = Callable[[str], tuple[ApacheHudi, Path]]
+
+
+@pytest.fixture(scope="session")
+def edges(release: Callable[[str], ApacheHudi], tmp_path_factory: pytest.TempPathFactory) -> Edges:
+    made: dict[str, Path] = {}
+
+    def make(version: str) -> tuple[ApacheHudi, Path]:
+        if version not in made:
+            made[version] = edge_table().write(release(version), tmp_path_factory.mktemp("edges") / "table")
+        return release(version), made[version]
+
+    return make
+
+
+def files_with_matches(engine: ApacheHudi, path: Path, where: str) -> set[str]:
+    """By Apache without data skipping, so that nobody's statistics are in it."""
+    rows: pa.Table = engine.read(path, where, {"hoodie.enable.data.skipping": "false"})
+    return set(rows["_hoodie_file_name"].to_pylist())
+
+
+def planned(path: Path, where: str) -> set[str]:
+    return {split.file_name for split in Table.open(str(path)).scan(where).plan().splits}
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.title)
+def test_apache_drops_files_that_we_keep(edges: Edges, version: str, defect: Defect) -> None:
+    engine, path = edges(version)
+    theirs = engine.planned_files(path, list(defect.filters))
+    for where, kept in zip(defect.filters, theirs, strict=True):
+        needed = files_with_matches(engine, path, where)
+        assert needed
+        assert kept is not None
+        assert needed - set(kept), f"{where}: Apache {version} keeps all files by now; correct {PAGE.name}"
+        assert needed <= planned(path, where), where
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+def test_other_conditions_on_the_same_rows_lose_nothing(edges: Edges, version: str) -> None:
+    engine, path = edges(version)
+    for where, kept in zip(SOUND, engine.planned_files(path, list(SOUND)), strict=True):
+        needed = files_with_matches(engine, path, where)
+        assert kept is not None
+        assert needed <= set(kept), where
+        assert needed <= planned(path, where), where
+
+
+def test_the_page_lists_what_is_shown() -> None:
+    text = PAGE.read_text()
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == [defect.title for defect in DEFECTS]
+    for defect in DEFECTS:
+        section = text.split(f"## {defect.title}\n")[1].split("\n## ")[0]
+        assert [f"`{where}`" in section for where in defect.filters] == [True] * len(defect.filters), defect.title
+        assert all(f"apache/hudi {number}" in section for number in defect.reports), defect.title
