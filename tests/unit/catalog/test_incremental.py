@@ -25,6 +25,7 @@ NAMES = [
     "v6_0150__bloom_replace",
     "v6_1200__cluster",
     "v6_0150__bkt_restore",
+    "v6_0150__bkt_archive",  # ranges from the beginning reach into the archived timeline
 ]
 
 
