@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pushdown import ColumnStatistics, ExpressionError, bind, col, evaluate, parse_sql, restrict, simplify
+from pushdown import ColumnStatistics, ExpressionError, Outcomes, bind, col, evaluate, parse_sql, restrict, simplify
 
 
 def stats(kind, low, high, nulls=None, rows=None, **more):
@@ -299,3 +299,8 @@ def test_a_bound_that_does_not_fit_the_columns_type_hides_the_other(wide):
 
 def test_only_zero_on_both_sides_hides_nan():
     assert outcomes("a = 7", pa.float64(), [0.0, -5.0, 0.0, -0.0], [5.0, 0.0, 0.0, 0.0]) == ["F", "F", "TF", "TF"]
+
+
+def test_only_true_is_true_and_nothing_else():
+    cases = [[letter in text for text in ("T", "TF", "TN", "TFN", "F", "N", "FN", "")] for letter in "TFN"]
+    assert Outcomes(*(np.array(case) for case in cases)).only_true.tolist() == [True] + [False] * 7

@@ -1,49 +1,16 @@
 """Hive's trees node by node: casts, literals, texts of limited length, clocks, and what is malformed."""
 
-import datetime as dt
 import itertools
 import json
 import random
 import time
-import zoneinfo
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
-from pushdown import Constant, ExpressionError, HudiExpression, Not, Unknown, bind, matches, reasons_of
+from pushdown import Constant, ExpressionError, HudiExpression, Not, Unknown, matches, reasons_of
 from pushdown.translators import from_hive_json, from_hive_tree, to_arrow_expression
-
-COMPARE = {
-    "=": "GenericUDFOPEqual",
-    "<>": "GenericUDFOPNotEqual",
-    "<": "GenericUDFOPLessThan",
-    "<=": "GenericUDFOPEqualOrLessThan",
-    ">": "GenericUDFOPGreaterThan",
-    ">=": "GenericUDFOPEqualOrGreaterThan",
-    "<=>": "GenericUDFOPEqualNS",
-    "is distinct from": "GenericUDFOPNotEqualNS",
-}
-
-
-def column(name: str, kind: str) -> dict:
-    return {"c": name, "t": kind}
-
-
-def value(literal: object, kind: str) -> dict:
-    return {"v": literal, "t": kind}
-
-
-def call(name: str, *arguments: object, to: str = "boolean") -> dict:
-    return {"f": name, "t": to, "a": list(arguments)}
-
-
-def sql(node: object, **options: str) -> str:
-    return from_hive_tree(node, **options).to_sql()
-
-
-def equal(own: str, literal: object, kind: str | None = None) -> dict:
-    return call("GenericUDFOPEqual", column("a", own), value(literal, kind or own))
+from tests.unit.pushdown.translators.hive_trees import call, column, equal, sql, value
 
 
 @pytest.mark.parametrize(
@@ -275,116 +242,6 @@ def test_roots():
     assert isinstance(from_hive_json('{"a":[' * 100_000 + "]}" * 100_000), Unknown)
 
 
-def limited(text: str, kind: str, length: int) -> str:
-    """A stored text as Hive reads it."""
-    cut = text[:length]
-    return cut.rstrip(" ") if kind == "char" else cut
-
-
-HOLDS = {
-    "=": lambda a, b: a == b,
-    "<>": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "<=>": lambda a, b: a == b,
-    "is distinct from": lambda a, b: a != b,
-}
-
-
-@pytest.mark.parametrize("kind", ["char", "varchar"])
-@pytest.mark.parametrize("operator", COMPARE)
-def test_texts_of_limited_length_lose_no_row(kind, operator):
-    """Stored texts of all kinds against literals, and what Hive would say of each."""
-    stored = ["".join(letters) for size in range(5) for letters in itertools.product("\t ab", repeat=size)]
-    table = pa.table({"a": stored})
-    narrowed = 0
-    literals = [text for text in stored if len(text) <= 3]
-    for literal in random.Random(1).sample(literals, 40):
-        padded = literal.ljust(3) if kind == "char" else literal
-        node = call(COMPARE[operator], column("a", f"{kind}(3)"), value(padded, f"{kind}(3)"))
-        found = from_hive_tree(node)
-        wanted = limited(literal, kind, 3)
-        for negate in (False, True):
-            expression = Not(found) if negate else found
-            weak = to_arrow_expression(expression, table.schema, unknown="weaken")
-            kept = set(table.filter(weak)["a"].to_pylist())
-            true = {text for text in stored if HOLDS[operator](limited(text, kind, 3), wanted) is not negate}
-            assert true <= kept, (literal, negate)
-            narrowed += len(kept) < len(stored)
-    assert narrowed > 20
-
-
-@pytest.mark.parametrize("kind", ["char(3)", "varchar(3)", "string"])
-@pytest.mark.parametrize(
-    "pattern", ["ab%", "a%", "abcd%", "%b", "a_", "abc", "a  %", "", "%", "a\\%b", "a\\\\%", "\\a%"]
-)
-def test_like_on_texts_of_limited_length(kind, pattern):
-    stored = ["".join(letters) for size in range(5) for letters in itertools.product(" ab%\\", repeat=size)]
-    stored += ["abc", "abcd", "abcde", "ab c"]
-    table = pa.table({"a": stored})
-    found = from_hive_tree(call("like", column("a", kind), value(pattern, "string")))
-    kept = set(table.filter(to_arrow_expression(found, table.schema, unknown="weaken"))["a"].to_pylist())
-    read = [text if kind == "string" else limited(text, kind.split("(")[0], 3) for text in stored]
-    # Both ways in which releases of Hive read a backslash before another character.
-    for regex in {_regex(pattern, both=False), _regex(pattern, both=True)}:
-        hits = pc.match_substring_regex(pa.array(read), regex).to_pylist()
-        assert {text for text, hit in zip(stored, hits, strict=True) if hit} <= kept
-
-
-def _regex(pattern: str, *, both: bool) -> str:
-    out, i = "(?s)^", 0
-    while i < len(pattern):
-        following = pattern[i + 1 : i + 2]
-        if pattern[i] == "\\" and (following in {"%", "_"} or (both and following)):
-            out, i = out + "\\" + following if following in "%_\\" else out + following, i + 1
-        else:
-            out += {"%": ".*", "_": ".", "\\": "\\\\"}.get(pattern[i], pattern[i])
-        i += 1
-    return out.replace("\\%", "%").replace("\\_", "_") + "$"
-
-
-def test_long_lists_of_limited_texts():
-    char = call("GenericUDFIn", column("a", "char(3)"), *(value(f"{i:03}", "char(3)") for i in range(101)))
-    assert isinstance(from_hive_tree(char), Unknown)
-    mixed = call("GenericUDFIn", column("a", "varchar(3)"), value("x", "varchar(3)"), value("abc", "varchar(3)"))
-    assert sql(mixed).startswith("a IN ('x') OR (startswith(a, 'abc') AND unknown(")
-
-
-def test_clock_times_around_a_change_of_clocks_are_unknown():
-    def compared(text: str, kind: str = "timestamp", own: str = "timestamp") -> HudiExpression:
-        return from_hive_tree(equal(own, text, kind), time_zone="Europe/Berlin")
-
-    for text in ("2024-03-31 02:30:00", "2024-10-27 02:30:00", "2024-10-27 02:00:00"):
-        assert isinstance(compared(text), Unknown)
-        assert not isinstance(from_hive_tree(equal("timestamp", text)), Unknown)
-    for text in ("2024-03-31 01:59:59", "2024-03-31 03:00:00", "2024-10-27 03:00:00"):
-        assert not isinstance(compared(text), Unknown)
-    # Clocks in São Paulo were changed at midnight.
-    midnight = from_hive_tree(equal("timestamp", "2018-11-04", "date"), time_zone="America/Sao_Paulo")
-    assert isinstance(midnight, Unknown)
-    assert not isinstance(from_hive_tree(equal("date", "2018-11-04"), time_zone="America/Sao_Paulo"), Unknown)
-
-
-def test_clock_times_lose_no_instant():
-    """Hive compares the clock times that instants show."""
-    berlin = zoneinfo.ZoneInfo("Europe/Berlin")
-    start = dt.datetime(2024, 10, 26, 22, tzinfo=dt.UTC)
-    stored = [start + dt.timedelta(minutes=15 * i) for i in range(24)]
-    table = pa.table({"a": pa.array(stored, pa.timestamp("us", "UTC"))})
-    clocks = [moment.astimezone(berlin).replace(tzinfo=None) for moment in stored]
-    for literal, (operator, name) in itertools.product(sorted(set(clocks)), COMPARE.items()):
-        node = call(name, column("a", "timestamp"), value(str(literal), "timestamp"))
-        found = bind(from_hive_tree(node, time_zone="Europe/Berlin"), table.schema, time_zone="Europe/Berlin")
-        kept = to_arrow_expression(found, table.schema, unknown="weaken")
-        hits = [HOLDS[operator](clock, literal) for clock in clocks]
-        rows = set(table.filter(kept)["a"].to_pylist())
-        assert {moment for moment, hit in zip(stored, hits, strict=True) if hit} <= {
-            moment.astimezone(dt.UTC) for moment in rows
-        }
-
-
 STRUCT = "struct<col1:bigint,col2:string>"
 
 
@@ -481,107 +338,3 @@ def test_damaged_trees_are_unknown_or_one_error():
                     break
                 at = at[key]
         assert isinstance(from_hive_tree(node), HudiExpression)
-
-
-TS, TO_DATE = column("a", "timestamp"), "GenericUDFDate"
-
-
-@pytest.mark.parametrize(
-    ("node", "expected"),
-    [
-        (call(TO_DATE, TS, to="date"), "CAST(a AS DATE) = DATE '2024-01-02'"),
-        (call("GenericUDFToDate", TS, to="date"), "CAST(a AS DATE) = DATE '2024-01-02'"),
-        (call(TO_DATE, column("a", "date"), to="date"), "a = DATE '2024-01-02'"),
-        (call(TO_DATE, column("a", "string"), to="date"), None),
-        (call(TO_DATE, TS, value("x", "string"), to="date"), None),
-        (call(TO_DATE, to="date"), None),
-        (call("GenericUDFLastDay", TS, to="date"), None),
-    ],
-)
-def test_dates_of_times(node, expected):
-    found = from_hive_tree(call("GenericUDFOPEqual", node, value("2024-01-02", "date")))
-    assert isinstance(found, Unknown) if expected is None else found.to_sql() == expected
-    assert isinstance(from_hive_tree(call("GenericUDFOPEqual", node, value("2024-01-02", "string"))), Unknown)
-
-
-def test_lists_of_functions_values():
-    days = [value(f"2024-01-{day:02}", "date") for day in (2, 5)]
-    found = from_hive_tree(call("GenericUDFIn", call(TO_DATE, TS, to="date"), *days))
-    assert found.to_sql() == "CAST(a AS DATE) = DATE '2024-01-02' OR CAST(a AS DATE) = DATE '2024-01-05'"
-    many = call("GenericUDFIn", call(TO_DATE, TS, to="date"), *days * 51)
-    assert isinstance(from_hive_tree(many), Unknown)
-
-
-@pytest.mark.parametrize(
-    ("own", "number", "expected"),
-    [
-        ("date", "2024", "year(a) >= 2024"),
-        ("timestamp", "2024", "year(a) >= 2024"),
-        ("string", "2024", None),
-        ("date", "1582", None),
-        ("date", "9999", None),
-        ("timestamp", "1899", None),
-        ("timestamp", None, None),
-    ],
-)
-def test_years(own, number, expected):
-    node = call("GenericUDFOPEqualOrGreaterThan", call("UDFYear", column("a", own), to="int"), value(number, "int"))
-    found = from_hive_tree(node)
-    assert isinstance(found, Unknown) if expected is None else found.to_sql() == expected
-
-
-def test_days_that_begin_with_a_change_of_clocks_are_unknown():
-    zone = "America/Sao_Paulo"
-    for day, plain in (("2018-11-02", True), ("2018-11-03", False), ("2018-11-04", False), ("2018-11-05", True)):
-        node = call("GenericUDFOPEqual", call(TO_DATE, TS, to="date"), value(day, "date"))
-        assert isinstance(from_hive_tree(node, time_zone=zone), Unknown) is not plain
-
-
-@pytest.mark.parametrize(
-    ("operator", "start", "length", "text", "own", "understood"),
-    [
-        ("=", "1", "3", "n15", "string", True),
-        ("<>", "1", "3", "n15", "string", True),
-        ("<=>", "1", "3", "\uffff", "string", True),
-        ("<", "1", "3", "n15", "string", False),  # engines' ways to count differ in order
-        ("=", "1", "3", "😀", "string", False),
-        ("=", "2", "3", "n15", "string", False),
-        ("=", "1", "0", "", "string", False),
-        ("=", "1", "3", "n15", "varchar(5)", False),
-        ("=", "1", None, "n15", "string", False),
-    ],
-)
-def test_beginnings_of_texts(operator, start, length, text, own, understood):
-    function = call("substr", column("a", own), value(start, "int"), value(length, "int"), to="string")
-    found = from_hive_tree(call(COMPARE[operator], function, value(text, "string")))
-    assert isinstance(found, Unknown) is not understood
-    two = call("substr", column("a", "string"), value("1", "int"), to="string")
-    assert isinstance(from_hive_tree(call("GenericUDFOPEqual", two, value("x", "string"))), Unknown)
-
-
-@pytest.mark.parametrize(
-    ("zone", "start"), [("Europe/Berlin", "2024-10-26"), ("America/Sao_Paulo", "2018-11-03"), ("UTC", "2023-12-31")]
-)
-def test_functions_of_times_lose_no_instant(zone, start):
-    """Instants around changes of clocks, as Hive sees them: as clock times."""
-    first = dt.datetime.fromisoformat(start).replace(tzinfo=dt.UTC)
-    stored = [first + dt.timedelta(minutes=30 * i) for i in range(120)]
-    table = pa.table({"a": pa.array(stored, pa.timestamp("us", "UTC"))})
-    clocks = [moment.astimezone(zoneinfo.ZoneInfo(zone)) for moment in stored]
-    exact = 0
-    for operator, name in COMPARE.items():
-        tests = [
-            (call(TO_DATE, TS, to="date"), value(str(day), "date"), day, [clock.date() for clock in clocks])
-            for day in sorted({clock.date() for clock in clocks})
-        ]
-        tests += [
-            (call("year", TS, to="int"), value(str(year), "int"), year, [clock.year for clock in clocks])
-            for year in (2018, 2023, 2024)
-        ]
-        for function, literal, wanted, values in tests:
-            found = bind(from_hive_tree(call(name, function, literal), time_zone=zone), table.schema, time_zone=zone)
-            kept = table.filter(to_arrow_expression(found, table.schema, unknown="weaken"))["a"].to_pylist()
-            hits = {moment for moment, one in zip(stored, values, strict=True) if HOLDS[operator](one, wanted)}
-            assert hits <= set(kept), (operator, literal)
-            exact += hits == set(kept)
-    assert exact > 30
