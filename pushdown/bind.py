@@ -27,6 +27,8 @@ pc: Any = pyarrow.compute
 
 # Comparisons of a function with a list are made one by one.
 _MANY = 1_000
+# Integers from here on may share their 64-bit float with a neighbour.
+_EXACT_DOUBLES = 2**53
 _NEGATIVE = frozenset({Op.NE, Op.NOT_IN, Op.NOT_STARTS_WITH, Op.NOT_LIKE, Op.NULL_SAFE_NE})
 
 
@@ -221,9 +223,12 @@ class _Binder:
                 return pa.array(values, pa.string())
             except (UnicodeEncodeError, pa.ArrowInvalid):
                 return None
-        if types == {int} and self.kind is Kind.INTEGER:
+        if types <= {int, float} and types and self.kind is Kind.INTEGER:
+            whole = values if types == {int} else _whole_numbers(values)
+            if whole is None:
+                return None
             try:
-                wide: Any = pa.array(values, pa.int64())
+                wide: Any = pa.array(whole, pa.int64())
             except (OverflowError, pa.ArrowInvalid):
                 return None
             domain = domain_of(self.type)
@@ -273,6 +278,13 @@ class _Binder:
 
     def _always(self) -> HudiExpression:
         return always(self.name, self.type)
+
+
+def _whole_numbers(values: list[Any]) -> list[int] | None:
+    """The whole ones of numbers that are exact as doubles, each of which one integer at most is equal to."""
+    if not all(-_EXACT_DOUBLES < value < _EXACT_DOUBLES for value in values):
+        return None
+    return [int(value) for value in values if value == int(value)]
 
 
 def _as_float(value: Any) -> Any:

@@ -12,6 +12,7 @@ from pushdown import (
     InexactFilterError,
     LiteralTypeError,
     Op,
+    Predicate,
     Unknown,
     UnknownColumnError,
     bind,
@@ -202,3 +203,15 @@ def test_binding_again_changes_nothing():
     with pytest.raises(LiteralTypeError, match="was bound as"):
         bind(bind(col("i") == 1, SCHEMA), pa.schema({"i": pa.int64()}))
     assert bind(Constant(None), SCHEMA) == Constant(None)
+
+
+def test_lists_of_doubles_for_whole_numbers_are_quick_and_exact():
+    schema = pa.schema({"a": pa.int64(), "i": pa.int8()})
+    assert bind(Predicate(Op.IN, "a", (1.0, 2.5, -0.0, 3)), schema).to_sql() == "a IN (0, 1, 3)"
+    assert bind(Predicate(Op.IN, "i", (1.0, 300.0, None)), schema).to_sql() == "i IN (1, NULL)"
+    huge = bind(Predicate(Op.IN, "a", (1.0, 2.0**53)), schema).to_sql()
+    assert huge == "a = 1 OR (a >= 9007199254740992 AND a <= 9007199254740993)"
+    started = time.process_time()
+    many = bind(Predicate(Op.IN, "a", tuple(i / 2 for i in range(200_000))), schema)
+    assert len(many.values) == 100_000
+    assert time.process_time() - started < 1  # about 0.1 s
