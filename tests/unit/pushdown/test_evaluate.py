@@ -5,7 +5,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pushdown import ColumnStatistics, ExpressionError, Outcomes, bind, col, evaluate, parse_sql, restrict, simplify
+from pushdown import (
+    And,
+    ColumnStatistics,
+    Constant,
+    ExpressionError,
+    Not,
+    Or,
+    Outcomes,
+    bind,
+    col,
+    evaluate,
+    parse_sql,
+    restrict,
+    simplify,
+)
 
 
 def stats(kind, low, high, nulls=None, rows=None, **more):
@@ -304,3 +318,38 @@ def test_only_zero_on_both_sides_hides_nan():
 def test_only_true_is_true_and_nothing_else():
     cases = [[letter in text for text in ("T", "TF", "TN", "TFN", "F", "N", "FN", "")] for letter in "TFN"]
     assert Outcomes(*(np.array(case) for case in cases)).only_true.tolist() == [True] + [False] * 7
+
+
+def test_what_is_known_in_part_is_used_in_part():
+    # One bound where all rows are said to be null contradicts that as well.
+    for low, high in ((1, None), (None, 9)):
+        assert outcomes("a = 5", pa.int64(), [low], [high], nulls=[10], rows=[10]) == ["TFN"]
+    # Without a count of rows the nulls are still counted, and are not all there is.
+    assert outcomes("a = 5", pa.int64(), [5], [5], nulls=[3], rows=[None]) == ["TN"]
+    assert outcomes("a IS NOT NULL", pa.int64(), [None], [None], nulls=[0], rows=[None]) == ["T"]
+    assert outcomes("a IS NULL", pa.int64(), [None], [None], nulls=[None], rows=[10]) == ["TF"]
+    # What stands in the place of a bound that is not known is compared with nothing.
+    assert outcomes("a = 7", pa.int64(), [None, 9], [-5, None]) == ["F", "F"]
+    assert outcomes("a < 1", pa.float64(), [1.0, None], [None, 5.0]) == ["TF", "TF"]
+    assert outcomes("a >= 9", pa.float64(), [1.0, None], [None, 5.0]) == ["TF", "TF"]
+
+
+def test_branches_without_children_and_constants():
+    for expression, expected in (
+        (And([]), [True, False, False]),
+        (Or([]), [False, True, False]),
+        (Not(And([])), [False, True, False]),
+        (Constant(value=True), [True, False, False]),
+        (Constant(value=False), [False, True, False]),
+        (Constant(value=None), [False, False, True]),
+    ):
+        found = evaluate(expression, {}, 1)
+        assert [found.can_true[0], found.can_false[0], found.can_null[0]] == expected
+
+
+def test_64_bit_floats_are_not_rounded():
+    assert outcomes("a = 1.1", pa.float64(), [1.1, 1.0], [1.1, 1.2]) == ["T", "TF"]
+    near = float(np.float32(1.1))
+    assert outcomes("a = 1.1", pa.float64(), [near], [near]) == ["F"]
+    infinite = "a = cast('Infinity' as double)"
+    assert outcomes(infinite, pa.float32(), [1.0, float("inf")], [2.0, float("inf")]) == ["F", "TF"]
