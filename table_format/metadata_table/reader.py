@@ -23,7 +23,7 @@ from table_format.metadata_table.keys import (
     partition_identifier,
     partition_of_identifier,
 )
-from table_format.metadata_table.sources import Known, PartitionSources, Piece, Sources, newest_versions
+from table_format.metadata_table.sources import Known, PartitionSources, Piece, Sources, newest_versions, settled_apart
 from table_format.metadata_table.validity import ValidInstants, missing_instants, open_metadata_timeline
 from table_format.timeline import Timeline
 
@@ -237,12 +237,19 @@ def read_listing(sources: PartitionSources) -> pa.Table:
     Returns:
         Columns `partition` (the record's key), `file_name`, `size`; deleted entries are left out.
     """
-    tables = [_decode_files(piece) for pieces in sources.everything() for piece in pieces]
-    if not tables:
-        return FILES_SCHEMA.empty_table()
-    rows = pa.concat_tables(tables)
-    if len(tables) == 1:  # within one file, each name stands once
-        return rows.filter(pc.invert(rows["deleted"])).select(FILES_SCHEMA.names)
+    settled, disputed = settled_apart(sources.everything())
+    tables = [FILES_SCHEMA.empty_table()]
+    for piece in settled:  # within one file, each name stands once
+        rows = _decode_files(piece)
+        tables.append(rows.filter(pc.invert(rows["deleted"])).select(FILES_SCHEMA.names))
+    pieces = [piece for shard in disputed for piece in shard]
+    if pieces:
+        tables.append(_merged_files(pa.concat_tables([_decode_files(piece) for piece in pieces])))
+    return pa.concat_tables(tables)
+
+
+def _merged_files(rows: pa.Table) -> pa.Table:
+    """The files that are left of several versions of partitions, oldest first."""
     separator = "\x00"  # in no path
     keys: Any = pc.binary_join_element_wise(rows["partition"], rows["file_name"], separator)
     versions = newest_versions(keys, to_numpy(rows["deleted"].combine_chunks()))

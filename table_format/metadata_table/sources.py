@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import concurrent.futures
+import dataclasses
 import functools
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from table_format.hfile.entries import HFileEntries
 from table_format.hfile.reader import HFileReader
 from table_format.log.deletes import read_deletes
 from table_format.log.format import BlockType, LogBlock
-from table_format.metadata_table.arrow import Column, one_chunk
+from table_format.metadata_table.arrow import Column, binaries, one_chunk, pc
 from table_format.metadata_table.keys import shards_of_keys
 from table_format.metadata_table.layout import BaseFile, list_file_groups
 from table_format.metadata_table.slices import FileSlice, LogBlocks, read_slices
@@ -52,6 +53,10 @@ class Piece:
     entries: HFileEntries
     schema: Node | None
     deleted_keys: tuple[bytes, ...] = ()
+
+    def keys(self) -> Any:
+        """Keys of the records, or the deleted ones."""
+        return self.entries.keys() if self.schema is not None else binaries(self.deleted_keys)
 
 
 Origin = tuple[str, int, int]
@@ -325,6 +330,29 @@ class Versions:
             return self.live
         _, first_from_behind = np.unique(self.codes[::-1], return_index=True)
         return np.sort(self.live[len(self.live) - 1 - first_from_behind])
+
+
+def settled_apart(shards: Iterable[Sequence[Piece]]) -> tuple[list[Piece], list[list[Piece]]]:
+    """Tell the records that have one version from those that may have more.
+
+    What an HFile holds is mostly not written again by the log blocks behind it, and need not be looked at by key.
+
+    Returns:
+        Records whose keys only the first piece of their shard holds, each once; and all others, by shard.
+    """
+    settled: list[Piece] = []
+    disputed: list[list[Piece]] = []
+    for first, *later in filter(None, shards):
+        if first.schema is None:
+            disputed.append([first, *later])
+        elif not later:
+            settled.append(first)
+        else:
+            again: Any = pc.is_in(first.entries.keys(), pa.concat_arrays([piece.keys() for piece in later]))
+            is_again = to_numpy(again).astype(np.bool_)
+            settled.append(dataclasses.replace(first, entries=first.entries.take(~is_again)))
+            disputed.append([dataclasses.replace(first, entries=first.entries.take(is_again)), *later])
+    return [piece for piece in settled if len(piece.entries)], disputed
 
 
 def newest_versions(keys: Column, deleted: npt.NDArray[np.bool_]) -> Versions:

@@ -12,8 +12,8 @@ from table_format.arrow_numpy import from_numpy, to_numpy
 from table_format.avro_columns import UnionColumn, decode_columns
 from table_format.avro_schema_tree import Node
 from table_format.metadata_table import bounds
-from table_format.metadata_table.arrow import Column, binaries, one_chunk, pc, schema_of
-from table_format.metadata_table.sources import Piece, Versions, newest_versions
+from table_format.metadata_table.arrow import Column, one_chunk, pc, schema_of
+from table_format.metadata_table.sources import Piece, Versions, newest_versions, settled_apart
 from table_format.metadata_table.value_types import ValueTypes
 
 STATS_SCHEMA = schema_of(
@@ -70,21 +70,22 @@ def typed(shards: Sequence[Sequence[Piece]], column: str, kind: pa.DataType) -> 
     Versions of one file's statistics are merged as Hudi does, by the widest bounds and the sum of the counts; where
     one version does not know a bound, the merged one is unknown.
     """
-    pieces = [piece for shard in shards for piece in shard]
-    tables = [_decode_typed(piece, column, kind) for piece in pieces]
+    settled, disputed = settled_apart(shards)
+    tables = [_without_deleted(_decode_typed(piece, column, kind)) for piece in settled]
+    pieces = [piece for shard in disputed for piece in shard]
+    if pieces:
+        rows = pa.concat_tables([_decode_typed(piece, column, kind) for piece in pieces])
+        keys = pa.chunked_array([piece.keys() for piece in pieces], pa.binary())
+        versions = newest_versions(keys, to_numpy(one_chunk(rows["deleted"])))
+        rows = rows.take(from_numpy(versions.live))
+        tables.append(rows if versions.unique else _widened(rows, versions))
     if not tables:
         return typed_schema(kind).empty_table()
-    rows = pa.concat_tables(tables)
-    deleted = to_numpy(one_chunk(rows["deleted"]))
-    if len(pieces) > 1 and any(len(shard) > 1 for shard in shards):
-        keys = pa.chunked_array([key for piece in pieces for key in _keys(piece)], pa.binary())
-        versions = newest_versions(keys, deleted)
-        rows = rows.take(from_numpy(versions.live))
-        if not versions.unique:
-            rows = _widened(rows, versions)
-    elif deleted.any():
-        rows = rows.filter(pc.invert(rows["deleted"]))
-    return _trusted(rows.combine_chunks(), kind)
+    return _trusted(pa.concat_tables(tables).combine_chunks(), kind)
+
+
+def _without_deleted(rows: pa.Table) -> pa.Table:
+    return rows.filter(pc.invert(rows["deleted"])) if pc.any(rows["deleted"]).as_py() else rows
 
 
 def raw(shards: Sequence[Sequence[Piece]], *, unify: bool = False) -> pa.Table:
@@ -122,12 +123,6 @@ def _without_contradictions(newest: pa.Table, rows: pa.Table, versions: Versions
         blank = pc.if_else(from_numpy(doubtful), pa.scalar(None, newest[name].type), newest[name])
         newest = newest.set_column(newest.column_names.index(name), name, blank)
     return newest
-
-
-def _keys(piece: Piece) -> list[Column]:
-    if piece.schema is None:
-        return [binaries(piece.deleted_keys)]
-    return [piece.entries.keys()]
 
 
 def _names_types(schema: Node) -> bool:
@@ -184,10 +179,10 @@ def _decode_raw(piece: Piece) -> pa.Table:
     if piece.schema is None:
         count = len(piece.deleted_keys)
         blank: list[Any] = [pa.nulls(count, field.type) for field in RAW_SCHEMA][1:]
-        return pa.table([*_keys(piece), *blank, from_numpy(np.ones(count, dtype=np.bool_))], schema=schema)
+        return pa.table([piece.keys(), *blank, from_numpy(np.ones(count, dtype=np.bool_))], schema=schema)
     decoded = _decode(piece, ["fileName", "columnName", "minValue", "maxValue", *_COUNTS.values(), "isDeleted"])
     columns = [
-        *_keys(piece),
+        piece.keys(),
         decoded["fileName"],
         decoded["columnName"],
         _encoded_bound(decoded["minValue"]),
