@@ -61,8 +61,10 @@ def read_long(buffer: Bytes, at: Positions) -> tuple[Positions, Positions]:
     """
     byte = buffer[at]
     after = at + 1
+    rows = np.flatnonzero(byte > 0x7F)
+    if not rows.size:
+        return ((byte >> 1) ^ -(byte & 1)).view(np.int8).astype(np.int64), after
     value = (byte & 0x7F).astype(np.uint64)
-    rows = np.flatnonzero(byte & 0x80)
     shift = 7
     while rows.size:
         if shift > 63:

@@ -7,10 +7,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from table_format.avro_leaves import BadValueError
+from table_format.avro_leaves import BadValueError, checked_lengths, read_long
 from table_format.avro_schema_tree import Node
 from table_format.byte_spans import Bytes, Positions
 from table_format.errors import SchemaError
+
+# Fewer than these are faster one by one.
+_FEW_BLOCKS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,36 +38,85 @@ class MapEntries:
 def walk_maps(buffer: Bytes, item: Node, at: Positions) -> MapEntries:
     """Find the entries of maps.
 
-    A metadata table keeps the files of a partition in one map. Its entries follow from one another, so this is a
-    loop over them, kept tight for values of numbers and flags.
+    A metadata table keeps the files of a partition in one map, whose entries follow from one another. The maps of all
+    partitions are walked side by side, an entry of each at a time; where few maps go on, entry by entry.
 
     Raises:
         BadValueError: counts or lengths that are impossible.
         IndexError: the buffer ends inside a map.
         SchemaError: values of another type.
     """
-    data = memoryview(cast("Any", buffer))
     steps = _steps(item)
-    records: list[int] = []
-    keys: list[int] = []
-    key_ends: list[int] = []
-    ends: list[int] = []
-    for record, start in enumerate(at.tolist()):
-        position = start
-        while True:
-            count, position = _one_long(data, position)
-            if count == 0:
-                break
-            if count < 0:
-                count = -count
-                _, position = _one_long(data, position)
-            if count > len(data) - position:
-                raise BadValueError("a map has an impossible number of entries")
-            records += [record] * count
-            position = _walk_entries(data, position, count, steps, (keys, key_ends))
-        ends.append(position)
-    columns = [np.array(column, dtype=np.int64) for column in (records, keys, key_ends, ends)]
-    return MapEntries(columns[0], columns[1], columns[2] - columns[1], columns[2], columns[3])
+    ends = at.astype(np.int64, copy=True)
+    active = np.arange(len(at))
+    blocks: list[tuple[Positions, Positions, Positions]] = []
+    while active.size:
+        counts, after = read_long(buffer, ends[active])
+        sized = counts < 0
+        if sized.any():
+            _, after[sized] = read_long(buffer, after[sized])
+        counts = np.abs(counts)
+        ends[active] = after
+        more = counts != 0
+        active, counts = active[more], counts[more]
+        # Every entry takes a byte at least.
+        if (counts < 0).any() or counts.sum(dtype=np.float64) > len(buffer):
+            raise BadValueError("a map has an impossible number of entries")
+        if active.size:
+            keys, key_ends, ends[active] = _walk_blocks(buffer, ends[active], counts, steps)
+            blocks.append((np.repeat(active, counts), keys, key_ends))
+    if not blocks:
+        none = np.empty(0, np.int64)
+        return MapEntries(none, none, none, none, ends)
+    records, keys, key_ends = (np.concatenate(columns) for columns in zip(*blocks, strict=True))
+    if len(blocks) > 1:
+        order = np.argsort(records, kind="stable")
+        records, keys, key_ends = records[order], keys[order], key_ends[order]
+    return MapEntries(records, keys, key_ends - keys, key_ends, ends)
+
+
+def _walk_blocks(
+    buffer: Bytes, at: Positions, counts: Positions, steps: tuple[int, ...]
+) -> tuple[Positions, Positions, Positions]:
+    """Find the entries of blocks of map entries.
+
+    Args:
+        buffer: the bytes.
+        at: where the first entry of each block starts.
+        counts: entries of each block, more than 0.
+        steps: how to step over a value.
+
+    Returns:
+        Where each key starts and ends, block after block; where each block ends.
+    """
+    firsts = np.cumsum(counts) - counts
+    starts, key_ends = np.empty((2, int(counts.sum())), np.int64)
+    order = np.argsort(-counts, kind="stable")  # the blocks that go on are always the first ones
+    position, place, left = at[order], firsts[order], counts[order]
+    going = len(order)
+    for done in range(int(left[0])):
+        while going and left[going - 1] <= done:
+            going -= 1
+        if going < _FEW_BLOCKS:
+            break
+        lengths, key = read_long(buffer, position[:going])
+        starts[place[:going] + done] = key
+        behind = key + checked_lengths(buffer, lengths)
+        key_ends[place[:going] + done] = behind
+        for step in steps:
+            behind = behind + step if step else read_long(buffer, behind)[1]
+        position[:going] = behind
+    else:
+        going = 0
+    data = memoryview(cast("Any", buffer))
+    for block in range(going):
+        found: tuple[list[int], list[int]] = [], []
+        position[block] = _walk_entries(data, int(position[block]), int(left[block]) - done, steps, found)
+        rest = slice(int(place[block]) + done, int(place[block]) + int(left[block]))
+        starts[rest], key_ends[rest] = found
+    ends = np.empty(len(order), np.int64)
+    ends[order] = position
+    return starts, key_ends, ends
 
 
 def _walk_entries(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,8 @@ KEY_OVERHEAD = 2 + len(SUFFIX)
 # Two lengths before key and value, one byte (MVCC version 0) behind them.
 _LENGTHS = Struct(">II")
 ENTRY_OVERHEAD = _LENGTHS.size + 1
+# Fewer than these are faster one by one.
+_FEW_BLOCKS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,30 +95,53 @@ class HFileEntries:
         return self.take(to_numpy(found))
 
 
-def find_entries(content: bytes, offset: int, path: str) -> Positions:
-    """Where each entry starts in the decompressed content of a data block.
+def find_entries(buffer: Bytes, begins: Positions, ends: Positions) -> tuple[Positions, int | None]:
+    """Where each entry of some data blocks starts.
 
-    Each start follows from the lengths before it, so this is a loop, and a tight one.
+    Each start follows from the lengths before it. All blocks are walked side by side, an entry of each at a time;
+    where few blocks go on, entry by entry.
 
     Args:
-        content: of the block.
-        offset: the block's place in the file, for messages.
-        path: the file, for messages.
+        buffer: the decompressed content of the blocks, one behind the other.
+        begins: where each block's content begins in it.
+        ends: where it ends.
 
-    Raises:
-        CorruptFileError: the lengths lead out of the block.
+    Returns:
+        The places, ascending; and the number of a block in which lengths lead out of it, None if all is well.
     """
-    unpack, overhead, end = _LENGTHS.unpack_from, ENTRY_OVERHEAD, len(content)
+    found: list[Positions] = []
+    reached = begins.astype(np.int64, copy=True)
+    going = np.arange(len(begins))
+    if len(going) >= _FEW_BLOCKS:
+        lengths: NDArray[Any] = np.ndarray((max(len(buffer) - 3, 0),), dtype=">u4", buffer=buffer, strides=(1,))
+        at, limit = reached.copy(), ends - ENTRY_OVERHEAD
+        while True:
+            inside = at <= limit
+            if not inside.all():
+                reached[going] = at
+                going, at, limit = going[inside], at[inside], limit[inside]
+                if len(going) < _FEW_BLOCKS:
+                    break
+            found.append(at)
+            at = at + lengths[at] + lengths[at + 4] + ENTRY_OVERHEAD
+    for block in going.tolist():
+        starts, reached[block] = _find_in_block(buffer, int(reached[block]), int(ends[block]))
+        found.append(starts)
+    wrong = np.flatnonzero(reached != ends)
+    places = np.sort(np.concatenate([np.empty(0, np.int64), *found]))
+    return places, int(wrong[0]) if wrong.size else None
+
+
+def _find_in_block(buffer: Bytes, position: int, end: int) -> tuple[Positions, int]:
+    """Where the entries between two places start, and where the last one ends."""
+    unpack, overhead, data = _LENGTHS.unpack_from, ENTRY_OVERHEAD, memoryview(cast("Any", buffer))
     starts: list[int] = []
     note = starts.append
-    position = 0
     while position + overhead <= end:
         note(position)
-        key, value = unpack(content, position)
+        key, value = unpack(data, position)
         position += key + value + overhead
-    if position != end:
-        raise CorruptFileError(path, offset, "an HFile entry reaches past the end of its block; restore the file")
-    return np.array(starts, dtype=np.int64)
+    return np.array(starts, dtype=np.int64), position
 
 
 def split_entries(buffer: Bytes, starts: Positions, path: str, offset_of: Callable[[int], int]) -> HFileEntries:

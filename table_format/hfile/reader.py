@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from table_format.byte_spans import Positions
 from table_format.errors import CorruptFileError
 from table_format.hfile import block, index, trailer
 from table_format.hfile.entries import HFileEntries, find_entries, split_entries
@@ -200,19 +199,22 @@ class HFileReader:
         ends = np.cumsum(sizes, dtype=np.int64)
         buffer = np.empty(sum(sizes), dtype=np.uint8)
 
-        def load(number: int) -> Positions:
+        def load(number: int) -> int:
             place, start = places[number], int(ends[number]) - sizes[number]
             content = block.read_block(raw[number], place, self.name, codec, (block.DATA,))
             buffer[start : start + len(content)] = np.frombuffer(content, dtype=np.uint8)
-            return find_entries(content, place, self.name) + start
+            return start + len(content)
 
         if len(raw) <= _FEW_BLOCKS:
-            starts = [load(number) for number in range(len(raw))]
+            reached = [load(number) for number in range(len(raw))]
         else:
             # zlib and numpy let go of the interpreter lock.
             with concurrent.futures.ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-                starts = list(pool.map(load, range(len(raw))))
-        found = np.concatenate([np.empty(0, dtype=np.int64), *starts])
+                reached = list(pool.map(load, range(len(raw))))
+        starts, wrong = find_entries(buffer, ends - np.array(sizes, np.int64), np.array(reached, np.int64))
+        if wrong is not None:
+            reason = "an HFile entry reaches past the end of its block; restore the file"
+            raise CorruptFileError(self.name, places[wrong], reason)
         return split_entries(
-            buffer, found, self.name, lambda position: places[int(np.searchsorted(ends, position, side="right"))]
+            buffer, starts, self.name, lambda position: places[int(np.searchsorted(ends, position, side="right"))]
         )
