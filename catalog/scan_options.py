@@ -12,12 +12,13 @@ BUCKET_HASH_FIELDS = "hoodie.bucket.index.hash.field"
 FOOTER_LIMIT = "hoodie.catalog.scan.footer.limit"
 THREADS = "hoodie.catalog.scan.threads"
 SPLIT_SIZE = "hoodie.catalog.scan.split.size"
+BLOCK_SIZE = "hoodie.parquet.block.size"
 # Names that the proposals of the bucket index (RFC-29) used, before it was released under others.
 _ALIASES = {
     "hoodie.hash.index.bucket.num": BUCKET_COUNT,
     "hoodie.datasource.write.indexkey.field": BUCKET_HASH_FIELDS,
 }
-_KEYS = (BUCKET_COUNT, BUCKET_HASH_FIELDS, FOOTER_LIMIT, THREADS, SPLIT_SIZE)
+_KEYS = (BUCKET_COUNT, BUCKET_HASH_FIELDS, FOOTER_LIMIT, THREADS, SPLIT_SIZE, BLOCK_SIZE)
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class ScanOptions:
         threads: files and footers that are read at once; `hoodie.catalog.scan.threads`.
         split_size: larger base files are divided into splits of about so many bytes by row groups, and their footers
             are read for that; None for whole files; `hoodie.catalog.scan.split.size`.
+        block_size: bytes at which the writers of the table close a row group, for a table whose `hoodie.properties`
+            don't say; `hoodie.parquet.block.size`.
     """
 
     bucket_count: int | None = None
@@ -40,6 +43,7 @@ class ScanOptions:
     footer_limit: int = 1000
     threads: int = 8
     split_size: int | None = None
+    block_size: int | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str] | None) -> ScanOptions:
@@ -58,6 +62,7 @@ class ScanOptions:
             "footer_limit": _integer(values, FOOTER_LIMIT, 0),
             "threads": _integer(values, THREADS, 1),
             "split_size": _integer(values, SPLIT_SIZE, 1),
+            "block_size": _integer(values, BLOCK_SIZE, 1),
         }
         defaults = {field.name: field.default for field in fields(cls)}
         return cls(**{name: defaults[name] if value is None else value for name, value in parsed.items()})  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from catalog.column_cache import DEFAULT_LIMIT, CachedColumn, ColumnCache
 from catalog.footer_cache import FooterCache
 from catalog.indexed_column import IndexedColumn
+from catalog.merged_ranges import DEFAULT_BLOCK_SIZE, RowGroupSize
 from catalog.path_values import PathValues, path_values
 from catalog.slice_set import Rows, SliceSet
 from catalog.snapshot_columns import load_column, update_column
@@ -80,6 +81,8 @@ class Snapshot:
         self.replaced = replaced_file_groups(timeline, as_of)
         self.slices = self._load_slices(past=as_of is not None or listing is not None)
         self.columns = ColumnCache(statistics_limit)
+        self.block_size = client.config.block_size or DEFAULT_BLOCK_SIZE
+        self._others: dict[int, Snapshot] = {}
         self._paths: PathValues | CannotPrune | None = None
         self._buckets: Any = _UNREAD
         self.footers = FooterCache()
@@ -152,7 +155,7 @@ class Snapshot:
             cached = self.columns.get(column)
             if cached is not None and cached.source is table and cached.kind == kind:
                 return cached.column
-            updated = None if cached is None else update_column(cached, table, self.slices, column, kind)
+            updated = None if cached is None else self._update_column(cached, column, kind)
             found = self._load_column(column, kind) if updated is None else updated
             self.columns.put(column, CachedColumn(kind, found, table))
             return found
@@ -196,8 +199,25 @@ class Snapshot:
         if not same_columns:
             newer.footers = FooterCache()
         paths = self._paths if same_columns and len(slices.partitions) == len(self.partitions) else None
-        vars(newer).update(_paths=paths, _buckets=_UNREAD, _lock=threading.RLock())
+        vars(newer).update(_paths=paths, _buckets=_UNREAD, _lock=threading.RLock(), _others={})
         return newer
+
+    def with_block_size(self, size: int | None) -> Snapshot:
+        """The same state, to be planned as one whose writers close row groups at that size.
+
+        Args:
+            size: in bytes; None for what the table says, or Apache Hudi's default.
+        """
+        if size is None or size == self.block_size:
+            return self
+        with self._lock:
+            if size not in self._others:
+                other = copy.copy(self)
+                vars(other).update(
+                    block_size=size, columns=ColumnCache(self.columns.limit), _lock=threading.RLock(), _others={}
+                )
+                self._others = {size: other}
+            return self._others[size]
 
     def _load_slices(self, *, past: bool) -> SliceSet:
         table = self.metadata_table
@@ -215,7 +235,14 @@ class Snapshot:
             return CannotPrune("the metadata table has no column_stats")
         if not self.slices.names_are_unique():
             return CannotPrune("file names repeat between partitions")
-        return load_column(table, self.slices, column, kind, self.schema_history)
+        return load_column(table, self.slices, column, kind, self.schema_history, row_groups=self._row_groups)
+
+    def _update_column(self, cached: CachedColumn, column: str, kind: pa.DataType) -> IndexedColumn | None:
+        return update_column(cached, self.metadata_table, self.slices, column, kind, row_groups=self._row_groups)
+
+    @property
+    def _row_groups(self) -> RowGroupSize:
+        return RowGroupSize.of(self.schema, self.block_size)
 
 
 def _whole_schema(client: TableClient, schema: pa.Schema) -> pa.Schema:

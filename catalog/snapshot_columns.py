@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from catalog.column_cache import CachedColumn
 from catalog.indexed_column import IndexedColumn
+from catalog.merged_ranges import RowGroupSize, without_merged_ranges
 from catalog.slice_set import SliceSet, file_names
 from catalog.slice_statistics import Before, known_only, statistics_of_slices
 from pushdown.verdict import CannotPrune
@@ -23,7 +24,13 @@ pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functi
 
 
 def load_column(
-    table: MetadataTable, slices: SliceSet, column: str, kind: pa.DataType, history: SchemaHistory | None
+    table: MetadataTable,
+    slices: SliceSet,
+    column: str,
+    kind: pa.DataType,
+    history: SchemaHistory | None,
+    *,
+    row_groups: RowGroupSize,
 ) -> IndexedColumn | CannotPrune:
     """A column's statistics in all slices.
 
@@ -33,11 +40,15 @@ def load_column(
         column: its name.
         kind: its type.
         history: the schemas with column ids, if the table has any.
+        row_groups: from which size on files may have several row groups.
     """
     entries = table.column_stats(column, kind)
     if entries.num_rows == 0:
         return CannotPrune(f"column_stats has no column {column}")
-    parts = [statistics_of_slices(part, entries, kind) for part in (slices.main, slices.tail)]
+    parts = [
+        statistics_of_slices(part, without_merged_ranges(entries, kind, part, row_groups), kind)
+        for part in (slices.main, slices.tail)
+    ]
     if history is not None:
         same = [_holds_column(part, column, history) for part in (slices.main, slices.tail)]
         parts = [known_only(mask, part, kind) for mask, part in zip(same, parts, strict=True)]
@@ -45,7 +56,13 @@ def load_column(
 
 
 def update_column(
-    cached: CachedColumn, table: MetadataTable | None, slices: SliceSet, column: str, kind: pa.DataType
+    cached: CachedColumn,
+    table: MetadataTable | None,
+    slices: SliceSet,
+    column: str,
+    kind: pa.DataType,
+    *,
+    row_groups: RowGroupSize,
 ) -> IndexedColumn | None:
     """A column that an earlier snapshot loaded, brought up to a later one by what came since.
 
@@ -63,6 +80,7 @@ def update_column(
         return None
     if not late.num_rows:
         return known
+    entries = without_merged_ranges(entries, kind, late, row_groups)
     return known.with_part(statistics_of_slices(late, entries, kind, Before(known, before, names)))
 
 

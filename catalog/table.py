@@ -144,11 +144,12 @@ class Table:
             if as_of is not None or query_type != SNAPSHOT:
                 raise OptionError("incremental goes with neither as_of nor another query type than snapshot")
             instants, snapshot = self._state_of_range(*incremental)
+        parsed = ScanOptions.parse(options)
         return Scan(
-            snapshot=snapshot,
+            snapshot=snapshot.with_block_size(parsed.block_size),
             filter=parse_sql(filter) if isinstance(filter, str) else filter,
             columns=None if columns is None else tuple(columns),
-            options=ScanOptions.parse(options),
+            options=parsed,
             instants=instants,
             case_sensitive=case_sensitive,
             time_zone=time_zone,

@@ -227,6 +227,11 @@ class TableConfig:
         return self._int("hoodie.bucket.index.num.buckets", 0) or None
 
     @property
+    def block_size(self) -> int | None:
+        """Bytes at which writers close a row group, where somebody recorded it."""
+        return self._int("hoodie.parquet.block.size", 0) or None
+
+    @property
     def bucket_hash_fields(self) -> tuple[str, ...] | None:
         """Fields that decide the bucket, where a writer of ours recorded them."""
         return self._list("hoodie.bucket.index.hash.field") or None
