@@ -28,6 +28,7 @@ from table_format.metadata_table.compaction import MAX_DELTA_COMMITS_KEY, _limit
 from table_format.timestamp_keys import TimestampFormat
 from table_format.transaction.options import ProtocolOptions
 from tests.sample_flights import make_flights
+from tests.sample_readings import unpack_readings
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("table_format", "pushdown", "catalog", "spark_writer")
@@ -261,6 +262,7 @@ def console_examples() -> Iterator[tuple[str, str, str]]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("docs")
     make_flights(made / "warehouse" / "flights")
+    unpack_readings(made / "lake" / "readings")
     return made
 
 
