@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.engines.apache_hudi.client import ApacheHudi
-from tests.engines.edges import EDGES, EDGES_LATER, edge_rows
+from tests.engines.edges import EDGES, EDGES_LATER, edge_rows, row_group_rows
 from tests.engines.kinds import FLAT, NESTED, Row, flat_row, nested_row
 
 KEYGEN = "org.apache.hudi.keygen"
@@ -21,6 +21,7 @@ FLAT_BY_PARTITION = {
     "hoodie.datasource.write.hive_style_partitioning": "true",
 }
 NONPARTITIONED = {"hoodie.datasource.write.keygenerator.class": f"{KEYGEN}.NonpartitionedKeyGenerator"}
+ROW_GROUPS = {"hoodie.parquet.block.size": "4096"}
 BUCKETS = {"hoodie.bucket.index.num.buckets": "3"}
 BUCKET = {"hoodie.index.type": "BUCKET", **BUCKETS}
 RECORD_INDEX = {
@@ -87,9 +88,10 @@ class ApacheTable:
 
     @property
     def read_options(self) -> dict[str, str]:
-        """What our scans are told: Apache does not record the bucket count."""
+        """What our scans are told: Apache records neither the bucket count nor the size of row groups."""
         simple = self.options.get("hoodie.index.bucket.engine") != "CONSISTENT_HASHING"
-        return BUCKETS if self.options.get("hoodie.index.type") == "BUCKET" and simple else {}
+        buckets = BUCKETS if self.options.get("hoodie.index.type") == "BUCKET" and simple else {}
+        return buckets | {key: value for key, value in self.options.items() if key in ROW_GROUPS}
 
     def write(self, apache: ApacheHudi, path: Path) -> Path:
         """Make the table."""
@@ -159,6 +161,7 @@ def _copy_on_write() -> list[ApacheTable]:
     evolved = FLAT.append(pa.field("note", pa.string())).set(2, pa.field("i", pa.int64()))
     return [
         edge_table(),
+        row_group_table(),
         ApacheTable("cow_types", {**NONPARTITIONED, **BUCKET}, _history(nested_row), NESTED),
         ApacheTable("cow_hive", {**FLAT_BY_PARTITION, **BUCKET}, _history(flat_row)),
         ApacheTable(
@@ -222,6 +225,12 @@ def edge_table() -> ApacheTable:
         Write("insert", rows, {}, EDGES_LATER if "note" in rows[0] else EDGES) for rows in edge_rows()
     ]
     return ApacheTable("cow_edges", {**NONPARTITIONED, **one_file_each}, writes, EDGES)
+
+
+def row_group_table() -> ApacheTable:
+    """One file of several row groups; Parquet looks at their size every hundred rows."""
+    options = {"hoodie.index.type": "SIMPLE", **ROW_GROUPS, "hoodie.parquet.page.size": "1024"}
+    return ApacheTable("cow_row_groups", {**NONPARTITIONED, **options}, [Write("insert", row_group_rows())], EDGES)
 
 
 def _merge_on_read() -> list[ApacheTable]:

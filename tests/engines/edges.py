@@ -35,6 +35,16 @@ def edge_rows() -> list[list[Row]]:
     ]
 
 
+def row_group_rows() -> list[Row]:
+    """One file of several row groups, of which one holds a NaN and one a text that is too long for statistics."""
+    texts = {7: "z" * 5_000, 8: "zebra"}
+    return [
+        _row("k", n, x=v, f=v, s=texts.get(n, "middle"))
+        for n in range(1_000)
+        for v in [math.nan if n == 5 else 10 + n * 100.0 if n < 100 else 10 + n / 1_000]
+    ]
+
+
 def _row(name: str, number: int, **values: Any) -> Row:
     return {"id": f"{name}{number}", "ts": 1, "x": 1.5, "f": 1.5, "s": "middle", "n": number} | values
 
@@ -47,11 +57,13 @@ class Defect:
         title: as the documentation has it.
         reports: where it was reported, by number of the apache/hudi repository.
         filters: conditions on these rows that show it.
+        several_row_groups: whether it is shown on `row_group_rows`, else on `edge_rows`.
     """
 
     title: str
     reports: tuple[int, ...]
     filters: tuple[str, ...]
+    several_row_groups: bool = False
 
 
 DEFECTS = (
@@ -67,6 +79,12 @@ DEFECTS = (
         ("s = 'apple'", "n = 1 AND s = 'apple'", "s <> 'middle'"),
     ),
     Defect("A column without statistics beside one with", (10389, 7672), ("x = 12.0 AND note IS NULL",)),
+    Defect(
+        "One of several row groups",
+        (18754, 18755),
+        ("x = 310.0", "x > 100", "f >= 310.0", "x > 1000000", "s = 'zebra'", "s > 'middle'", "s <> 'middle'"),
+        several_row_groups=True,
+    ),
 )
 #: Where skipping must be right, on both sides.
 SOUND = (

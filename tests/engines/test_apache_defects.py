@@ -9,22 +9,24 @@ import pytest
 
 from catalog import Table
 from tests.engines.apache_hudi.client import ALL_VERSIONS, ApacheHudi
-from tests.engines.apache_tables import edge_table
+from tests.engines.apache_tables import ROW_GROUPS, edge_table, row_group_table
 from tests.engines.edges import DEFECTS, SOUND, Defect
 
 pytestmark = [pytest.mark.engine]
 PAGE = Path(__file__).parents[2] / "docs/apache-defects.md"
-Edges = Callable[[str], tuple[ApacheHudi, Path]]
+Edges = Callable[..., tuple[ApacheHudi, Path]]
 
 
 @pytest.fixture(scope="session")
 def edges(release: Callable[[str], ApacheHudi], tmp_path_factory: pytest.TempPathFactory) -> Edges:
-    made: dict[str, Path] = {}
+    made: dict[tuple[str, bool], Path] = {}
 
-    def make(version: str) -> tuple[ApacheHudi, Path]:
-        if version not in made:
-            made[version] = edge_table().write(release(version), tmp_path_factory.mktemp("edges") / "table")
-        return release(version), made[version]
+    def make(version: str, *, several_row_groups: bool = False) -> tuple[ApacheHudi, Path]:
+        key = version, several_row_groups
+        if key not in made:
+            table = row_group_table() if several_row_groups else edge_table()
+            made[key] = table.write(release(version), tmp_path_factory.mktemp("edges") / "table")
+        return release(version), made[key]
 
     return make
 
@@ -36,13 +38,13 @@ def files_with_matches(engine: ApacheHudi, path: Path, where: str) -> set[str]:
 
 
 def planned(path: Path, where: str) -> set[str]:
-    return {split.file_name for split in Table.open(str(path)).scan(where).plan().splits}
+    return {split.file_name for split in Table.open(str(path)).scan(where, options=ROW_GROUPS).plan().splits}
 
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.title)
 def test_apache_drops_files_that_we_keep(edges: Edges, version: str, defect: Defect) -> None:
-    engine, path = edges(version)
+    engine, path = edges(version, several_row_groups=defect.several_row_groups)
     theirs = engine.planned_files(path, list(defect.filters))
     for where, kept in zip(defect.filters, theirs, strict=True):
         needed = files_with_matches(engine, path, where)
