@@ -23,6 +23,7 @@ from pushdown.expression import HudiExpression, Predicate
 from pushdown.statistics import ColumnStatistics
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from pushdown.walk import leaves
+from table_format.arrow_numpy import valid_mask
 
 _MANY = 4
 """From a quarter of the files on, statistics of all are compared rather than picked out first."""
@@ -92,13 +93,18 @@ def _gather(given: StageInput, kinds: Mapping[str, pa.DataType]) -> _Gathered:
     missing: dict[str, str] = {}
     for column, kind in kinds.items():
         # Where a path tells a range only, the index knows better.
+        indexed: IndexedColumn | CannotPrune | None = None
         if column in by_path and not isinstance(told, CannotPrune) and column in told.values:
             of_files = snapshot.partition_index[given.rows]
             if told.known[of_files].all():
-                statistics[column] = _OfPaths(by_path[column], snapshot.partition_index)
-                present[column] = np.ones(len(of_files), np.bool_)
-                continue
-        indexed = snapshot.indexed_column(column, kind)
+                # Null and the empty text have one path; the index may know which of them it is.
+                if not valid_mask(told.values[column])[of_files].all():
+                    indexed = snapshot.indexed_column(column, kind)
+                if not isinstance(indexed, IndexedColumn) or not indexed.present[given.rows].all():
+                    statistics[column] = _OfPaths(by_path[column], snapshot.partition_index)
+                    present[column] = np.ones(len(of_files), np.bool_)
+                    continue
+        indexed = indexed or snapshot.indexed_column(column, kind)
         if isinstance(indexed, CannotPrune):
             missing[column] = indexed.reason
             present[column] = np.zeros(len(given.rows), np.bool_)
