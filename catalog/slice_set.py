@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from table_format.arrow_numpy import from_numpy, to_numpy, valid_mask
+from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
@@ -58,7 +58,7 @@ class SliceSet:
     def of(cls, slices: pa.Table) -> SliceSet:
         """Slices that were just loaded, as `file_slices.SLICES_SCHEMA` has them."""
         slices = slices.combine_chunks()
-        encoded: Any = slices.column("partition").combine_chunks().dictionary_encode()
+        encoded: Any = one_chunk(slices.column("partition")).dictionary_encode()
         has_logs, sizes = _logs(slices)
         return cls(
             main=slices,
@@ -122,7 +122,7 @@ class SliceSet:
             names: of the files that are new.
         """
         slices = slices.combine_chunks()
-        paths: Any = slices.column("partition").combine_chunks().dictionary_encode()
+        paths: Any = one_chunk(slices.column("partition")).dictionary_encode()
         numbers = {path: number for number, path in enumerate(self.partitions)}
         codes = np.array([numbers.setdefault(path, len(numbers)) for path in paths.dictionary.to_pylist()], np.int64)
         has_logs, sizes = _logs(slices)
@@ -192,7 +192,7 @@ class SliceSet:
 
     @functools.cached_property
     def _file_ids(self) -> Any:
-        return self.main.column("file_id").combine_chunks()
+        return one_chunk(self.main.column("file_id"))
 
     @functools.cached_property
     def _late(self) -> dict[Any, list[int]]:
@@ -209,8 +209,8 @@ _SIDES: Any = ("left", "right")
 
 def _logs(slices: pa.Table) -> tuple[NDArray[np.bool_], Rows]:
     """Which slices have log files, and the size of each slice with them."""
-    sizes = to_numpy(slices.column("size").combine_chunks()).astype(np.int64)
-    logs: Any = slices.column("logs").combine_chunks()
+    sizes = to_numpy(one_chunk(slices.column("size"))).astype(np.int64)
+    logs: Any = one_chunk(slices.column("logs"))
     counts = to_numpy(pc.list_value_length(logs)).astype(np.int64)
     if not counts.any():
         return counts > 0, sizes
@@ -222,9 +222,9 @@ def _logs(slices: pa.Table) -> tuple[NDArray[np.bool_], Rows]:
 
 def file_names(slices: pa.Table) -> tuple[Rows, Any]:
     """Every file of some slices, base and log files: the position of its slice, and its name."""
-    names: Any = slices.column("file_name").combine_chunks()
+    names: Any = one_chunk(slices.column("file_name"))
     base = np.flatnonzero(valid_mask(names))
-    logs: Any = slices.column("logs").combine_chunks()
+    logs: Any = one_chunk(slices.column("logs"))
     counts = to_numpy(pc.list_value_length(logs)).astype(np.int64)
     if not counts.any():
         return base, names.drop_null()

@@ -20,7 +20,7 @@ from catalog.indexed_column import ColumnPart, IndexedColumn, concat_statistics
 from catalog.slice_set import Rows, file_names
 from pushdown.statistics import ColumnStatistics
 from pushdown.verdict import CannotPrune
-from table_format.arrow_numpy import from_numpy, to_numpy, valid_mask
+from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 nulls: Any = pa.nulls  # its stubs take one type at a time
@@ -62,12 +62,12 @@ def statistics_of_slices(
         kind: the column's type.
         before: for slices of which `entries` does not have the older files.
     """
-    known: Any = entries.column("file_name").combine_chunks()
-    at = pc.index_in(slices.column("file_name").combine_chunks(), known)
+    known: Any = one_chunk(entries.column("file_name"))
+    at = pc.index_in(one_chunk(slices.column("file_name")), known)
     count = slices.num_rows
     direct = _statistics_at(entries, at)
     alone = ColumnPart(direct, valid_mask(at), direct.row_count)
-    has_logs = to_numpy(pc.list_value_length(slices.column("logs").combine_chunks())) > 0
+    has_logs = to_numpy(pc.list_value_length(one_chunk(slices.column("logs")))) > 0
     if not has_logs.any():
         return alone
     rows = np.flatnonzero(has_logs)
@@ -96,7 +96,7 @@ def _hull(slices: pa.Table, entries: pa.Table, kind: pa.DataType, before: Before
     known = np.ones(count, np.bool_)
     parts: list[ColumnStatistics] = []
     groups: list[Rows] = []
-    listed: Any = entries.column("file_name").combine_chunks()
+    listed: Any = one_chunk(entries.column("file_name"))
     if before is not None:
         is_new = to_numpy(pc.is_in(names, before.names)).astype(np.bool_)
         older = np.unique(rows[~is_new])
@@ -125,7 +125,7 @@ def _hull(slices: pa.Table, entries: pa.Table, kind: pa.DataType, before: Before
 
 
 def _statistics_at(entries: pa.Table, at: Any) -> ColumnStatistics:
-    lower, upper, nulls_of, rows = (entries.column(name).combine_chunks().take(at) for name in _STATISTICS)
+    lower, upper, nulls_of, rows = (one_chunk(entries.column(name)).take(at) for name in _STATISTICS)
     return ColumnStatistics(lower, upper, nulls_of, rows, all_null_is_certain=True)
 
 

@@ -25,7 +25,7 @@ from catalog.snapshot_columns import load_column, update_column
 from catalog.time_travel import check_not_cleaned
 from pushdown.statistics import ColumnStatistics
 from pushdown.verdict import CannotPrune
-from table_format.arrow_numpy import to_numpy
+from table_format.arrow_numpy import one_chunk, to_numpy
 from table_format.file_slices import latest_file_slices, list_data_files, read_optimized_slices, replaced_file_groups
 from table_format.meta_client import TableClient
 from table_format.meta_columns import META_FIELDS
@@ -169,7 +169,7 @@ class Snapshot:
         """The bucket of each file by the first eight digits of its id; None when any file has none (RFC-29)."""
         with self._lock:
             if self._buckets is _UNREAD:
-                digits = pc.utf8_slice_codeunits(self.files.column("file_id").combine_chunks(), 0, 8)
+                digits = pc.utf8_slice_codeunits(one_chunk(self.files.column("file_id")), 0, 8)
                 numbered = pc.all(pc.match_substring_regex(digits, r"^[0-9]{8}$"), min_count=0).as_py()
                 self._buckets = to_numpy(pc.cast(digits, pa.int64())) if numbered else None
             buckets: NDArray[np.int64] | None = self._buckets

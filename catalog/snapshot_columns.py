@@ -15,7 +15,7 @@ from catalog.merged_ranges import RowGroupSize, without_merged_ranges
 from catalog.slice_set import SliceSet, file_names
 from catalog.slice_statistics import Before, known_only, statistics_of_slices
 from pushdown.verdict import CannotPrune
-from table_format.arrow_numpy import to_numpy
+from table_format.arrow_numpy import one_chunk, to_numpy
 from table_format.errors import UnsupportedTableError
 from table_format.metadata_table.reader import MetadataTable
 from table_format.schema_history import SchemaHistory
@@ -87,14 +87,14 @@ def update_column(
 def _are_all_of(entries: pa.Table, slices: pa.Table) -> bool:
     """Whether statistics came for files of these slices only."""
     _, names = file_names(slices)
-    listed: Any = entries.column("file_name").combine_chunks()
+    listed: Any = one_chunk(entries.column("file_name"))
     return bool(pc.all(pc.is_in(listed, names), min_count=0).as_py())
 
 
 def _holds_column(slices: pa.Table, column: str, history: SchemaHistory) -> NDArray[np.bool_]:
     """In which slices the column's name means that column; log files may have names of their own."""
     top = column.split(".", 1)[0]
-    instants: Any = slices.column("instant").combine_chunks()
+    instants: Any = one_chunk(slices.column("instant"))
     good = []
     for instant in pc.unique(instants).to_pylist():
         try:
@@ -103,5 +103,5 @@ def _holds_column(slices: pa.Table, column: str, history: SchemaHistory) -> NDAr
         except UnsupportedTableError:  # whoever reads such a file will say so
             continue
     same = to_numpy(pc.is_in(instants, pa.array(good, pa.string()))).astype(np.bool_)
-    mask: NDArray[np.bool_] = same & (to_numpy(pc.list_value_length(slices.column("logs").combine_chunks())) == 0)
+    mask: NDArray[np.bool_] = same & (to_numpy(pc.list_value_length(one_chunk(slices.column("logs")))) == 0)
     return mask

@@ -57,3 +57,15 @@ def to_numpy(array: Any) -> NDArray[Any]:
 def valid_mask(array: Any) -> Mask:
     """Where an Arrow array is not null."""
     return to_numpy(array.is_valid()).astype(np.bool_)
+
+
+def one_chunk(column: Any) -> Any:
+    """A column as a single array; without a copy where it is one already."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    merged: Any = column.combine_chunks()
+    if isinstance(merged, pa.ChunkedArray):
+        return merged.chunk(0) if merged.num_chunks else pa.array([], merged.type)
+    return merged

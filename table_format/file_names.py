@@ -7,14 +7,19 @@ import uuid
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.byte_spans import binary_array, spans_of
 
 _BASE: Final = (
     r"^(?P<file_id>[a-zA-Z0-9-]+)_(?P<write_token>[a-zA-Z0-9-]+)_(?P<instant>[0-9]+)\.(?P<extension>[a-zA-Z0-9]+)\z"
 )
 _BASE_PATTERN: Final = re.compile(_BASE.removesuffix(r"\z"))
 _BASE_SHAPE: Final = re.sub(r"\?P<\w+>", "", _BASE)
+_BASE_PARTS: Final = ("file_id", "write_token", "instant", "extension")
 _LOG_PATTERN: Final = re.compile(
     r"\.(?P<file_id>[^._]+)_(?P<instant>[^.]*)\.(?:log|archive)\.(?P<version>[0-9]{1,18})"
     r"(?:_(?P<write_token>[0-9]+-[0-9]+-[0-9]+)(?P<cdc>\.cdc)?)?"
@@ -109,14 +114,24 @@ def parse_base_file_names(names: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Tab
     Returns:
         One row per name: file_id, write_token, instant, extension; all null where the name is no base file's.
     """
-    if isinstance(names, pa.ChunkedArray):
-        names = names.combine_chunks()
-    # one match and plain splits are several times as fast as extracting the groups
-    known: Any = pc.if_else(pc.match_substring_regex(names, _BASE_SHAPE), names, pa.scalar(None, pa.string()))
-    parts = pc.split_pattern(known, "_")
-    tail = pc.split_pattern(_element(parts, 2), ".")
-    values = [_element(parts, 0), _element(parts, 1), _element(tail, 0), _element(tail, 1)]
-    return pa.table(dict(zip(("file_id", "write_token", "instant", "extension"), values, strict=True)))
+    whole: Any = one_chunk(names)
+    # One match, and the places of the marks, are several times as fast as extracting the groups.
+    matched = to_numpy(pc.fill_null(pc.match_substring_regex(whole, _BASE_SHAPE), False)).astype(np.bool_)
+    known = whole if matched.all() else whole.filter(from_numpy(matched))
+    if not len(known):
+        return pa.table({part: pa.nulls(len(whole), pa.string()) for part in _BASE_PARTS})
+    data, starts, lengths = spans_of(known)
+    first, last = int(starts[0]), int(starts[-1] + lengths[-1])
+    underscores, dots = (np.flatnonzero(data[first:last] == ord(mark)) + first for mark in "_.")
+    begins = [starts, underscores[0::2] + 1, underscores[1::2] + 1, dots + 1]
+    ends = [underscores[0::2], underscores[1::2], dots, starts + lengths]
+    columns = []
+    for begin, end in zip(begins, ends, strict=True):
+        at, size = np.zeros((2, len(matched)), np.int64)
+        at[matched], size[matched] = begin, end - begin
+        part: Any = binary_array(data, at, size, None if matched.all() else matched)
+        columns.append(part.cast(pa.string()))
+    return pa.table(dict(zip(_BASE_PARTS, columns, strict=True)))
 
 
 def parse_log_file_names(names: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Table:
@@ -129,8 +144,7 @@ def parse_log_file_names(names: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Tabl
         One row per name: file_id, instant, version (int64), write_token (empty where the name has none), is_cdc; all
         null where the name is no log file's.
     """
-    if isinstance(names, pa.ChunkedArray):
-        names = names.combine_chunks()
+    names = one_chunk(names)
     known: Any = pc.if_else(pc.match_substring_regex(names, _LOG_SHAPE), names, pa.scalar(None, pa.string()))
     # the empty text, `<file id>_<instant>`, `log`, `<version>_<write token>` and perhaps `cdc`
     parts = pc.split_pattern(known, ".")

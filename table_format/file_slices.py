@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
+from numpy.typing import NDArray
 
 from table_format import partition_metadata
-from table_format.arrow_numpy import from_numpy, to_numpy
+from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.byte_spans import spans_of
 from table_format.errors import UnsupportedTableError
 from table_format.file_names import LogFileName, parse_base_file_names
 from table_format.instant import Action
@@ -34,6 +36,7 @@ _BASE_FILES: dict[str, pa.DataType] = {
     "path": pa.string(),
 }
 _PARTS = ("file_id", "instant", "extension")
+_PREFIX = np.dtype(">u8")
 BASE_FILES_SCHEMA = pa.schema(_BASE_FILES)
 #: What a query reads: of each file group's latest slice the base file (null if there is none) and the logs, in the
 #: order in which they are merged.
@@ -170,9 +173,14 @@ def _committed_base_files(files: pa.Table, timeline: Timeline) -> pa.Table:
     parts = parse_base_file_names(files["file_name"])
     rows = pa.table({name: files[name] for name in FILES_SCHEMA.names} | {name: parts[name] for name in _PARTS})
     _refuse_other_formats(rows)
-    rows = rows.filter(pc.equal(rows["extension"], pa.scalar("parquet")))
-    rows = rows.filter(instants_that(timeline.is_committed, rows["instant"]))
+    rows = _those(rows, pc.equal(rows["extension"], pa.scalar("parquet"))).drop_columns("extension")
+    rows = _those(rows, instants_that(timeline.is_committed, rows["instant"]))
     return rows.append_column("key", group_keys(rows["partition"], rows["file_id"]))
+
+
+def _those(rows: pa.Table, mask: Any) -> pa.Table:
+    """The rows where a mask is true, which mostly are all."""
+    return rows if not mask.null_count and pc.all(mask).as_py() is not False else rows.filter(mask)
 
 
 def _at(rows: pa.Table, as_of: str | None) -> pa.Table:
@@ -181,22 +189,43 @@ def _at(rows: pa.Table, as_of: str | None) -> pa.Table:
 
 def _newest_of_each_group(rows: pa.Table, timeline: Timeline) -> pa.Table:
     """One base file of each group, by key."""
-    rows = rows.take(pc.sort_indices(rows["key"])).combine_chunks()
+    order = _by_key(rows)
     if rows.num_rows < 2:
         return _with_paths(rows)
-    keys: Any = rows["key"].combine_chunks()
+    keys = one_chunk(rows["key"].take(from_numpy(order)))
     starts = np.append(True, to_numpy(pc.not_equal(keys[1:], keys[:-1])).astype(np.bool_))
     if starts.all():
-        return _with_paths(rows)
+        return _with_paths(rows.take(from_numpy(order)))
     times = pc.unique(rows["instant"])
-    ranks = positions(rows["instant"], times.take(pc.sort_indices(times)))
+    ranks = positions(rows["instant"], times.take(pc.sort_indices(times)))[order]
     first = np.flatnonzero(starts)
     group = np.cumsum(starts) - 1
     newest = ranks == np.maximum.reduceat(ranks, first)[group]
     twins = newest & (np.bincount(group[newest])[group] > 1)
     if twins.any():
-        newest[twins] = _named_by_commits(rows.filter(from_numpy(twins)), timeline)
-    return _with_paths(rows.filter(from_numpy(newest)))
+        newest[twins] = _named_by_commits(rows.take(from_numpy(order[twins])), timeline)
+    return _with_paths(rows.take(from_numpy(order[newest])))
+
+
+def _by_key(rows: pa.Table) -> NDArray[np.int64]:
+    """The order by key; of most rows their partition and the first bytes of their file id tell it."""
+    folders = one_chunk(rows["partition"]).dictionary_encode()
+    data, starts, lengths = spans_of(one_chunk(rows["file_id"]))
+    if not len(starts) or lengths.min() < _PREFIX.itemsize:
+        return to_numpy(pc.sort_indices(rows["key"])).astype(np.int64)
+    rank = np.empty(len(folders.dictionary), np.uint64)
+    rank[to_numpy(pc.sort_indices(folders.dictionary))] = np.arange(len(rank))
+    bits = np.uint64(len(rank).bit_length())
+    windows: Any = np.ndarray((len(data) - _PREFIX.itemsize + 1,), _PREFIX, data, strides=(1,))
+    marks = (rank[to_numpy(folders.indices)] << (np.uint64(64) - bits)) | (windows[starts].astype(np.uint64) >> bits)
+    order = np.argsort(marks)
+    marks = marks[order]
+    same = marks[1:] == marks[:-1]
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    if tied.size:
+        keys = rows["key"].take(from_numpy(order[tied]))
+        order[tied] = order[tied][to_numpy(pc.sort_indices(keys))]
+    return order
 
 
 def _named_by_commits(rows: pa.Table, timeline: Timeline) -> list[bool]:
@@ -219,7 +248,8 @@ def _is_named(row: dict[str, Any], timeline: Timeline) -> bool:
 
 def _with_paths(rows: pa.Table) -> pa.Table:
     joined: Any = pc.binary_join_element_wise(rows["partition"], rows["file_name"], pa.scalar("/"))
-    return rows.append_column("path", pc.utf8_ltrim(joined, characters="/"))
+    in_root = pc.any(pc.equal(rows["partition"], "")).as_py()
+    return rows.append_column("path", pc.utf8_ltrim(joined, characters="/") if in_root else joined)
 
 
 def _without_replaced(rows: pa.Table, timeline: Timeline, as_of: str | None, replaced: pa.Table | None) -> pa.Table:

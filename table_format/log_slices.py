@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from table_format import history
 from table_format.actions.compaction import CompactionPlan
-from table_format.arrow_numpy import from_numpy, to_numpy, valid_mask
+from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import UnsupportedTableError
 from table_format.file_names import parse_log_file_names
 from table_format.instant import State
@@ -144,11 +144,7 @@ def positions(values: Any, among: Any) -> Ints:
 
 
 def _index_in(values: Any, among: Any) -> Any:
-    return _whole(pc.index_in(values, _whole(among)))
-
-
-def _whole(values: Any) -> Any:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    return one_chunk(pc.index_in(values, one_chunk(among)))
 
 
 def _completion_times(logs: pa.Table, boundaries: pa.Table, timeline: Timeline) -> dict[str, str]:
@@ -200,15 +196,15 @@ def attach_logs(bases: pa.Table, logs: pa.Table) -> pa.Table:
     count = bases.num_rows
     base: Any = _index_in(logs["key"], bases["key"])
     # what an older slice than that of the base file held is in the base file
-    begun = _whole(bases["instant"]).take(base)
+    begun = one_chunk(bases["instant"]).take(base)
     kept = pc.fill_null(pc.greater_equal(logs["slice"], begun), True)
-    logs, base = logs.filter(kept), _whole(base.filter(kept))
+    logs, base = logs.filter(kept), one_chunk(base.filter(kept))
     alone = pc.unique(logs["key"].filter(pc.is_null(base)))
     group = np.where(valid_mask(base), to_numpy(base), count + positions(logs["key"], alone))
     order = _merge_order(group, logs)
     logs, group = logs.take(from_numpy(order)), group[order]
     offsets = np.append(0, np.cumsum(np.bincount(group, minlength=count + len(alone))))
-    entries = pa.StructArray.from_arrays([_whole(logs[name]) for name in ("file_name", "size")], fields=_ENTRY)
+    entries = pa.StructArray.from_arrays([one_chunk(logs[name]) for name in ("file_name", "size")], fields=_ENTRY)
     lists: Any = pa.ListArray.from_arrays(from_numpy(offsets.astype(np.int32)), entries, type=LOGS_TYPE)
     firsts = offsets[count:-1]
     rows: Any = logs.select(["key", "partition", "file_id"]).take(from_numpy(firsts))
@@ -222,7 +218,7 @@ def _merge_order(group: Ints, logs: pa.Table) -> Ints:
     instants = positions(logs["instant"], times.take(pc.sort_indices(times)))
     tokens = np.empty(len(group), np.int64)
     tokens[to_numpy(pc.sort_indices(logs["write_token"]))] = np.arange(len(group))
-    return np.lexsort((tokens, to_numpy(_whole(logs["version"])), instants, group))
+    return np.lexsort((tokens, to_numpy(one_chunk(logs["version"])), instants, group))
 
 
 def _least(texts: Any, firsts: Ints) -> Any:

@@ -25,16 +25,6 @@ def schema_of(**fields: Any) -> pa.Schema:
     return pa.schema(named)
 
 
-def one_chunk(column: Any) -> Any:
-    """A column as a single array."""
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    merged: Any = column.combine_chunks()
-    if isinstance(merged, pa.ChunkedArray):
-        return merged.chunk(0) if merged.num_chunks else pa.array([], merged.type)
-    return merged
-
-
 def binaries(values: Sequence[bytes]) -> Column:
     """A binary array; unlike `pa.array`, this does not look for pandas first."""
     lengths = np.fromiter(map(len, values), dtype=np.int64, count=len(values))

@@ -241,7 +241,8 @@ def read_listing(sources: PartitionSources) -> pa.Table:
     tables = [FILES_SCHEMA.empty_table()]
     for piece in settled:  # within one file, each name stands once
         rows = _decode_files(piece)
-        tables.append(rows.filter(pc.invert(rows["deleted"])).select(FILES_SCHEMA.names))
+        some_deleted = pc.any(rows["deleted"]).as_py() is not False
+        tables.append((rows.filter(pc.invert(rows["deleted"])) if some_deleted else rows).select(FILES_SCHEMA.names))
     pieces = [piece for shard in disputed for piece in shard]
     if pieces:
         tables.append(_merged_files(pa.concat_tables([_decode_files(piece) for piece in pieces])))

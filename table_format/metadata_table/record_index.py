@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from table_format.arrow_numpy import from_numpy, to_numpy, valid_mask
+from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.avro_columns import decode_columns
 from table_format.byte_spans import fixed_rows
 from table_format.errors import CorruptFileError, SchemaError
-from table_format.metadata_table.arrow import Column, binaries, one_chunk, pc, schema_of
+from table_format.metadata_table.arrow import Column, binaries, pc, schema_of
 from table_format.metadata_table.sources import PartitionSources, Piece, newest_versions
 
 LOCATIONS_SCHEMA = schema_of(key=pa.string(), partition=pa.string(), file_id=pa.string())

@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from table_format.arrow_numpy import from_numpy, to_numpy
+from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.avro_schema_tree import Node, parse
 from table_format.errors import CorruptFileError
 from table_format.hfile.entries import HFileEntries
 from table_format.hfile.reader import HFileReader
 from table_format.log.deletes import read_deletes
 from table_format.log.format import BlockType, LogBlock
-from table_format.metadata_table.arrow import Column, binaries, one_chunk, pc
+from table_format.metadata_table.arrow import Column, binaries, pc
 from table_format.metadata_table.keys import shards_of_keys
 from table_format.metadata_table.layout import BaseFile, list_file_groups
 from table_format.metadata_table.slices import FileSlice, LogBlocks, read_slices

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from table_format import avro_leaves
-from table_format.arrow_numpy import to_numpy, valid_mask
+from table_format.arrow_numpy import one_chunk, to_numpy, valid_mask
 from table_format.avro_schema_tree import Node
 from table_format.byte_spans import spans_of
-from table_format.metadata_table.arrow import Column, one_chunk, pc
+from table_format.metadata_table.arrow import Column, pc
 
 _BY_WRAPPER = 0
 _DECIMAL = 10
