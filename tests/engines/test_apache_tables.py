@@ -11,9 +11,11 @@ import pytest
 from catalog import Table
 from pushdown import HudiExpression
 from pushdown.bind import bind
+from pushdown.expression import Op, Predicate
 from pushdown.rows import matches
+from pushdown.walk import columns_of, leaves
 from tests.engines.apache_hudi.client import ALL_VERSIONS, ApacheHudi
-from tests.engines.apache_tables import ApacheTable, apache_tables
+from tests.engines.apache_tables import ApacheTable, Write, apache_tables
 from tests.engines.model import comparable
 from tests.unit.catalog.filters import random_filter
 
@@ -92,18 +94,45 @@ def test_verdicts_beside_apaches(written: Callable[[str, str], Written], version
     table = written(version, name)
     expressions = table.filters(FILTERS)
     theirs = table.engine.planned_files(table.path, [expression.to_sql() for expression in expressions])
+    said = [(mine, kept) for mine, kept in zip(expressions, theirs, strict=True) if kept is not None]
+    assert len(said) > FILTERS / 2
     gaps, lost = [], []
-    for expression, kept in zip(expressions, theirs, strict=True):
-        if kept is None:
-            continue
+    for expression, kept in said:
         needed = set(pc.unique(table.matching(expression)["_hoodie_file_name"]).to_pylist())
         ours = {
             split.file_name for split in table.table.scan(expression, options=table.spec.read_options).plan().splits
         }
         assert needed <= ours, expression
-        if not needed <= set(kept):
+        known = apaches_defect(expression, table.spec)
+        if not needed <= set(kept) and not known:
             lost.append(expression.to_sql())
-        elif ours - set(kept):
+        elif ours - set(kept) and not known and not we_keep_more(expression, table.spec):
             gaps.append(expression.to_sql())
     assert not gaps, f"Apache {version} soundly drops files that we keep: {gaps[:5]} ({len(gaps)})"
     assert not lost, f"Apache {version} drops files with matching rows: {lost[:5]} ({len(lost)})"
+
+
+def apaches_defect(expression: HudiExpression, spec: ApacheTable) -> bool:
+    """Whether the filter is of a kind for which docs/apache-defects.md says that Apache loses rows."""
+    predicates = [leaf for leaf in leaves(expression) if isinstance(leaf, Predicate)]
+    beginnings = any(leaf.op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH) for leaf in predicates)
+    # Apache compares what the partition path says of these columns
+    formatted = any(leaf.column in spec.formatted_columns for leaf in predicates)
+    return beginnings or formatted or spec.name == "cow_edges"
+
+
+def we_keep_more(expression: HudiExpression, spec: ApacheTable) -> bool:
+    """Whether the filter is on columns whose bounds we do not believe in full, as the page on pruning explains."""
+    types = {field.name: field.type for field in spec.schema}
+    beyond = {
+        name
+        for name, kind in types.items()
+        if pa.types.is_binary(kind) or (pa.types.is_string(kind) and _sorts_otherwise(name, spec))
+    }
+    return any(column in beyond for column in columns_of(expression))
+
+
+def _sorts_otherwise(name: str, spec: ApacheTable) -> bool:
+    """Whether a text column has characters that sort otherwise in UTF-16 than in UTF-8."""
+    rows = [row for write in spec.writes if isinstance(write, Write) for row in write.rows]
+    return any(character >= "\ud800" for row in rows for character in row.get(name) or "")
