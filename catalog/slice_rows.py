@@ -53,6 +53,7 @@ def slice_rows(
             timeline=snapshot.timeline,
             as_of=snapshot.as_of,
             history=snapshot.schema_history,
+            log_sizes=[log["size"] for log in piece.column("logs")[0].as_py()],
         )
     else:
         table = _base_rows(snapshot, path, str(piece.column("instant")[0].as_py()), schema, expression)

@@ -65,9 +65,12 @@ def parse(schema: Any) -> Node:
         schema: as `json.loads` gives it.
 
     Raises:
-        SchemaError: an unknown type.
+        SchemaError: an unknown type, or no schema at all.
     """
-    return _parse(schema, "", {})
+    try:
+        return _parse(schema, "", {})
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise SchemaError(f"this is no Avro schema: {type(error).__name__} {error}") from error
 
 
 def _parse_name(name: str, namespace: str, names: dict[str, Node]) -> Node:

@@ -50,7 +50,7 @@ def _translated(path: str) -> Iterator[None]:
         raise MissingFileError(f"{path}: no such file") from error
     except FileExistsError as error:
         raise AlreadyExistsError(f"{path}: exists already") from error
-    except OSError as error:
+    except (OSError, ValueError) as error:  # the latter of paths that hold a zero character
         raise StorageError(f"{path}: {error}") from error
 
 

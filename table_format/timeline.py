@@ -11,7 +11,7 @@ from table_format.actions.commit import CommitMetadata, read_extra_metadata
 from table_format.actions.restore import RestoreMetadata
 from table_format.actions.rollback import RollbackMetadata
 from table_format.actions.savepoint import SavepointMetadata
-from table_format.errors import UnsupportedTableError
+from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.instant import (
     WRITE_ACTIONS,
     Action,
@@ -161,7 +161,11 @@ class Timeline:
         Raises:
             CorruptFileError: the file is no commit metadata.
         """
-        return CommitMetadata.parse(self.read(instant), self.path(instant))
+        data = self.read(instant)
+        if instant.action == Action.REPLACECOMMIT and not data:
+            # of other writes nothing is lost by that
+            raise CorruptFileError(self.path(instant), 0, "an empty file does not tell what was replaced; restore it")
+        return CommitMetadata.parse(data, self.path(instant))
 
     def extra_metadata(self, instant: Instant) -> dict[str, str]:
         """The texts that a completed write carries, such as the table's `schema`; faster than all its metadata.

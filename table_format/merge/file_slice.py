@@ -14,6 +14,8 @@ from table_format.base_file import footer, read_base_file
 from table_format.byte_spans import Positions
 from table_format.errors import CorruptFileError
 from table_format.file_names import BaseFileName
+from table_format.log.cuts import is_cut, seems_cut
+from table_format.log.format import LogBlock
 from table_format.log.reader import read_log_blocks
 from table_format.log.scan import surviving_blocks
 from table_format.merge.log_rows import OPERATION, BlockReader, LogRows, has_operations, merge_columns, record_keys
@@ -42,6 +44,7 @@ def read_file_slice(
     timeline: Timeline,
     as_of: str | None = None,
     history: SchemaHistory | None = None,
+    log_sizes: Sequence[int | None] | None = None,
 ) -> pa.Table:
     """The rows of a file slice as a query sees them (Hudi format, merging).
 
@@ -57,15 +60,16 @@ def read_file_slice(
         timeline: the table's; tells which blocks count.
         as_of: instant of the query, or None for the newest.
         history: the table's renamed columns, if any.
+        log_sizes: bytes that each log file has according to a listing; a log file may have grown since.
 
     Raises:
-        CorruptFileError: a file breaks the format, or a completed instant lost its log block.
+        CorruptFileError: a file breaks the format or is cut off, or a completed instant lost its log block.
         MissingFileError: a file is not there.
         UnsupportedTableError: blocks or merge rules that are not known.
     """
     wanted = schema.names if columns is None else list(columns)
     result = pa.schema([schema.field(name) for name in wanted])
-    blocks = [block for path in log_paths for block in read_log_blocks(storage.read(path), path)]
+    blocks = _read_logs(storage, log_paths, log_sizes, timeline)
 
     def counts(instant: str) -> bool:
         # from layout 2 on whole files of other instants were left out
@@ -79,6 +83,22 @@ def read_file_slice(
     logs = BlockReader(needed, rules, history).read(blocks)
     base = _read_base(storage, base_path, needed, history)
     return conform(_merged(logs, base, rules, base_path or "").select(wanted), result)
+
+
+def _read_logs(
+    storage: Storage, paths: Sequence[str], sizes: Sequence[int | None] | None, timeline: Timeline
+) -> list[LogBlock]:
+    blocks: list[LogBlock] = []
+    for path, size in zip(paths, [None] * len(paths) if sizes is None else sizes, strict=True):
+        data = storage.read(path)
+        found = read_log_blocks(data, path)
+        lost = len(data) < (size or 0)
+        if not lost and seems_cut(found):
+            lost = is_cut(path, len(data), timeline)
+        if lost:
+            raise CorruptFileError(path, len(data), "the log file is cut off, and blocks of it are lost; restore it")
+        blocks += found
+    return blocks
 
 
 def _needed(schema: pa.Schema, wanted: Sequence[str], rules: MergeRules) -> pa.Schema:

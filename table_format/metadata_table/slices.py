@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from table_format.errors import CorruptFileError, UnsupportedTableError
+from table_format.log.cuts import seems_cut
 from table_format.log.format import BlockType, HeaderKey, LogBlock
 from table_format.log.reader import read_log_blocks
 from table_format.metadata_table.layout import BaseFile, FileGroup, LogFile
@@ -56,6 +57,9 @@ def read_slices(
         logs = [log for log in valid.latest_log_files(group, base) if before is None or log.base_instant < before]
         chosen.append((group, base, logs))
     blocks = _read_logs(storage, [log for _, _, logs in chosen for log in logs], known or {})
+    for log, found in blocks.items():
+        if seems_cut(found) and valid.is_cut(log.path, log.size):
+            raise CorruptFileError(log.path, log.size, "the log file is cut off; drop and rebuild the metadata table")
     return [
         FileSlice(
             group.file_id,

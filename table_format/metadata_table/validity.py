@@ -10,6 +10,7 @@ import functools
 
 from table_format.history import completion_times
 from table_format.instant import WRITE_ACTIONS, Action
+from table_format.log.cuts import is_cut
 from table_format.meta_client import TableClient
 from table_format.metadata_table import layout
 from table_format.metadata_table.layout import BaseFile, FileGroup, LogFile
@@ -71,6 +72,10 @@ class ValidInstants:
         # The metadata table's own instants look like any other. What completed there behind all that the data table
         # had completed may be a commit that began after the data table's timeline was read.
         return self._done.get(time, time) <= self._data_last
+
+    def is_cut(self, path: str, size: int) -> bool:
+        """Whether a log file of the metadata table has less in it than a completed instant left there."""
+        return is_cut(path.removeprefix(f"{layout.FOLDER}/"), size, self._metadata)
 
     def latest_base_file(self, group: FileGroup) -> BaseFile | None:
         """The newest base file that a completed compaction (or the partition's creation) left."""
