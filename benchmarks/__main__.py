@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks import peers, planning, writing
+from benchmarks import million, peers, planning, writing
 from benchmarks.writing import Job
 
 PAGE = Path(__file__).parents[1] / "docs/benchmarks.md"
@@ -46,7 +46,9 @@ def planning_table(figures: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("what", nargs="*", default=["planning", "peers", "writing"], help="planning, peers, writing")
+    parser.add_argument(
+        "what", nargs="*", default=["planning", "million", "peers", "writing"], help="planning, million, peers, writing"
+    )
     parser.add_argument("--repeats", type=int, default=3, help="counted runs of each job")
     parser.add_argument("--folder", type=Path, help="where tables are kept; a temporary folder otherwise")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/benchmarks.md")
@@ -59,6 +61,8 @@ def main() -> None:
             parts += ["### Writing", writing_table(writing.measure(folder, given.repeats))]
         if "planning" in given.what:
             parts += ["### Planning", planning_table(planning.run(folder))]
+        if "million" in given.what:
+            parts += [f"### {million.FILES:,} files", million.table(million.run(folder))]
         if "peers" in given.what:
             answers = peers.measure(folder, given.repeats)
             heading = f"### Planning beside others, {peers.FILES:,} files"

@@ -67,6 +67,9 @@ def without_merged_ranges(entries: pa.Table, kind: pa.DataType, files: pa.Table,
         files: with the columns `file_name` and `size`: the base files.
         limit: from which size on files may have several row groups.
     """
+    largest = pc.max(files.column("size")).as_py() or 0
+    if not limit.may_be_several(np.array([largest]), np.array([_PAGE])).any():
+        return entries
     doubtful = _doubtful(entries, kind)
     if doubtful is None or not doubtful.any():
         return entries

@@ -28,6 +28,13 @@ _ID_LENGTH = 36
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 
+@dataclass(eq=False)
+class _Main:
+    """What was found out about the slices of `main`, for all snapshots that share them."""
+
+    names_are_unique: bool | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class SliceSet:
     """File slices at positions that do not change while their number only grows.
@@ -53,6 +60,7 @@ class SliceSet:
     live: NDArray[np.bool_] | None = None
     before: Rows = field(default_factory=lambda: np.empty(0, np.int64))
     names: tuple[tuple[int, pa.Array[Any]], ...] = ()
+    _of_main: _Main = field(default_factory=_Main, repr=False)
 
     @classmethod
     def of(cls, slices: pa.Table) -> SliceSet:
@@ -140,6 +148,7 @@ class SliceSet:
             live=live,
             before=np.concatenate([self.before, before]),
             names=(*self.names, (len(self), names)),
+            _of_main=self._of_main,
         )
 
     def since(self, count: int) -> tuple[pa.Table, Rows, pa.Array[Any]]:
@@ -166,11 +175,9 @@ class SliceSet:
 
         Those that came later carry instants that no file had before, and are looked at among themselves.
         """
-        return self._main_names_unique and all(len(pc.unique(names)) == len(names) for _, names in self.names)
-
-    @functools.cached_property
-    def _main_names_unique(self) -> bool:
-        return names_are_unique(file_names(self.main)[1])
+        if self._of_main.names_are_unique is None:
+            self._of_main.names_are_unique = names_are_unique(file_names(self.main)[1])
+        return self._of_main.names_are_unique and all(len(pc.unique(names)) == len(names) for _, names in self.names)
 
     def _position(self, partition: int, file_id: str) -> int:
         if partition < 0:
@@ -178,14 +185,11 @@ class SliceSet:
         for row in self._late.get((partition, file_id), ()):
             if self.live is None or self.live[row]:
                 return row
-        start, end = (int(np.searchsorted(self._of_main, partition, side)) for side in _SIDES)
+        of_main = self.partition_index[: self.main.num_rows]
+        start, end = (int(np.searchsorted(of_main, partition, side)) for side in _SIDES)
         row = bisect.bisect_left(range(start, end), file_id, key=self._file_id) + start
         found = row < end and self._file_id(row) == file_id and (self.live is None or bool(self.live[row]))
         return row if found else -1
-
-    @property
-    def _of_main(self) -> Rows:
-        return self.partition_index[: self.main.num_rows]
 
     def _file_id(self, row: int) -> str:
         return str(self._file_ids[row].as_py())

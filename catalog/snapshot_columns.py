@@ -45,12 +45,12 @@ def load_column(
     entries = table.column_stats(column, kind)
     if entries.num_rows == 0:
         return CannotPrune(f"column_stats has no column {column}")
+    pieces = [slices.main, slices.tail] if slices.tail.num_rows else [slices.main]
     parts = [
-        statistics_of_slices(part, without_merged_ranges(entries, kind, part, row_groups), kind)
-        for part in (slices.main, slices.tail)
+        statistics_of_slices(piece, without_merged_ranges(entries, kind, piece, row_groups), kind) for piece in pieces
     ]
     if history is not None:
-        same = [_holds_column(part, column, history) for part in (slices.main, slices.tail)]
+        same = [_holds_column(piece, column, history) for piece in pieces]
         parts = [known_only(mask, part, kind) for mask, part in zip(same, parts, strict=True)]
     return IndexedColumn(*parts)
 
