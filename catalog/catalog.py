@@ -59,24 +59,25 @@ class Catalog:
             raise TableNotFoundError(f"{self.storage.uri}: there is no such folder")
         return sorted(self._find("", self.depth), key=lambda found: found.name)
 
-    def load(self, name: str) -> Table:
+    def load(self, name: str, *, options: Mapping[str, str] | None = None) -> Table:
         """Open a table.
 
         Args:
             name: `database.table`, `table`, or the path of its folder in the warehouse.
+            options: as for `Table.open`.
 
         Raises:
             TableNotFoundError: the warehouse has no table of that name, or more than one.
         """
         direct = name.strip("/")
         if direct and ".." not in direct.split("/") and self.storage.exists(f"{direct}/{PROPERTIES_PATH}"):
-            return Table.open(f"{self.storage.uri}/{direct}", self.storage.options)
+            return Table.open(f"{self.storage.uri}/{direct}", self.storage.options, options=options)
         found = [entry for entry in self.tables() if name in {entry.name, entry.name.rsplit(".", 1)[-1]}]
         exact = [entry for entry in found if entry.name == name] or found
         if len(exact) != 1:
             why = "there is no table" if not exact else f"{', '.join(entry.path for entry in exact)} are all called"
             raise TableNotFoundError(f"{self.storage.uri}: {why} {name}")
-        return Table.open(exact[0].uri, self.storage.options)
+        return Table.open(exact[0].uri, self.storage.options, options=options)
 
     def _find(self, folder: str, depth: int) -> Iterator[TableEntry]:
         entries = [entry for entry in self.storage.list(folder) if entry.is_dir]

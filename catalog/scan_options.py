@@ -57,18 +57,23 @@ class ScanOptions:
         if unknown:
             raise OptionError(f"{unknown[0]}: no such option of a scan; there are {', '.join(_KEYS)}")
         parsed: dict[str, int | tuple[str, ...] | None] = {
-            "bucket_count": _integer(values, BUCKET_COUNT, 1),
+            "bucket_count": whole_number(values, BUCKET_COUNT, 1),
             "bucket_hash_fields": _names(values.get(BUCKET_HASH_FIELDS)),
-            "footer_limit": _integer(values, FOOTER_LIMIT, 0),
-            "threads": _integer(values, THREADS, 1),
-            "split_size": _integer(values, SPLIT_SIZE, 1),
-            "block_size": _integer(values, BLOCK_SIZE, 1),
+            "footer_limit": whole_number(values, FOOTER_LIMIT, 0),
+            "threads": whole_number(values, THREADS, 1),
+            "split_size": whole_number(values, SPLIT_SIZE, 1),
+            "block_size": whole_number(values, BLOCK_SIZE, 1),
         }
         defaults = {field.name: field.default for field in fields(cls)}
         return cls(**{name: defaults[name] if value is None else value for name, value in parsed.items()})  # type: ignore[arg-type]
 
 
-def _integer(values: Mapping[str, str], key: str, least: int) -> int | None:
+def whole_number(values: Mapping[str, str], key: str, least: int) -> int | None:
+    """The value of an option; None when it is not given.
+
+    Raises:
+        OptionError: it is no whole number, or less than `least`.
+    """
     text = values.get(key)
     if text is None:
         return None

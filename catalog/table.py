@@ -14,6 +14,7 @@ from catalog.refresh import refreshed
 from catalog.scan import Scan
 from catalog.scan_options import ScanOptions
 from catalog.snapshot import Snapshot
+from catalog.table_options import TableOptions
 from catalog.time_travel import instant_as_of
 from pushdown.expression import HudiExpression
 from pushdown.sql import parse_sql
@@ -32,25 +33,35 @@ class Table:
     Threads may share it.
     """
 
-    def __init__(self, client: TableClient) -> None:
+    def __init__(self, client: TableClient, options: TableOptions | None = None) -> None:
         self.client = client
+        self._limit = (options or TableOptions()).statistics_memory
         self._lock = threading.Lock()
         self._snapshot: Snapshot | None = None
         self._older: tuple[tuple[str | None, bool], Snapshot] | None = None
 
     @classmethod
-    def open(cls, uri: str, storage_options: Mapping[str, Any] | None = None) -> Table:
+    def open(
+        cls,
+        uri: str,
+        storage_options: Mapping[str, Any] | None = None,
+        *,
+        options: Mapping[str, str] | None = None,
+    ) -> Table:
         """Open the table in a folder.
 
         Args:
             uri: path or URI of the table's folder.
             storage_options: keyword arguments for the `pyarrow.fs` file system.
+            options: see `catalog.table_options.TableOptions`.
 
         Raises:
+            OptionError: an option is unknown, or its value does not fit it.
             TableNotFoundError: there is no Hudi table.
             UnsupportedTableError: it is of a version or kind that is not read.
         """
-        return cls(TableClient.open(uri, storage_options))
+        parsed = TableOptions.parse(options)
+        return cls(TableClient.open(uri, storage_options), parsed)
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, {self.client.storage.uri!r})"
@@ -86,13 +97,15 @@ class Table:
         with self._lock:
             if as_of is None and not base_only:
                 if self._snapshot is None:
-                    self._snapshot = Snapshot(self.client, self.client.timeline())
+                    self._snapshot = Snapshot(self.client, self.client.timeline(), statistics_limit=self._limit)
                 return self._snapshot
             timeline = self._snapshot.timeline if self._snapshot else self.client.timeline()
             instant = None if as_of is None else instant_as_of(as_of, timeline, self.config.timeline_timezone)
             key = (instant, base_only)
             if self._older is None or self._older[0] != key:
-                self._older = (key, Snapshot(self.client, timeline, instant, read_optimized=base_only))
+                limit = self._limit
+                older = Snapshot(self.client, timeline, instant, read_optimized=base_only, statistics_limit=limit)
+                self._older = (key, older)
             return self._older[1]
 
     def refresh(self) -> Table:
@@ -161,7 +174,7 @@ class Table:
         instants = instant_range(begin, end, self.client, newest.timeline)
         if instants.timeline is newest.timeline:
             return instants, newest if instants.as_of is None else self.snapshot(instants.as_of)
-        return instants, Snapshot(self.client, instants.timeline, listing=newest.timeline)
+        return instants, Snapshot(self.client, instants.timeline, listing=newest.timeline, statistics_limit=self._limit)
 
     def history(self) -> list[HistoryEntry]:
         """What was done to the table, oldest first, as far back as its active timeline goes."""

@@ -18,6 +18,8 @@ import pushdown
 import spark_writer
 from catalog.cli import app
 from catalog.scan_options import _ALIASES, _KEYS, ScanOptions
+from catalog.table_options import KEYS as TABLE_KEYS
+from catalog.table_options import TableOptions
 from spark_writer.option_registry import REGISTRY, Kind, Origin
 from spark_writer.options import WriteOptions
 from spark_writer.write_job import _KEY_PREFIXES
@@ -134,7 +136,7 @@ def keys_of_readers() -> set[str]:
 
 def keys_of_code() -> set[str]:
     registered = {name for option in REGISTRY for name in (option.key, *option.aliases)}
-    return registered | set(_KEYS) | set(_ALIASES) | keys_of_readers()
+    return registered | set(_KEYS) | set(TABLE_KEYS) | set(_ALIASES) | keys_of_readers()
 
 
 def test_every_option_is_documented_and_no_other() -> None:
@@ -197,6 +199,12 @@ def test_defaults_of_scan_options() -> None:
             default = None if row.default == NONE else row.default
             assert ScanOptions.parse({} if default is None else {key: default}) == ScanOptions()
             assert ScanOptions.parse({key: str(int(default or 0) + 1)}) != ScanOptions()
+
+
+def test_defaults_of_table_options() -> None:
+    for key in TABLE_KEYS:
+        assert TableOptions.parse({key: DOCUMENTED[key].default}) == TableOptions()
+        assert TableOptions.parse({key: str(int(DOCUMENTED[key].default) + 1)}) != TableOptions()
 
 
 def test_our_own_options_are_told_apart_by_name() -> None:

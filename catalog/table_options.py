@@ -1,0 +1,39 @@
+"""Options of a table that is held open, typed and checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from catalog.column_cache import DEFAULT_LIMIT
+from catalog.scan_options import whole_number
+from table_format.errors import OptionError
+
+STATISTICS_MEMORY = "hoodie.catalog.statistics.memory"
+KEYS = (STATISTICS_MEMORY,)
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Options of a table that is held open.
+
+    Attributes:
+        statistics_memory: bytes of column statistics that are kept for the scans to come; the columns that were used
+            least recently make room. `hoodie.catalog.statistics.memory`.
+    """
+
+    statistics_memory: int = DEFAULT_LIMIT
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str] | None) -> TableOptions:
+        """Options by their keys.
+
+        Raises:
+            OptionError: an unknown key, or a value that does not fit it.
+        """
+        values = {key: str(value) for key, value in (options or {}).items()}
+        unknown = sorted(set(values) - set(KEYS))
+        if unknown:
+            raise OptionError(f"{unknown[0]}: no such option of a table; there is {', '.join(KEYS)}")
+        memory = whole_number(values, STATISTICS_MEMORY, 0)
+        return cls() if memory is None else cls(memory)
