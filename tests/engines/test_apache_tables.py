@@ -23,6 +23,8 @@ pytestmark = [pytest.mark.engine]
 TABLES = apache_tables()
 CASES = [(version, name) for version in ALL_VERSIONS for name in TABLES if version in TABLES[name].releases]
 FILTERS = 200
+READ_EVERY = 5
+COMPARED = 100
 FAVOURITES = ["id", "_hoodie_record_key", "part"]
 
 
@@ -74,28 +76,35 @@ def test_we_read_what_apache_reads(written: Callable[[str, str], Written], versi
     assert comparable(table.ours.to_pylist(), names) == comparable(table.theirs.to_pylist(), names)
 
 
+def file_groups(rows: pa.Table) -> set[str]:
+    """The file groups of some rows; in a log, the name may lack all but the file id."""
+    return {name.split("_")[0] for name in pc.unique(rows["_hoodie_file_name"]).to_pylist()}
+
+
 @pytest.mark.parametrize(("version", "name"), CASES)
 def test_pruning_loses_no_row(written: Callable[[str, str], Written], version: str, name: str) -> None:
     table = written(version, name)
     pruned = 0
-    for expression in table.filters(FILTERS):
+    for number, expression in enumerate(table.filters(FILTERS)):
         scan = table.table.scan(expression, options=table.spec.read_options)
         plan = scan.plan()
         pruned += len(plan) < plan.files_total
         wanted = table.matching(expression)
-        assert comparable(scan.to_arrow().to_pylist(), wanted.column_names) == comparable(
-            wanted.to_pylist(), wanted.column_names
-        ), expression
+        assert file_groups(wanted) <= {split.file_id for split in plan.splits}, expression
+        # reading is most of the time, and filters its rows by the same function
+        if number % READ_EVERY == 0:
+            names = wanted.column_names
+            assert comparable(scan.to_arrow().to_pylist(), names) == comparable(wanted.to_pylist(), names), expression
     assert pruned or len(table.table.scan().plan()) == 1, "no filter dropped a file, so nothing was shown"
 
 
 @pytest.mark.parametrize(("version", "name"), [case for case in CASES if case[1].startswith("cow")])
 def test_verdicts_beside_apaches(written: Callable[[str, str], Written], version: str, name: str) -> None:
     table = written(version, name)
-    expressions = table.filters(FILTERS)
+    expressions = table.filters(COMPARED)
     theirs = table.engine.planned_files(table.path, [expression.to_sql() for expression in expressions])
     said = [(mine, kept) for mine, kept in zip(expressions, theirs, strict=True) if kept is not None]
-    assert len(said) > FILTERS / 2
+    assert len(said) > COMPARED / 2
     gaps, lost = [], []
     for expression, kept in said:
         needed = set(pc.unique(table.matching(expression)["_hoodie_file_name"]).to_pylist())
