@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -100,6 +102,8 @@ class BlockReader:
             renamed = self.history.physical_names(str(block.instant), wanted)
             wanted = [name for name in renamed.values() if name is not None]
         table = read_records(block, {*wanted, *self._key_columns()})
+        if self.rules.nulls_keep:
+            _check_defaults(block)
         if self.history is not None:
             table = self.history.renamed(str(block.instant), table)
         names = set(table.column_names) if is_partial(block) else set(self.schema.names)
@@ -176,6 +180,25 @@ class BlockReader:
             for name in self.schema.names
             if not all(name in names for _, names in blocks)
         }
+
+
+def _check_defaults(block: LogBlock) -> None:
+    """Refuse values that partial update mode IGNORE_DEFAULTS may take for missing ones.
+
+    Hudi compares a value with its column's default by the identity of Java objects, which is exact for null alone.
+    """
+    name = _with_default(block.schema_json or "{}")
+    if name is not None:
+        raise UnsupportedTableError(
+            f"{block.path}: column {name!r} has a default other than null; which of its values partial update mode "
+            "IGNORE_DEFAULTS leaves out depends on the Java virtual machine; compact the table with Hudi"
+        )
+
+
+@functools.lru_cache(maxsize=64)
+def _with_default(schema_json: str) -> str | None:
+    fields: list[dict[str, Any]] = json.loads(schema_json).get("fields", [])
+    return next((str(field["name"]) for field in fields if field.get("default") is not None), None)
 
 
 def merge_columns(schema: pa.Schema, rules: MergeRules) -> list[str]:

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from table_format.avro_schema import avro_to_arrow
+from table_format.hfile.writer import write_hfile
 from table_format.instant import Instant, State
 from table_format.log import deletes
 from table_format.log.format import BlockType, HeaderKey
-from table_format.log.writer import write_log_block
+from table_format.log.writer import write_hfile_block, write_log_block
 from table_format.merge.file_slice import read_file_slice
 from table_format.storage import Storage
 from table_format.timeline import Timeline
@@ -56,6 +57,19 @@ def avro_block(instant, records, schema=SCHEMA, header=None):
     text = json.dumps(schema)
     head = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: text, **(header or {})}
     return write_log_block(BlockType.AVRO_DATA, head, avro_content(records, schema))
+
+
+def hfile_block(instant, records, schema=SCHEMA):
+    """Records by key in an HFile, each as Avro."""
+    parsed, contents = fastavro.parse_schema(schema), {}
+    for record in records:
+        out = io.BytesIO()
+        fastavro.schemaless_writer(
+            out, parsed, {field["name"]: record.get(field["name"]) for field in schema["fields"]}
+        )
+        contents[record["_hoodie_record_key"].encode()] = out.getvalue()
+    text, keys = json.dumps(schema), sorted(contents)
+    return write_hfile_block(instant, text, write_hfile(keys, [contents[key] for key in keys], schema_json=text))
 
 
 def ordered_deletes(instant, keys, wrapper, value):

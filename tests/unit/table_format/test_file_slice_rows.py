@@ -17,7 +17,7 @@ from table_format.merge.rules import MergeRules
 from table_format.table_config import TableConfig
 
 from .golden_slices import NAMES, expected, read_table, unpack
-from .log_slices import SCHEMA, avro_block, ordered_deletes, read, row
+from .log_slices import SCHEMA, avro_block, hfile_block, ordered_deletes, read, row
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +113,43 @@ def test_nulls_and_markers_keep_older_values():
     assert values(read(base, [null], COMMIT)) == {"a": None}
     marker = avro_block("1", [row("a", 2, "?")])
     assert values(read(base, [marker], MergeRules(("ts",), unavailable="?"))) == {"a": "base"}
+
+
+def test_defaults_that_are_not_null_are_refused_where_they_would_be_left_out():
+    fields = [
+        {**field, "type": ["string", "null"], "default": "d"} if field["name"] == "v" else field
+        for field in SCHEMA["fields"]
+    ]
+    block = avro_block("1", [row("a", 2, "d")], {**SCHEMA, "fields": fields})
+    assert values(read([row("a", 1, "base")], [block], COMMIT)) == {"a": "d"}
+    with pytest.raises(UnsupportedTableError, match=r"'v'.*IGNORE_DEFAULTS"):
+        read([row("a", 1, "base")], [block], MergeRules(("ts",), nulls_keep=True))
+
+
+@pytest.mark.parametrize("rules", [EVENT, COMMIT, PAYLOAD])
+def test_hfile_blocks_hold_the_same_records_as_avro_blocks(rules):
+    base = [row("a", 5, "base"), row("b", 5, "base"), row("c", 5, "base")]
+    rows = [
+        row("a", 9, "new", w=1),
+        row("b", 3, "late"),
+        {**row("c", 9, None), "_hoodie_is_deleted": True},
+        row("d", 1, "x"),
+    ]
+    last = avro_block("2", [row("d", 2, "y")])
+    found = read(base, [hfile_block("1", rows), last], rules)
+    assert found.equals(read(base, [avro_block("1", rows), last], rules))
+    assert len(found) == 3
+    assert values(found)["a"] == "new"
+
+
+def test_hfile_blocks_without_their_key_or_damaged_are_refused():
+    fields = [*SCHEMA["fields"], {"name": "key", "type": ["null", "string"], "default": None}]
+    with pytest.raises(UnsupportedTableError, match="'key'"):
+        read([], [hfile_block("1", [row("a", 1, "x")], {**SCHEMA, "fields": fields})], COMMIT)
+    whole = hfile_block("1", [row("a", 1, "x")])
+    at = whole.index(b"DATABLK") + 48  # behind the headers of block and gzip
+    with pytest.raises(CorruptFileError):
+        read([], [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]], COMMIT)
 
 
 def test_partial_updates_leave_other_columns():
