@@ -21,7 +21,6 @@ from pushdown.expression import HudiExpression
 from table_format.actions.clustering import ClusteringPlan
 from table_format.arrow_numpy import to_numpy
 from table_format.errors import MissingFileError, OptionError, UnsupportedTableError
-from table_format.file_names import parse_log_file_names
 from table_format.history import completion_times
 from table_format.instant import Action, Instant, State, parse_as_of
 from table_format.meta_client import TableClient
@@ -67,17 +66,19 @@ class InstantRange:
     def predicate(self) -> HudiExpression:
         """What rows of the range say in their commit time."""
         time = col(COMMIT_TIME)
-        if not self.completions:
-            newer = time > self.begin
-            inside = newer if self.end is None else newer & (time <= self.end)
-            return inside & time.not_in(sorted(self.rewrites)) if self.rewrites else inside
-        known = sorted(t for t, done in self.completions.items() if self.includes(done) and t not in self.rewrites)
-        # Writes that neither the timeline nor its history knows are older; their instant stands for their completion.
-        older = (time > self.begin) & (time < min(self.completions))
-        return (time.is_in(known) | older) if known else older
+        inside = time > self.begin
+        if self.end is not None:
+            inside = inside & (time <= self.end)
+        # The instant decides, except for writes that are known to have completed on the other side of a limit. Of those
+        # that neither the timeline nor its history knows, it stands for the completion.
+        wanted = {t for t, done in self.completions.items() if self.includes(done)} - self.rewrites
+        other = sorted({t for t in self.completions if self.includes(t)} - wanted | self.rewrites)
+        slow = sorted(t for t in wanted if not self.includes(t))
+        inside = inside & time.not_in(other) if other else inside
+        return inside | time.is_in(slow) if slow else inside
 
     def includes(self, done: str) -> bool:
-        """Whether a write of that time (layout 1) or that completed then (layout 2) is of the range."""
+        """Whether a time, of an instant in layout 1 and of a completion in layout 2, is of the range."""
         return done > self.begin and (self.end is None or done <= self.end)
 
     def may_hold(self, files: pa.Table) -> Mask:
@@ -92,24 +93,16 @@ class InstantRange:
         return (has_base & self._newer(files.column("instant"))) | self._changed_by_logs(files)
 
     def _newer(self, instants: Any) -> Mask:
-        """Whether each instant is after the beginning; those of which nothing is known count as after it."""
+        """Whether each write is after the beginning; one of which nothing else is known, by its instant."""
         distinct: list[Any] = pc.unique(instants).to_pylist()
         newer = [t for t in distinct if self.completions.get(t, t) > self.begin]
         found: Mask = to_numpy(pc.is_in(instants, pa.array(newer, pa.string())).combine_chunks())
         return found
 
     def _changed_by_logs(self, files: pa.Table) -> Mask:
-        none = np.zeros(files.num_rows, np.bool_)
-        logs: Any = files.column("logs").combine_chunks() if "logs" in files.column_names else None
-        if logs is None or not len(logs.flatten()):
-            return none
-        has_logs: Mask = to_numpy(pc.greater(pc.list_value_length(logs), 0))
-        if self.completions:
-            # a log's name holds the deltacommit that wrote it
-            names = pa.chunked_array([pc.struct_field(logs.flatten(), "file_name")])
-            newer = self._newer(parse_log_file_names(names).column("instant"))
-            none[to_numpy(pc.list_parent_indices(logs))[newer]] = True
-            return none
+        if "logs" not in files.column_names:
+            return np.zeros(files.num_rows, np.bool_)
+        has_logs: Mask = to_numpy(pc.greater(pc.list_value_length(files.column("logs").combine_chunks()), 0))
         if self.touched is None:
             return has_logs
         groups = pc.binary_join_element_wise(files.column("partition"), files.column("file_id"), "\0")
@@ -147,10 +140,10 @@ def instant_range(begin: str, end: str | None, client: TableClient, timeline: Ti
     layout_2 = timeline.layout > 1
     completions = _completions(client, timeline) if layout_2 else {}
     then = _state_at(timeline, last, completions)
-    as_of = None if layout_2 or timeline.writes[-1].time <= (last or "~") else last
+    as_of = None if layout_2 or not timeline.writes or timeline.writes[-1].time <= (last or "~") else last
     known = InstantRange(first, last, then, as_of, completions, frozenset(), None)
     inside = [i for i in then.writes if known.includes(completions.get(i.time, i.time))]
-    return dataclasses.replace(known, rewrites=_rewrites(then, inside), touched=_touched(then, inside, first))
+    return dataclasses.replace(known, rewrites=_rewrites(then, inside), touched=_touched(known, inside))
 
 
 def _completions(client: TableClient, timeline: Timeline) -> dict[str, str]:
@@ -200,9 +193,17 @@ def _keeps_times(timeline: Timeline, instant: Instant) -> bool:
     return True
 
 
-def _touched(timeline: Timeline, writes: list[Instant], begin: str) -> frozenset[tuple[str, str]] | None:
-    """File groups that the writes of the range name; only layout 1 needs them, and only the active timeline tells."""
-    if timeline.layout > 1 or not timeline.writes or begin < timeline.writes[0].time:
+def _touched(known: InstantRange, writes: list[Instant]) -> frozenset[tuple[str, str]] | None:
+    """File groups that the writes of the range name; None where some of them may have left the active timeline.
+
+    Names of log files do not tell: in layout 1 they hold the instant of the base file, and tables that were upgraded
+    keep such names.
+    """
+    timeline = known.timeline
+    if not timeline.writes or known.begin < timeline.writes[0].time:
+        return None
+    times = {write.time for write in writes}
+    if any(known.includes(done) and t not in times for t, done in known.completions.items()):
         return None
     found: set[tuple[str, str]] = set()
     for instant in writes:

@@ -11,6 +11,7 @@ import pytest
 from catalog import Table
 from catalog.incremental import InstantRange, instant_range
 from catalog.json_rows import json_lines
+from table_format.actions.commit import WriteStat
 from table_format.errors import OptionError, UnsupportedTableError
 from table_format.instant import Instant, State
 from table_format.meta_client import TableClient
@@ -149,14 +150,19 @@ def test_a_state_that_was_cleaned_away_is_refused(golden: Callable[[str], Golden
 # Timelines of layout 2. `slow` began first and completed last.
 SLOW, QUICK, LAST = "20260101000000001", "20260101000000002", "20260101000000005"
 DONE = {QUICK: "20260101000000003", SLOW: "20260101000000004", LAST: "20260101000000006"}
+# Nothing tells when these completed: their instants decide.
+UNKNOWN = ("20250101000000000", "20260101000000005001")
 
 
 class Commits(Timeline):
-    """Nothing but commits that inserted."""
+    """Nothing but upserts: the slow one into f5 and f7, the last one into f3."""
 
     def commit_metadata(self, instant: Instant) -> Any:
         class Metadata:
             operation_type = "UPSERT"
+            partition_to_write_stats: dict[str, Any] = {
+                "": [WriteStat(file_id=name) for name in {SLOW: ("f5", "f7"), LAST: ("f3",)}.get(instant.time, ())]
+            }
 
         return Metadata()
 
@@ -178,22 +184,22 @@ def of(client: TableClient, begin: str, end: str | None = None) -> InstantRange:
 def selected(found: InstantRange) -> set[str]:
     from pushdown import matches
 
-    rows = pa.table({"_hoodie_commit_time": [*sorted(DONE), "20250101000000000"]})
+    rows = pa.table({"_hoodie_commit_time": [*sorted(DONE), *UNKNOWN]})
     return set(rows.filter(matches(found.predicate(), rows))["_hoodie_commit_time"].to_pylist())
 
 
 def test_a_slow_writer_is_not_passed_over(client: TableClient) -> None:
     # whoever has read up to the quick writer's completion still gets the slow one's rows
-    assert selected(of(client, DONE[QUICK])) == {SLOW, LAST}
-    assert selected(of(client, DONE[SLOW])) == {LAST}
-    assert selected(of(client, "earliest")) == {SLOW, QUICK, LAST, "20250101000000000"}
-    assert selected(of(client, "20251231000000000")) == {SLOW, QUICK, LAST}
+    assert selected(of(client, DONE[QUICK])) == {SLOW, LAST, UNKNOWN[1]}
+    assert selected(of(client, DONE[SLOW])) == {LAST, UNKNOWN[1]}
+    assert selected(of(client, "earliest")) == {SLOW, QUICK, LAST, *UNKNOWN}
+    assert selected(of(client, "20251231000000000")) == {SLOW, QUICK, LAST, UNKNOWN[1]}
     assert selected(of(client, DONE[LAST])) == set()
 
 
 def test_the_end_is_the_state_at_which_writes_had_completed(client: TableClient) -> None:
     found = of(client, "earliest", DONE[QUICK])
-    assert selected(found) == {QUICK, "20250101000000000"}
+    assert selected(found) == {QUICK, UNKNOWN[0]}
     assert [write.time for write in found.timeline.writes] == [QUICK]
     assert found.timeline.is_committed(QUICK)
     assert not found.timeline.is_committed(SLOW)
@@ -209,15 +215,26 @@ def slices(**columns: Any) -> pa.Table:
     return pa.table({"partition": pa.array([""] * count), "file_id": pa.array([f"f{i}" for i in range(count)]), **made})
 
 
+def log(number: int, instant: str) -> str:
+    return f".f{number}_{instant}.log.1_0-0-0"
+
+
 def test_slices_that_may_hold_rows_of_a_range(client: TableClient) -> None:
     files = slices(
-        instant=[SLOW, QUICK, LAST, QUICK, QUICK, QUICK, "20250101000000000"],
-        file_name=["a", "b", "c", "d", "e", None, "g"],
-        logs=[[], [], [], [f".f3_{LAST}.log.1_0-0-0"], [f".f4_{QUICK}.log.1_0-0-0"], [f".f5_{SLOW}.log.1_0-0-0"], []],
+        instant=[SLOW, QUICK, LAST, QUICK, QUICK, QUICK, UNKNOWN[0], UNKNOWN[0]],
+        file_name=["a", "b", "c", "d", "e", None, "g", "h"],
+        # the name of the last one holds the instant of its base file, as before an upgrade to layout 2
+        logs=[[], [], [], [log(3, LAST)], [log(4, QUICK)], [log(5, SLOW)], [], [log(7, UNKNOWN[0])]],
     )
-    assert of(client, DONE[QUICK]).may_hold(files).tolist() == [True, False, True, True, False, True, False]
-    assert of(client, DONE[LAST]).may_hold(files).tolist() == [False] * 7
-    assert of(client, "earliest").may_hold(files).tolist() == [True] * 7
+    assert of(client, DONE[QUICK]).may_hold(files).tolist() == [True, False, True, True, False, True, False, True]
+    assert of(client, DONE[LAST]).may_hold(files).tolist() == [False] * 8
+    assert of(client, "earliest").may_hold(files).tolist() == [True] * 8
+
+
+def test_a_table_without_writes_has_no_rows_in_any_range(client: TableClient) -> None:
+    for layout in (1, 2):
+        found = instant_range("earliest", None, client, Timeline(client.storage, (), layout=layout))
+        assert found.may_hold(slices(instant=[], file_name=[], logs=[])).tolist() == []
 
 
 def test_logs_of_layout_1_go_by_what_commits_touched(client: TableClient) -> None:
