@@ -54,6 +54,10 @@ test-unit: $(BIN)/.installed ## tests that need no JVM, documentation examples i
 test-spark: engines ## tests on PySpark and on the real engines
 	$(BIN)/python -m pytest -q -m 'spark or engine' tests $(PYTEST_ARGS)
 
+.PHONY: test-nightly
+test-nightly: $(BIN)/.installed ## property tests with 20,000 examples each where plans rest on them (hours)
+	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/property $(PYTEST_ARGS)
+
 .PHONY: bench
 bench: engines ## measure against Apache Hudi 1.2.0 in one run (about 10 minutes)
 	$(BIN)/python -m benchmarks

@@ -1,10 +1,12 @@
-"""How many examples: few by default, many with HYPOTHESIS_PROFILE=thorough."""
+"""How many examples: few by default, many with HYPOTHESIS_PROFILE=thorough, very many with nightly."""
 
 from hypothesis import settings
 
-_TIMES = {"thorough": 10}
+_TIMES = {"thorough": 10, "nightly": 40}
+#: For tests of what every plan rests on: 500 examples by default, 20,000 in the nightly profile.
+MANY = settings(max_examples=max(500, settings.default.max_examples))
 
 
 def examples(count: int) -> settings:
-    """Settings for a test whose examples are costly: so many of them, in the thorough profile a multiple."""
+    """Settings for a test whose examples are costly: so many of them, in the larger profiles a multiple."""
     return settings(max_examples=count * _TIMES.get(settings.get_current_profile_name(), 1))

@@ -16,7 +16,9 @@ from pushdown import (
     restrict,
     simplify,
 )
+from pushdown.expression import Not, all_of, any_of
 from tests.property.filters import COLUMNS, ENGINES, SCHEMA, Files, file_questions, filters, questions, row_truth
+from tests.property.profile import MANY
 
 
 def truths(expression: HudiExpression, table: Any, engine: str) -> list[bool | None]:
@@ -36,6 +38,7 @@ def assert_outcomes_hold(outcomes: Any, actual: list[bool | None], split: Files,
             assert seen == {True}, context
 
 
+@MANY
 @given(file_questions())
 def test_outcomes_cover_every_row_in_every_engine(question: tuple[Files, HudiExpression]) -> None:
     split, expression = question
@@ -45,6 +48,7 @@ def test_outcomes_cover_every_row_in_every_engine(question: tuple[Files, HudiExp
         assert_outcomes_hold(outcomes, truths(expression, split.table, engine), split, (engine, expression))
 
 
+@MANY
 @given(file_questions())
 def test_outcomes_of_a_simplified_filter_cover_every_row(question: tuple[Files, HudiExpression]) -> None:
     split, expression = question
@@ -53,6 +57,7 @@ def test_outcomes_of_a_simplified_filter_cover_every_row(question: tuple[Files, 
         assert_outcomes_hold(outcomes, truths(expression, split.table, engine), split, (engine, expression))
 
 
+@MANY
 @given(file_questions(), st.sets(st.sampled_from(sorted(COLUMNS))))
 def test_a_restricted_filter_only_gets_weaker(question: tuple[Files, HudiExpression], kept: set[str]) -> None:
     split, expression = question
@@ -62,6 +67,7 @@ def test_a_restricted_filter_only_gets_weaker(question: tuple[Files, HudiExpress
     assert_outcomes_hold(outcomes, truths(expression, split.table, "spark"), split, expression)
 
 
+@MANY
 @given(questions())
 def test_rows_binding_and_simplification_agree_with_the_plain_meaning(question: tuple[Any, HudiExpression]) -> None:
     table, expression = question
@@ -74,12 +80,38 @@ def test_rows_binding_and_simplification_agree_with_the_plain_meaning(question: 
     assert bind(bound, SCHEMA) == bound
 
 
+def same_outcomes(left: Any, right: Any) -> bool:
+    names = ("can_true", "can_false", "can_null")
+    return all((getattr(left, name) == getattr(right, name)).all() for name in names)
+
+
+@MANY
+@given(file_questions(), st.data())
+def test_the_laws_of_de_morgan_and_of_double_negation(
+    question: tuple[Files, HudiExpression], data: st.DataObject
+) -> None:
+    split, expression = question
+    a, b = bind(expression, SCHEMA), bind(data.draw(filters(split.table)), SCHEMA)
+    for left, right in (
+        (Not(all_of(a, b)), any_of(Not(a), Not(b))),
+        (Not(any_of(a, b)), all_of(Not(a), Not(b))),
+        (Not(Not(a)), a),
+    ):
+        for one, two in ((left, right), (simplify(left), simplify(right))):
+            outcomes = [evaluate(side, split.statistics, len(split)) for side in (one, two)]
+            assert same_outcomes(*outcomes), (left, right)
+        if "UNKNOWN" not in left.to_sql().upper():
+            assert matches(left, split.table).to_pylist() == matches(right, split.table).to_pylist(), (left, right)
+
+
+@MANY
 @given(filters())
 def test_sql_text_reads_back(expression: HudiExpression) -> None:
     again = parse_sql(expression.to_sql())
     assert bind(again, SCHEMA).to_sql() == bind(parse_sql(again.to_sql()), SCHEMA).to_sql()
 
 
+@MANY
 @given(questions())
 def test_sql_text_means_the_same(question: tuple[Any, HudiExpression]) -> None:
     table, expression = question
@@ -87,6 +119,7 @@ def test_sql_text_means_the_same(question: tuple[Any, HudiExpression]) -> None:
     assert truths(again, table, "spark") == truths(expression, table, "spark")
 
 
+@MANY
 @given(questions(), st.data())
 def test_bindings_hold_the_keys_of_all_matching_rows(question: tuple[Any, HudiExpression], data: st.DataObject) -> None:
     table, expression = question

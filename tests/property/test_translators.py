@@ -8,16 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pushdown import And, Constant, HudiExpression, Not, Op, Or, Predicate, bind, matches, reasons_of
 from pushdown.translators import from_hive_tree, from_tuple_domain, to_arrow_expression
 from pushdown.walk import fold
 from tests.property.filters import SCHEMA, UTC, questions
+from tests.property.profile import MANY
 from tests.unit.pushdown.translators.domains import EXACTLY, ranges, span, tuple_domain
 
-MANY = settings(max_examples=max(500, settings.default.max_examples))
 HIVE_TYPES = {
     "b": "boolean",
     "i": "int",
