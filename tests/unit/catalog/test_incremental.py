@@ -11,7 +11,7 @@ import pytest
 from catalog import Table
 from catalog.incremental import InstantRange, instant_range
 from catalog.json_rows import json_lines
-from table_format.actions.commit import WriteStat
+from table_format.actions.commit import CommitMetadata, WriteStat
 from table_format.errors import OptionError, UnsupportedTableError
 from table_format.instant import Instant, State
 from table_format.meta_client import TableClient
@@ -157,14 +157,9 @@ UNKNOWN = ("20250101000000000", "20260101000000005001")
 class Commits(Timeline):
     """Nothing but upserts: the slow one into f5 and f7, the last one into f3."""
 
-    def commit_metadata(self, instant: Instant) -> Any:
-        class Metadata:
-            operation_type = "UPSERT"
-            partition_to_write_stats: dict[str, Any] = {
-                "": [WriteStat(file_id=name) for name in {SLOW: ("f5", "f7"), LAST: ("f3",)}.get(instant.time, ())]
-            }
-
-        return Metadata()
+    def commit_metadata(self, instant: Instant) -> CommitMetadata:
+        touched = {SLOW: ["f5", "f7"], LAST: ["f3"]}.get(instant.time, [])
+        return CommitMetadata(operation_type="UPSERT", partition_to_write_stats={"": [WriteStat(f) for f in touched]})
 
 
 def overtaken(client: TableClient) -> Timeline:
@@ -184,7 +179,7 @@ def of(client: TableClient, begin: str, end: str | None = None) -> InstantRange:
 def selected(found: InstantRange) -> set[str]:
     from pushdown import matches
 
-    rows = pa.table({"_hoodie_commit_time": [*sorted(DONE), *UNKNOWN]})
+    rows: Any = pa.table({"_hoodie_commit_time": [*sorted(DONE), *UNKNOWN]})
     return set(rows.filter(matches(found.predicate(), rows))["_hoodie_commit_time"].to_pylist())
 
 
@@ -209,7 +204,7 @@ def test_the_end_is_the_state_at_which_writes_had_completed(client: TableClient)
 def slices(**columns: Any) -> pa.Table:
     logs = pa.list_(pa.struct([("file_name", pa.string()), ("size", pa.int64())]))
     count = len(columns["instant"])
-    made = {name: pa.array(values, pa.string()) for name, values in columns.items() if name != "logs"}
+    made: dict[str, Any] = {name: pa.array(values, pa.string()) for name, values in columns.items() if name != "logs"}
     named = columns.get("logs", [[]] * count)
     made["logs"] = pa.array([[{"file_name": one, "size": 1} for one in of] for of in named], logs)
     return pa.table({"partition": pa.array([""] * count), "file_id": pa.array([f"f{i}" for i in range(count)]), **made})
