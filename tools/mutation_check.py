@@ -1,11 +1,11 @@
 r"""Flip the comparisons and logical operators of modules one at a time, and show which flips no test notices.
 
-    python tools/mutation_check.py pushdown/evaluate.py,pushdown/members.py tests/unit/pushdown/test_evaluate.py \\
-        --then tests/property/test_filters.py
+    python tools/mutation_check.py pushdown/evaluate.py,pushdown/members.py \\
+        tests/unit/pushdown/test_evaluate.py tests/property/test_filters.py
 
-works on a copy of the repository. Each flip costs one run of the tests, in a fork of a process that has already loaded
-the libraries; the tests after --then run only for the flips that the first ones do not notice. Hypothesis runs with
-100 fixed examples.
+The tests are collected once. Each flip is made in the functions of a fork of that process, which runs the tests until
+one fails, those first that noticed the flips before. Flips outside functions are made in a copy of the repository,
+with a run of pytest for each. Hypothesis draws the same examples each time, as many as --examples says.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ import importlib
 import os
 import resource
 import shutil
+import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, Phase, settings
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("catalog", "pushdown", "spark_writer", "table_format", "tests")
-LOADED_BEFORE = ("duckdb", "hypothesis.strategies", "numpy", "pyarrow.compute", "pyarrow.parquet", "pytest", "sqlglot")
-EXAMPLES = 100
+SECONDS = 120
 MEMORY_BYTES = 8 << 30
 _PAIRS: list[tuple[type[ast.AST], type[ast.AST]]] = [
     (ast.Lt, ast.LtE),
@@ -82,11 +83,11 @@ def _not_run(node: ast.AST) -> Iterator[ast.AST]:
             yield from ast.walk(part)
 
 
-def flipped(source: str, number: int) -> tuple[str, str]:
-    """The source with one place flipped, and what was done where."""
+def flipped(source: str, number: int) -> tuple[str, str, bool]:
+    """The source with one place flipped, what was done where, and whether it is in a function."""
     tree = ast.parse(source)
     node, attribute, index = list(sites(tree))[number]
-    before = ast.unparse(node)
+    before, where = ast.unparse(node), _function_of(tree, node)
     if attribute == "ops":
         node.ops[index] = FLIPPED[type(node.ops[index])]()
     elif attribute == "op":
@@ -98,40 +99,142 @@ def flipped(source: str, number: int) -> tuple[str, str]:
         node.value = not node.value if isinstance(node.value, bool) else FLIPPED_NAMES[node.value]
     else:
         setattr(node, attribute, FLIPPED_NAMES[getattr(node, attribute)])
-    return ast.unparse(ast.fix_missing_locations(tree)), f"{node.lineno}: {before}  ->  {ast.unparse(node)}"
+    what = f"{node.lineno}: {where or 'module'}: {before}  ->  {ast.unparse(node)}"
+    return ast.unparse(ast.fix_missing_locations(tree)), what, bool(where)
 
 
-def passes(copy: Path, tests: list[str], seconds: int) -> bool:
-    """Whether all tests pass in the copy, in so many seconds of processor time."""
-    child = os.fork()
-    if child == 0:
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
-        os.dup2(nowhere, 2)
-        os._exit(_run(copy, tests))
-    return os.waitpid(child, 0)[1] == 0
+def _function_of(tree: ast.AST, wanted: ast.AST) -> str:
+    """The innermost function around a node."""
+    name = ""
+    for node in ast.walk(tree):  # from the outside inward
+        if isinstance(node, ast.FunctionDef) and any(part is wanted for part in ast.walk(node)):
+            name = node.name
+    return name
 
 
-def _run(copy: Path, tests: list[str]) -> int:
-    try:
-        os.chdir(copy)
-        # Hypothesis is loaded already, which pytest warns of.
-        quiet = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
-        return int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", *quiet, *tests]))
-    except BaseException:  # noqa: BLE001 - whatever a flip leads to, it was noticed
-        return 1
+def patch(module: ModuleType, source: str) -> None:
+    """Give the functions and methods of a loaded module the code of another source."""
+    fresh = ModuleType(module.__name__)
+    fresh.__file__ = module.__file__
+    exec(compile(source, str(module.__file__), "exec"), fresh.__dict__)
+    _swap(vars(module), vars(fresh), module.__name__)
 
 
-def _loaded(copy: Path) -> None:
-    """Load what the tests need and no flip changes; they import the project from the copy."""
-    sys.path.insert(0, str(copy))
-    for name in LOADED_BEFORE:
-        importlib.import_module(name)
+def _swap(old: Any, new: Any, module: str) -> None:
+    for name, value in dict(new).items():
+        own, made = _plain(old.get(name)), _plain(value)
+        if isinstance(made, type) and made.__module__ == module and isinstance(own, type):
+            _swap(vars(own), vars(made), module)
+        elif isinstance(made, FunctionType) and isinstance(own, FunctionType) and made.__module__ == module:
+            own.__code__, own.__defaults__, own.__kwdefaults__ = made.__code__, made.__defaults__, made.__kwdefaults__
+
+
+def _plain(value: Any) -> Any:
+    """The function of a method, a property or a cached function."""
+    for name in ("__func__", "fget", "__wrapped__"):
+        value = getattr(value, name, value) if not isinstance(value, type) else value
+    return value
+
+
+class Flipper:
+    """A pytest plugin that flips places of modules instead of running the collected tests once."""
+
+    def __init__(self, modules: list[str], tests: list[str], only: str) -> None:
+        self.modules = modules
+        self.tests = tests
+        self.only = only
+        self.found = 0
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Run the tests for each flip."""
+        items = list(session.items)
+        if self._noticed(items, None, "") is not None:
+            print("the tests fail before anything is flipped", flush=True)
+            self.found = 1
+            return True
+        for path in self.modules:
+            module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+            source = (ROOT / path).read_text()
+            count = unnoticed = 0
+            for number in range(len(list(sites(ast.parse(source))))):
+                text, what, in_function = flipped(source, number)
+                if self.only not in what:
+                    continue
+                count += 1
+                if in_function:
+                    noticed = self._noticed(items, module, text)
+                    if noticed is not None and noticed < len(items):
+                        items.insert(0, items.pop(noticed))
+                    alive = noticed is None
+                else:
+                    alive = passes_in_copy(path, text, self.tests)
+                if alive:
+                    unnoticed += 1
+                    print(f"{path}:{what}", flush=True)
+            self.found += unnoticed
+            print(f"{path}: {count} flips, {unnoticed} unnoticed", flush=True)
+        return True
+
+    def _noticed(self, items: list[pytest.Item], module: ModuleType | None, text: str) -> int | None:
+        """Which test failed first; as many as there are tests when the process came to an end otherwise."""
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1)
+            os.dup2(nowhere, 2)
+            failed = len(items)
+            try:
+                if module is not None:
+                    patch(module, text)
+                failed = _first_failure(items)
+            finally:
+                os.write(writing, str(failed).encode())
+                os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading) as pipe:
+            answer = pipe.read()
+        os.waitpid(child, 0)
+        failed = int(answer or len(items))
+        return None if failed < 0 else failed
+
+
+def _first_failure(items: list[pytest.Item]) -> int:
+    for i, item in enumerate(items):
+        following = items[i + 1] if i + 1 < len(items) else None
+        if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
+            return i
+    return -1
+
+
+def passes_in_copy(module: str, text: str, tests: list[str]) -> bool:
+    """Whether all tests pass in a copy of the repository with another source of a module."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for name in COPIED:
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "engines"))
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        (copy / module).write_text(text)
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+        environment = {**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment.pop("HYPOTHESIS_PROFILE", None)
+        return subprocess.run(command, cwd=copy, env=environment, capture_output=True, check=False).returncode == 0
+
+
+def main() -> int:
+    """Print each flip that no test notices, and how many there are."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("modules", help="files to flip, by comma")
+    parser.add_argument("tests", nargs="+", help="test files, the quick ones first")
+    parser.add_argument("--examples", type=int, default=100, help="how many examples Hypothesis draws for a test")
+    parser.add_argument("--deselect", default="", help="tests to leave out, by comma, as pytest -k has it")
+    parser.add_argument("--only", default="", help="flip only places whose line (LINE: FUNCTION: …) holds this text")
+    options = parser.parse_args()
     few = settings(
         deadline=None,
-        max_examples=EXAMPLES,
+        max_examples=options.examples,
         derandomize=True,
         database=None,
         phases=[Phase.explicit, Phase.generate],
@@ -139,57 +242,15 @@ def _loaded(copy: Path) -> None:
     )
     settings.register_profile("mutation", few)
     os.environ["HYPOTHESIS_PROFILE"] = "mutation"
-
-
-def survivors_of(copy: Path, module: str, stages: list[tuple[list[str], int]], only: str) -> tuple[int, list[str]]:
-    """How many places of a module were flipped, and which flips no test noticed."""
-    path = copy / module
-    source = path.read_text()
-    for cached in path.parent.glob(f"__pycache__/{path.stem}.*"):
-        cached.unlink()
-    count, unnoticed = 0, []
-    for number in range(len(list(sites(ast.parse(source))))):
-        text, what = flipped(source, number)
-        if only not in what:
-            continue
-        count += 1
-        path.write_text(text)
-        if all(passes(copy, tests, seconds) for tests, seconds in stages):
-            unnoticed.append(what)
-            print(f"{module}:{what}", flush=True)
-    path.write_text(source)
-    return count, unnoticed
-
-
-def main() -> int:
-    """Print each flip that no test notices, and how many there are."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("modules", help="files to flip, by comma")
-    parser.add_argument("tests", help="test files, by comma")
-    parser.add_argument("--then", default="", help="test files, by comma, for the flips that the first do not notice")
-    parser.add_argument("--only", default="", help="flip only places whose line (LINE: expression) holds this text")
-    options = parser.parse_args()
-    found = 0
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
-        for name in COPIED:
-            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "engines"))
-        shutil.copy(ROOT / "pyproject.toml", copy)
-        _loaded(copy)
-        stages = []
-        for tests in (options.tests.split(","), options.then.split(",") if options.then else []):
-            if tests:
-                start = time.monotonic()
-                if not passes(copy, tests, 600):
-                    sys.exit(f"{', '.join(tests)}: fails before anything is flipped")
-                stages.append((tests, 30 + 3 * round(time.monotonic() - start)))
-        # Compiled flips of one second are taken for one another.
-        sys.dont_write_bytecode = True
-        for module in options.modules.split(","):
-            count, unnoticed = survivors_of(copy, module, stages, options.only)
-            found += len(unnoticed)
-            print(f"{module}: {count} flips, {len(unnoticed)} unnoticed", flush=True)
-    return 1 if found else 0
+    tests = list(options.tests)
+    if options.deselect:
+        tests += ["-k", " and ".join(f"not {name}" for name in options.deselect.split(","))]
+    flipper = Flipper(options.modules.split(","), tests, options.only)
+    os.chdir(ROOT)
+    # Hypothesis is loaded already, which pytest warns of. What a module prints must not wait for the end.
+    quiet = ("-q", "-s", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+    pytest.main([*quiet, *tests], plugins=[flipper])
+    return 1 if flipper.found else 0
 
 
 if __name__ == "__main__":

@@ -37,7 +37,9 @@ ZONES = (
 ZONES += ("America/Sao_Paulo", "Africa/Monrovia", "Pacific/Apia", "America/Havana")
 MICRO = dt.timedelta(microseconds=1)
 OPS = st.sampled_from(list(COMPARE))
-EXAMPLES = settings(max_examples=max(500, settings.default.max_examples), deadline=None)
+_WANTED = settings.default.max_examples
+# Five times as many as elsewhere, and no fewer than the nightly profile has.
+EXAMPLES = settings(max_examples=max(min(500, 5 * _WANTED), _WANTED), deadline=None)
 
 
 def zone(name):
