@@ -98,7 +98,8 @@ def _overlaps(name: str, start: str | None, end: str | None) -> bool:
 def _read(storage: Storage, path: str) -> pa.Table:
     try:
         with storage.open_input(path) as stream:
-            columns = pq.read_table(stream, columns=list(_COLUMNS)).select(list(_COLUMNS))
+            columns = pq.read_table(stream, columns=list(_COLUMNS), page_checksum_verification=True)
+            columns = columns.select(list(_COLUMNS))
             return columns.rename_columns(HISTORY_SCHEMA.names).cast(HISTORY_SCHEMA)
     except StorageError:
         raise
