@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catalog import Table
+from pushdown import col
 from table_format.errors import HudiError
 from tests.property.profile import examples
 
@@ -32,11 +33,12 @@ TABLES = {
 
 @dataclass(frozen=True)
 class Victim:
-    """A table, the files that are damaged by turns, and how many rows there are."""
+    """A table, the files that are damaged by turns, how many rows there are, and some keys."""
 
     path: str
     files: list[str] = field(repr=False)
-    rows: int
+    rows: list[int]
+    keys: tuple[Any, ...]
 
     def check(self, damage: Damage) -> None:
         path = self.files[damage.file % len(self.files)]
@@ -52,7 +54,7 @@ class Victim:
 
     def _check_rows(self, name: str, damage: Damage) -> None:
         try:
-            rows = count(self.path)
+            rows = counts(self.path, self.keys)
         except HudiError:
             return
         # Keys in log files, and what says that file groups are replaced, have no checksum.
@@ -85,9 +87,20 @@ DAMAGES = st.builds(
 )
 
 
-def count(path: str) -> int:
-    """Rows of the table, each read."""
-    return int(Table.open(path).scan().to_arrow().num_rows)
+def counts(path: str, keys: tuple[Any, ...]) -> list[int]:
+    """Rows of the table, and rows with some keys, which partitions, buckets and statistics help to find."""
+    table = Table.open(path)
+    (name,) = table.config.record_key_fields
+    conditions = [None, *(col(name) == key for key in keys)]
+    return [table.scan(condition).to_arrow().num_rows for condition in conditions]
+
+
+def keys_of(path: str) -> tuple[Any, ...]:
+    """Keys of two rows."""
+    table = Table.open(path)
+    (name,) = table.config.record_key_fields
+    keys = table.scan(columns=[name]).to_arrow().column(name).to_pylist()
+    return keys[0], keys[len(keys) // 2]
 
 
 def is_damaged(path: str) -> bool:
@@ -106,7 +119,8 @@ def victim(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         tar.extractall(folder, [one for one in tar.getmembers() if one.name.startswith(f"{name}/")], filter="data")
     path = f"{folder}/{name}"
     found = [f"{root}/{file}" for root, _, files in os.walk(path) for file in files]
-    return Victim(path, sorted(filter(is_damaged, found)), count(path))
+    keys = keys_of(path)
+    return Victim(path, sorted(filter(is_damaged, found)), counts(path, keys), keys)
 
 
 @settings(examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=5_000)
@@ -130,7 +144,7 @@ def test_what_is_damaged_is_what_is_read(victim: Victim) -> None:
         with open(path, "wb") as stream:
             stream.write(b"\xff" * len(data))
         try:
-            count(victim.path)
+            counts(victim.path, victim.keys)
         except HudiError:
             needed.append(path)
         finally:
