@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import decimal
 import re
 from typing import Any
 
+from pushdown.sql.literal import number_value
+from pushdown.temporal import TextNotUnderstoodError, parse_date, parse_timestamp
+
 # Shorter lists are left to the parser.
 _LONG = 50
-_NUMBER = r"-?\d{1,400}(?:\.\d{1,400})?(?![\w.])"
+_NUMBER = r"-?\d{1,400}(?:\.\d{1,400})?(?:[eE][+-]?\d{1,2})?(?![\w.])"
+# Other forms of dates and times are left to the parser.
+_DATE = r"\bDATE\s*+'\d{4}-\d\d-\d\d'"
+_TIME = r"\bTIMESTAMP\s*+'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?'"
 _QUOTED = {
     # Where the backslash escapes, only strings without one are taken out.
     True: r"'(?:[^'\\]|'')*+'",
@@ -38,31 +43,43 @@ def take_lists_out(text: str, *, backslash: bool) -> tuple[str, dict[str, tuple[
         stem += "79"
 
     def replace(match: re.Match[str]) -> str:
-        body = match["numbers"] or match["strings"]
-        if body is None:
+        kind = next((name for name in ("numbers", "strings", "dates", "times") if match[name]), None)
+        found = None if kind is None else _values(kind, match[kind], _QUOTED[backslash])
+        if found is None:
             return match[0]
         mark = f"{stem}{len(lists):08}"
-        lists[mark] = _strings(body, _QUOTED[backslash]) if match["strings"] else _numbers(body)
+        lists[mark] = found
         return f"{match['in']}({mark})"
 
     return _pattern(backslash=backslash).sub(replace, text), lists
 
 
 def _pattern(*, backslash: bool) -> re.Pattern[str]:
-    number, quoted = _NUMBER, _QUOTED[backslash]
+    forms = {"numbers": _NUMBER, "strings": _QUOTED[backslash], "dates": _DATE, "times": _TIME}
+    lists = "|".join(rf"(?P<{name}>{form}(?:\s*+,\s*+{form}){{{_LONG},}}+)" for name, form in forms.items())
     return re.compile(
-        rf"(?:{_SKIPPED[backslash]})"
-        rf"|(?P<in>\bIN\s*+)\(\s*+(?:(?P<numbers>{number}(?:\s*+,\s*+{number}){{{_LONG},}}+)"
-        rf"|(?P<strings>{quoted}(?:\s*+,\s*+{quoted}){{{_LONG},}}+))\s*+\)",
-        re.IGNORECASE | re.DOTALL,
+        rf"(?:{_SKIPPED[backslash]})|(?P<in>\bIN\s*+)\(\s*+(?:{lists})\s*+\)", re.IGNORECASE | re.DOTALL
     )
+
+
+def _values(kind: str, body: str, quoted: str) -> tuple[Any, ...] | None:
+    """The values of a list; None where the parser had better look at it."""
+    if kind == "numbers":
+        return _numbers(body)
+    if kind == "strings":
+        return _strings(body, quoted)
+    texts = body.split("'")[1::2]
+    try:
+        return tuple(map(parse_date if kind == "dates" else parse_timestamp, texts))
+    except TextNotUnderstoodError:
+        return None
 
 
 def _numbers(body: str) -> tuple[Any, ...]:
     texts = body.split(",")
-    if "." not in body:
+    if "." not in body and "e" not in body.lower():
         return tuple(map(int, texts))
-    return tuple(decimal.Decimal(text.strip()) if "." in text else int(text) for text in texts)
+    return tuple(number_value(text.strip()) for text in texts)
 
 
 def _strings(body: str, quoted: str) -> tuple[Any, ...]:

@@ -271,3 +271,28 @@ def test_long_lists_with_one_odd_member(odd):
 def test_constants():
     assert parse_sql("TRUE") == Constant(True)
     assert parse_sql("NOT NULL") == Not(Constant(None))
+
+
+@pytest.mark.parametrize("dialect", ["spark", "hive", "trino"])
+@pytest.mark.parametrize(
+    "literals",
+    [
+        ["1", "-2", "30"],
+        ["1.50", "-2", "3.0"],
+        ["1e0", "-2.5E1", "3", "4.25"],
+        ["'a'", "'it''s'", "'a,b'"],
+        ["DATE '2024-02-29'", "date'0001-01-01'", "DATE '9999-12-31'"],
+        ["TIMESTAMP '2024-01-01 00:00:00'", "timestamp '1969-12-31 23:59:59.000001'"],
+        ["DATE '2024-02-30'", "DATE '2024-01-01'"],
+        ["TIMESTAMP '2024-01-01 25:00:00'", "TIMESTAMP '2024-01-01 00:00:00'"],
+        ["TIMESTAMP '2024-01-01 00:00:00 +01:00'", "TIMESTAMP '2024-01-01 00:00:00Z'"],
+    ],
+)
+def test_long_lists_are_read_as_short_ones(literals: list[str], dialect: str) -> None:
+    short = parse_sql(f"a IN ({', '.join(literals)})", dialect)
+    long = parse_sql(f"a IN ({' , '.join(literals * 60)})", dialect)
+    if isinstance(short, Predicate):
+        assert isinstance(long, Predicate)
+        assert [repr(value) for value in long.values] == [repr(value) for value in short.values] * 60
+    else:
+        assert type(long) is type(short)
