@@ -245,6 +245,39 @@ def test_a_map_in_sized_blocks_is_read():
     assert column.values["n"].to_pylist() == [2, 3]
 
 
+@pytest.mark.parametrize("count", [20, 100])
+def test_many_maps_of_all_sizes(count):
+    schema = {"type": "map", "values": {"type": "record", "name": "v", "fields": [{"name": "n", "type": "long"}]}}
+    maps = [{f"{'k' * (n * 7 % 90)}{m}": {"n": m * 40 - n} for m in range(n * 37 % 61)} for n in range(count)]
+    column = decode_columns(*encoded(schema, maps), schema, [""])[""]
+    expected = [(n, key, value["n"]) for n, of in enumerate(maps) for key, value in of.items()]
+    assert [
+        *zip(column.records.tolist(), column.keys.to_pylist(), column.values["n"].to_pylist(), strict=True)
+    ] == expected
+
+
+@pytest.mark.parametrize("copies", [1, 60])
+def test_maps_in_several_blocks_keep_their_order(copies):
+    schema = {"type": "map", "values": "long"}
+    data = bytes.fromhex("01 06 02 61 04  02 02 62 06  00".replace(" ", "")) * copies
+    starts = np.arange(copies) * 10
+    column = decode_columns(np.frombuffer(data, np.uint8), starts, np.full(copies, 10), schema, [""])[""]
+    assert column.keys.to_pylist() == ["a", "b"] * copies
+    assert column.values[""].to_pylist() == [2, 3] * copies
+    assert column.records.tolist() == np.repeat(np.arange(copies), 2).tolist()
+
+
+@pytest.mark.parametrize("damage", ["ffffffffffffffffff01", "feffffff0f", "0201", "04 02 61 04 ff", "02 02"])
+@pytest.mark.parametrize("copies", [1, 60])
+def test_maps_that_cannot_be(damage, copies):
+    schema = {"type": "map", "values": "long"}
+    data = bytes.fromhex("02 02 61 04 00".replace(" ", "")) * (copies - 1) + bytes.fromhex(damage)
+    starts = np.arange(copies) * 5
+    lengths = np.append(np.full(copies - 1, 5), len(data) - starts[-1])
+    with pytest.raises(CorruptFileError):
+        decode_columns(np.frombuffer(data, np.uint8), starts, lengths, schema, [""])
+
+
 def test_long_map_keys():
     schema = {"type": "map", "values": "long"}
     keys = {"k" * size: size for size in (0, 1, 63, 64, 8191, 8192, 20000)}

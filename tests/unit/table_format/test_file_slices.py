@@ -82,6 +82,19 @@ def test_the_newest_committed_version_wins():
     assert latest_base_files(files, timeline, as_of="2", replaced=NONE_REPLACED).num_rows == 0
 
 
+@pytest.mark.parametrize("width", [3, 12])
+def test_slices_are_in_the_order_of_partitions_and_file_ids(width):
+    groups = [
+        (partition, f"{number:0{width}x}{tail}")
+        for partition in ("", "b", "a", "a/c", "a b", "é")
+        for number in (7, 1, 0xABC, 3)
+        for tail in ("", "-2", "-10", "-1")
+    ]
+    listing = _listing(*((partition, f"{group}_0-0-0_1.parquet", 1) for partition, group in groups))
+    found = latest_base_files(listing, _timeline("1"), replaced=NONE_REPLACED)
+    assert [*zip(found["partition"].to_pylist(), found["file_id"].to_pylist(), strict=True)] == sorted(groups)
+
+
 def test_other_files_in_a_partition_are_passed_over():
     files = _listing(
         ("", "_SUCCESS", 0), ("", "a.parquet", 1), ("", "a-0_0-0-0_3.parquet", 2), ("", "a-0_0-0-0_3.tmp", 1)

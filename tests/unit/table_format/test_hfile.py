@@ -86,6 +86,16 @@ def test_many_blocks(codec):
     assert reader.get([b"key-004999", b"key-000000", b"key-9"]).keys().to_pylist() == [b"key-000000", b"key-004999"]
 
 
+@pytest.mark.parametrize("blocks", [1, 5, 40])
+def test_a_length_that_leads_out_of_a_block(blocks):
+    keys, values = many(60 * blocks)
+    data = bytearray(write_hfile(keys, values, schema_json=SCHEMA, codec="NONE", block_size=4096))
+    place = data.index(keys[-1]) - 6  # the last of the four bytes of the value's length, behind the one of the key
+    data[place - 1 : place + 1] = (int.from_bytes(data[place - 1 : place + 1], "big") + 1).to_bytes(2, "big")
+    with pytest.raises(CorruptFileError):
+        HFileReader(bytes(data), "long").entries()
+
+
 def test_range_reads_touch_only_the_blocks_of_a_prefix():
     keys, values = many(20000)
     data = write_hfile(keys, values, schema_json=SCHEMA, codec="NONE", block_size=16384)
