@@ -140,7 +140,7 @@ def _compared(predicate: Predicate, believed: Believed, column_type: pa.DataType
         everything = believed.may_value
         return Outcomes(everything, everything, believed.may_null)
     if literal_nan:
-        values = values.filter(pc.invert(pc.fill_null(pc.is_nan(values), False)))
+        values = values.filter(pc.invert(pc.is_nan(values)))
     regions = _regions(predicate.op, values, believed, column_type)
     nan = Truth.T | Truth.F if literal_nan else row.nan
     places = (

@@ -84,17 +84,10 @@ def column_values(table: pa.Table, name: str) -> pa.Array[Any]:
         values = values.dictionary_decode()
     if pa.types.is_fixed_size_binary(values.type):
         values = values.cast(pa.binary())
-    if str(values.type) in {"string_view", "binary_view"}:
-        values = values.cast(_large(values.type))
+    if str(values.type) == "string_view":
+        values = values.cast(pa.large_string())
     simple: pa.Array[Any] = values
     return simple
-
-
-def _large(type_: pa.DataType) -> pa.DataType:
-    kind = kind_of(type_)
-    if kind is Kind.STRING:
-        return pa.large_string()
-    return pa.large_binary() if kind is Kind.BINARY else type_
 
 
 def _predicate(predicate: Predicate, column: Any) -> Any:

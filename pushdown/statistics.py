@@ -136,7 +136,7 @@ def _believe(stats: ColumnStatistics, column_type: pa.DataType) -> Believed:
     may_null, all_null, contradictory = _counts(stats)
     if kind is Kind.INTEGER and lower is not None and upper is not None:
         # Parquet's Java reader gives zeros for the bounds of a chunk without values, and Hudi stores them.
-        empty = all_null & (lower == 0) & (upper == 0)
+        empty = all_null & ~(no_lower | no_upper) & (lower == 0) & (upper == 0)
         no_lower, no_upper = no_lower | empty, no_upper | empty
     # A bound is a value's, so not all rows are null.
     contradictory |= all_null & ~(no_lower & no_upper)

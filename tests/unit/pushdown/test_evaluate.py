@@ -20,6 +20,7 @@ from pushdown import (
     restrict,
     simplify,
 )
+from pushdown.ordering import greater, greater_equal, less, less_equal
 
 
 def stats(kind, low, high, nulls=None, rows=None, **more):
@@ -109,6 +110,11 @@ def test_literals_of_32_bit_floats_are_seen_as_every_engine_sees_them():
     assert outcomes("a > 1.1", pa.float32(), [near], [near]) == ["TF"]
     assert outcomes("a IN (1.1, 7)", pa.float32(), [near, 7.0], [near, 7.0]) == ["TF", "T"]
     assert outcomes("a = 1.5", pa.float32(), [1.5], [1.5]) == ["T"]
+    # 1.1 is rounded up, 1.3 down.
+    lower = float(np.float32(1.3))
+    assert lower < 1.3
+    assert outcomes("a = 1.3", pa.float32(), [lower, 1.0, 1.4], [lower, 1.2, 2.0]) == ["TF", "F", "F"]
+    assert outcomes("a < 1.3", pa.float32(), [lower], [lower]) == ["TF"]
 
 
 def test_zeros_are_seen_as_every_engine_sees_them():
@@ -142,6 +148,49 @@ def test_bounds_from_before_a_type_was_widened():
     assert evaluate(bound, {"a": stats(pa.int32(), [1, 6], [4, 9])}, 2).can_true.tolist() == [False, True]
     assert evaluate(bound, {"a": stats(pa.string(), ["1", "6"], ["4", "9"])}, 2).can_true.tolist() == [True, True]
     assert evaluate(bound, {"a": stats(pa.null(), [None], [None])}, 1).can_true.tolist() == [True]
+
+
+@pytest.mark.parametrize(
+    ("own", "column", "low", "high", "literal", "expected"),
+    [
+        (pa.float32(), pa.float64(), 1.0, 2.0, "5", "F"),
+        (pa.large_string(), pa.string(), "a", "b", "'c'", "F"),
+        (pa.string(), pa.large_string(), "a", "b", "'c'", "F"),
+        (pa.dictionary(pa.int32(), pa.string()), pa.string(), "a", "b", "'c'", "F"),
+        (pa.int64(), pa.float64(), 1, 2, "5", "F"),
+        (pa.timestamp("us"), pa.timestamp("us", "UTC"), 1, 2, "TIMESTAMP '2020-01-01 00:00:00'", "F"),
+        (pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC"), 1, 2, "TIMESTAMP '2020-01-01 00:00:00'", "TF"),
+        (pa.int64(), pa.timestamp("us", "UTC"), 1, 2, "TIMESTAMP '2020-01-01 00:00:00'", "TF"),
+        (pa.binary(), pa.string(), b"a", b"b", "'c'", "TF"),
+        (pa.string(), pa.binary(), "a", "b", "X'63'", "TF"),
+        (pa.string(), pa.float64(), "1", "2", "5", "TF"),
+        (pa.float64(), pa.int64(), 1.0, 2.0, "5", "TF"),
+        (pa.bool_(), pa.int64(), False, True, "5", "TF"),
+    ],
+)
+def test_bounds_of_another_type_count_only_where_they_are_the_same_values(own, column, low, high, literal, expected):
+    bound = bind(parse_sql(f"a = {literal}"), pa.schema({"a": column}))
+    found = evaluate(bound, {"a": stats(own, [low], [high])}, 1)
+    assert (found.can_true[0], found.can_false[0]) == ("T" in expected, True)
+
+
+def test_bounds_that_are_null_compare_as_false():
+    texts = pa.array([b"a", None, b"c"], pa.large_binary())
+    for compare, expected in (
+        (less, [True, False, False]),
+        (less_equal, [True, False, False]),
+        (greater, [False, False, True]),
+        (greater_equal, [False, False, True]),
+    ):
+        assert compare(texts, pa.scalar(b"b", pa.large_binary())).tolist() == expected
+
+
+def test_decimals_of_18_digits_and_more_are_compared_as_numbers():
+    most = 10**18 - 1
+    for kind in (pa.decimal128(18, 0), pa.decimal128(19, 0), pa.decimal128(38, 0)):
+        low, high = [Decimal(-most), Decimal(-1), Decimal(1)], [Decimal(-2), Decimal(1), Decimal(most)]
+        assert outcomes("a = 0", kind, low, high) == ["F", "TF", "F"]
+        assert outcomes("a < -1", kind, low, high) == ["T", "F", "F"]
 
 
 def test_statistics_must_fit_together():
@@ -332,6 +381,26 @@ def test_what_is_known_in_part_is_used_in_part():
     assert outcomes("a = 7", pa.int64(), [None, 9], [-5, None]) == ["F", "F"]
     assert outcomes("a < 1", pa.float64(), [1.0, None], [None, 5.0]) == ["TF", "TF"]
     assert outcomes("a >= 9", pa.float64(), [1.0, None], [None, 5.0]) == ["TF", "TF"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high", "expected"),
+    [
+        (pa.int64(), 0, 0, "N"),
+        (pa.int32(), 0, 0, "N"),
+        (pa.int64(), 0, 9, "TFN"),
+        (pa.int64(), -9, 0, "TFN"),
+        (pa.int64(), 1, 1, "TFN"),
+        (pa.int64(), None, 0, "TFN"),
+        (pa.decimal128(9, 0), 0, 0, "TFN"),
+        (pa.date32(), 0, 0, "TFN"),
+        (pa.string(), "0", "0", "TFN"),
+    ],
+)
+def test_zeros_are_the_bounds_of_integer_columns_without_values_only(kind, low, high, expected):
+    literal = {pa.date32(): "DATE '1970-01-05'", pa.string(): "'5'"}.get(kind, "5")
+    found = outcomes(f"a = {literal}", kind, [low], [high], nulls=[10], rows=[10], all_null_is_certain=True)
+    assert found == [expected]
 
 
 def test_branches_without_children_and_constants():

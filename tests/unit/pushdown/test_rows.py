@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from pushdown import InexactFilterError, UnknownColumnError, matches, parse_sql
+from pushdown import And, InexactFilterError, Not, Or, UnknownColumnError, col, matches, parse_sql
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,23 @@ def test_times_beyond_pythons_years():
     table = pa.table({"at": far, "day": pa.array([2**30, -(2**30), None], pa.int32()).cast(pa.date32())})
     assert matches(parse_sql("at > '2020-01-01'"), table).to_pylist() == [True, False, None]
     assert matches(parse_sql("day > '2020-01-01'"), table).to_pylist() == [True, False, None]
+
+
+def test_columns_that_differ_in_case_are_two():
+    table = pa.table({"a": [1, 2], "A": [2, 1]})
+    assert matches(col("a") == 1, table, case_sensitive=True).to_pylist() == [True, False]
+    assert matches(col("A") == 1, table, case_sensitive=True).to_pylist() == [False, True]
+
+
+def test_branches_without_children():
+    table = pa.table({"a": [1, 2]})
+    for expression, expected in ((And([]), True), (Or([]), False), (Not(And([])), False), (Not(Or([])), True)):
+        assert matches(expression, table).to_pylist() == [expected] * 2
+
+
+def test_views_of_texts_and_bytes():
+    texts = pa.array(["x", "y", None]).cast(pa.string_view())
+    table = pa.table({"s": texts, "b": pa.array([b"x", None, b"z"]).cast(pa.binary_view())})
+    assert matches(parse_sql("s IN ('y', 'z') OR s LIKE '_z'"), table).to_pylist() == [False, True, None]
+    assert matches(parse_sql("s < 'y' AND s NOT LIKE 'y%'"), table).to_pylist() == [True, False, None]
+    assert matches(parse_sql("b IS NULL"), table).to_pylist() == [False, True, False]
