@@ -138,7 +138,10 @@ def we_keep_more(expression: HudiExpression, spec: ApacheTable) -> bool:
         for name, kind in types.items()
         if pa.types.is_binary(kind) or (pa.types.is_string(kind) and _sorts_otherwise(name, spec))
     }
-    return any(column in beyond for column in columns_of(expression))
+    predicates = [leaf for leaf in leaves(expression) if isinstance(leaf, Predicate)]
+    # engines differ on whether -0.0 is less than 0.0
+    zeros = any(value == 0 for leaf in predicates for value in leaf.values if isinstance(value, float))
+    return zeros or any(column in beyond for column in columns_of(expression))
 
 
 def _sorts_otherwise(name: str, spec: ApacheTable) -> bool:
