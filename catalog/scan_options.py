@@ -13,12 +13,13 @@ FOOTER_LIMIT = "hoodie.catalog.scan.footer.limit"
 THREADS = "hoodie.catalog.scan.threads"
 SPLIT_SIZE = "hoodie.catalog.scan.split.size"
 BLOCK_SIZE = "hoodie.parquet.block.size"
+UNIQUE_KEYS = "hoodie.catalog.scan.unique.keys"
 # Names that the proposals of the bucket index (RFC-29) used, before it was released under others.
 _ALIASES = {
     "hoodie.hash.index.bucket.num": BUCKET_COUNT,
     "hoodie.datasource.write.indexkey.field": BUCKET_HASH_FIELDS,
 }
-_KEYS = (BUCKET_COUNT, BUCKET_HASH_FIELDS, FOOTER_LIMIT, THREADS, SPLIT_SIZE, BLOCK_SIZE)
+_KEYS = (BUCKET_COUNT, BUCKET_HASH_FIELDS, FOOTER_LIMIT, THREADS, SPLIT_SIZE, BLOCK_SIZE, UNIQUE_KEYS)
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class ScanOptions:
             are read for that; None for whole files; `hoodie.catalog.scan.split.size`.
         block_size: bytes at which the writers of the table close a row group, for a table whose `hoodie.properties`
             don't say; `hoodie.parquet.block.size`.
+        unique_keys: no record key of the table has two rows, although rows were inserted without a look at the keys
+            that were there; `hoodie.catalog.scan.unique.keys`.
     """
 
     bucket_count: int | None = None
@@ -44,6 +47,7 @@ class ScanOptions:
     threads: int = 8
     split_size: int | None = None
     block_size: int | None = None
+    unique_keys: bool = False
 
     @classmethod
     def parse(cls, options: Mapping[str, str] | None) -> ScanOptions:
@@ -63,6 +67,7 @@ class ScanOptions:
             "threads": whole_number(values, THREADS, 1),
             "split_size": whole_number(values, SPLIT_SIZE, 1),
             "block_size": whole_number(values, BLOCK_SIZE, 1),
+            "unique_keys": _flag(values, UNIQUE_KEYS),
         }
         defaults = {field.name: field.default for field in fields(cls)}
         return cls(**{name: defaults[name] if value is None else value for name, value in parsed.items()})  # type: ignore[arg-type]
@@ -84,6 +89,13 @@ def whole_number(values: Mapping[str, str], key: str, least: int) -> int | None:
     if number < least:
         raise OptionError(f"{key}: {text!r} is not a whole number of at least {least}")
     return number
+
+
+def _flag(values: Mapping[str, str], key: str) -> bool:
+    text = values.get(key, "false")
+    if text.lower() not in {"true", "false"}:
+        raise OptionError(f"{key}: {text!r} is neither true nor false")
+    return text.lower() == "true"
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

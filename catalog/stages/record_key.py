@@ -1,7 +1,8 @@
 """The record key stage: the record index says in which file group each record key lies.
 
 A key that a complete index does not know has no row. The index tells where records are at its newest; so it is not
-asked about the past, and not believed when it names a file group that the snapshot does not have.
+asked about the past, and not believed when it names a file group that the snapshot does not have. It names one place of
+a key: where rows were inserted without a look at the keys that were there, a key may have another row elsewhere.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from catalog.scan_options import UNIQUE_KEYS
 from catalog.snapshot import Snapshot
+from catalog.stages.kept import kept
 from catalog.stages.record_keys import NamedKeys, named_keys
 from catalog.stages.stage import StageInput
 from pushdown.verdict import Candidates, CannotPrune, Verdict
+from table_format.actions.commit import read_operation_type
 from table_format.arrow_numpy import from_numpy, to_numpy
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.metadata_table.reader import MetadataTable
@@ -24,6 +28,13 @@ from table_format.metadata_table.reader import MetadataTable
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
 _MOST_KEYS = 100_000
+# Operations after which a key still has one row; inserts of all kinds are not among them.
+_KEEP_KEYS_UNIQUE = frozenset(
+    {
+        *("UPSERT", "UPSERT_PREPPED", "DELETE", "DELETE_PREPPED", "DELETE_PARTITION"),
+        *("CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX", "ALTER_SCHEMA"),
+    }
+)
 
 
 def prune_by_record_key(given: StageInput) -> Verdict:
@@ -42,12 +53,32 @@ def prune_by_record_key(given: StageInput) -> Verdict:
     keys = named_keys(given, _MOST_KEYS)
     if isinstance(keys, CannotPrune):
         return keys
+    if not given.options.unique_keys:
+        doubt = kept(snapshot, "keys may repeat", lambda: _repetition(snapshot))
+        if doubt is not None:
+            return CannotPrune(doubt)
     located = _located(snapshot, table, keys)
     if isinstance(located, CannotPrune):
         return located
     keep = _in_groups(snapshot, given.rows, located)
     found = len(located.column("key").combine_chunks().unique())
     return Candidates(keep, f"the record index has {found:,} of the keys named by {keys.named_by}")
+
+
+def _repetition(snapshot: Snapshot) -> str | None:
+    """Why the index may know one of several rows of a key, as far as the active timeline tells; None for no such."""
+    timeline = snapshot.timeline
+    for write in timeline.writes[1:]:
+        try:
+            operation = read_operation_type(timeline.read(write), timeline.path(write))
+        except (CorruptFileError, MissingFileError) as error:
+            return f"whether keys have one row each is not known: {error}"
+        if operation not in _KEEP_KEYS_UNIQUE:
+            return (
+                f"{operation} at {write.time} may have added a second row of a key, and the record index knows one; "
+                f"{UNIQUE_KEYS}=true says that there is none"
+            )
+    return None
 
 
 def _located(snapshot: Snapshot, table: MetadataTable, keys: NamedKeys) -> pa.Table | CannotPrune:
@@ -57,7 +88,9 @@ def _located(snapshot: Snapshot, table: MetadataTable, keys: NamedKeys) -> pa.Ta
         located = table.record_locations(pa.array(keys.texts, pa.string()))
     except (CorruptFileError, MissingFileError) as error:
         return CannotPrune(f"the record index cannot be read: {error}")
-    if located is None or not _all_there(snapshot, located):
+    if located is None:
+        return CannotPrune("the table has no record index")
+    if not _all_there(snapshot, located):
         return CannotPrune("the record index names a file group that is not among the table's")
     return located
 

@@ -151,7 +151,7 @@ class CommitMetadata:
                 partition: [_checked(WriteStat.from_json(stat)) for stat in stats]
                 for partition, stats in (values.get("partitionToWriteStats") or {}).items()
             },
-            operation_type=str(values.get("operationType") or "UNKNOWN"),
+            operation_type=_operation(values),
             extra_metadata={
                 key: _text(value, key)
                 for key, value in (values.get("extraMetadata") or {}).items()
@@ -170,25 +170,53 @@ def read_extra_metadata(data: bytes, path: str) -> dict[str, str]:
     """
     if data.startswith(MAGIC):
         return read_avro_record(data, path, _texts, _EXTRA_METADATA)
-    # quotes inside of JSON strings are escaped, so this is the key and nothing else; no write stat has it
-    start = data.rfind(b'"extraMetadata"')
+    found = _last_value(data, "extraMetadata")
+    return CommitMetadata.from_json(data, path).extra_metadata if found is None else _texts({"extraMetadata": found})
+
+
+def read_operation_type(data: bytes, path: str) -> str:
+    """The operation alone, such as `UPSERT`; a commit of many files is not read whole for it.
+
+    Raises:
+        CorruptFileError: the file is cut off, or no commit metadata.
+    """
+    if data.startswith(MAGIC):
+        return read_avro_record(data, path, _operation, _OPERATION_TYPE)
+    found = _last_value(data, "operationType")
+    return CommitMetadata.from_json(data, path).operation_type if found is None else str(found)
+
+
+def _last_value(data: bytes, key: str) -> Any:
+    """The value of a key that no write stat has, in a JSON text; None where it is not found in this way."""
+    # quotes inside of JSON strings are escaped, so this is the key and nothing else
+    quoted = f'"{key}"'.encode()
+    start = data.rfind(quoted)
     if start >= 0 and data.rstrip().endswith(b"}"):
-        tail = data[start + len(b'"extraMetadata"') :].lstrip()
+        tail = data[start + len(quoted) :].lstrip()
         with contextlib.suppress(ValueError):
-            found, _ = json.JSONDecoder().raw_decode(tail[1:].decode().lstrip())
-            return _texts({"extraMetadata": found})
-    return CommitMetadata.from_json(data, path).extra_metadata
+            return json.JSONDecoder().raw_decode(tail[1:].decode().lstrip())[0]
+    return None
 
 
-_EXTRA_METADATA: Final[dict[str, Any]] = {
-    "type": "record",
-    "name": "HoodieCommitMetadata",
-    "namespace": "org.apache.hudi.avro.model",
-    "aliases": ["org.apache.hudi.avro.model.HoodieReplaceCommitMetadata"],
-    "fields": [
-        {"name": "extraMetadata", "type": ["null", {"type": "map", "values": ["null", "string"]}], "default": None}
-    ],
-}
+def _operation(values: Mapping[str, Any]) -> str:
+    return str(values.get("operationType") or "UNKNOWN")
+
+
+def _only(field: dict[str, Any]) -> dict[str, Any]:
+    """The schema of commit metadata with one field, to read only that."""
+    return {
+        "type": "record",
+        "name": "HoodieCommitMetadata",
+        "namespace": "org.apache.hudi.avro.model",
+        "aliases": ["org.apache.hudi.avro.model.HoodieReplaceCommitMetadata"],
+        "fields": [field],
+    }
+
+
+_EXTRA_METADATA: Final = _only(
+    {"name": "extraMetadata", "type": ["null", {"type": "map", "values": ["null", "string"]}], "default": None}
+)
+_OPERATION_TYPE: Final = _only({"name": "operationType", "type": ["null", "string"], "default": None})
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:

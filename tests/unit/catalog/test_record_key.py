@@ -1,14 +1,17 @@
 """The record key stage against the record indexes of tables that Apache wrote."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from catalog import Plan, StageResult, Table
+from catalog.scan_options import UNIQUE_KEYS
 from catalog.stages.record_keys import composite_texts, single_texts
 from pushdown import col
+from table_format.errors import OptionError
 from table_format.metadata_table.reader import MetadataTable
 from table_format.table_config import TableConfig
 
@@ -104,6 +107,33 @@ def test_file_ids_that_two_partitions_share(
     told = pa.table({"key": ["k"], "partition": ["part=of another"], "file_id": [group]})
     monkeypatch.setattr(MetadataTable, "record_locations", lambda *_: told)
     assert len(table.scan("id = 'k'").plan()) == 0
+
+
+def rewritten(path: str, write: int, old: bytes, new: bytes) -> Table:
+    """A table of which one of the writes says something else of itself."""
+    timeline = Table.open(path).snapshot().timeline
+    instant = Path(path) / timeline.path(timeline.writes[write])
+    data = instant.read_bytes()
+    assert old in data
+    instant.write_bytes(data.replace(old, new))
+    return Table.open(path)
+
+
+def test_an_insert_may_have_added_a_second_row_of_a_key(copied: Callable[..., str]) -> None:
+    table = rewritten(copied(INDEXED[0]), 1, b'"operationType" : "UPSERT"', b'"operationType" : "INSERT"')
+    key = table.scan().to_arrow()["id"][0].as_py()
+    stage = stage_of(table.scan(col("id") == key).plan())
+    assert not stage.pruned
+    assert "INSERT at" in stage.reason
+    sure = {UNIQUE_KEYS: "true"}
+    assert stage_of(table.scan(col("id") == key, options=sure).plan()).files_out == 1
+    with pytest.raises(OptionError, match="neither true nor false"):
+        table.scan(options={UNIQUE_KEYS: "perhaps"})
+
+
+def test_a_write_that_does_not_tell_its_operation(copied: Callable[..., str]) -> None:
+    table = rewritten(copied(INDEXED[0]), -1, b'"operationType"', b'"anotherType"')
+    assert "UNKNOWN at" in stage_of(table.scan("id = 'a'").plan()).reason
 
 
 def test_tables_without_a_record_index(golden: Callable[[str], GoldenTable]) -> None:

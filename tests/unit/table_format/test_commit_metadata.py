@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from table_format.actions.commit import CommitMetadata, WriteStat, read_extra_metadata
+from table_format.actions.commit import CommitMetadata, WriteStat, read_extra_metadata, read_operation_type
 from table_format.errors import CorruptFileError
 
 from .golden_tables import NAMES, NEW_NAMES, timeline_files
@@ -32,13 +32,14 @@ def test_what_apache_wrote():
 def test_extra_metadata_alone_is_what_the_whole_says():
     for path, data in COMPLETED:
         assert read_extra_metadata(data, path) == CommitMetadata.parse(data, path).extra_metadata
+        assert read_operation_type(data, path) == CommitMetadata.parse(data, path).operation_type
     metadata = CommitMetadata({"extraMetadata": [WriteStat(path='a"extraMetadata"')]}, extra_metadata={"k": '"x": {'})
     assert read_extra_metadata(metadata.to_json(), "c") == {"k": '"x": {'}
     assert read_extra_metadata(json.dumps({"a": 1}).encode(), "c") == {}
     assert read_extra_metadata(b"", "c") == {}
 
 
-@pytest.mark.parametrize("read", [CommitMetadata.parse, read_extra_metadata])
+@pytest.mark.parametrize("read", [CommitMetadata.parse, read_extra_metadata, read_operation_type])
 @pytest.mark.parametrize("start", [b"{", b"O"])
 def test_a_file_that_is_cut_off_is_named(read, start):
     path, data = next((path, data) for path, data in COMPLETED if data.startswith(start))
