@@ -57,9 +57,7 @@ def take_lists_out(text: str, *, backslash: bool) -> tuple[str, dict[str, tuple[
 def _pattern(*, backslash: bool) -> re.Pattern[str]:
     forms = {"numbers": _NUMBER, "strings": _QUOTED[backslash], "dates": _DATE, "times": _TIME}
     lists = "|".join(rf"(?P<{name}>{form}(?:\s*+,\s*+{form}){{{_LONG},}}+)" for name, form in forms.items())
-    return re.compile(
-        rf"(?:{_SKIPPED[backslash]})|(?P<in>\bIN\s*+)\(\s*+(?:{lists})\s*+\)", re.IGNORECASE | re.DOTALL
-    )
+    return re.compile(rf"(?:{_SKIPPED[backslash]})|(?P<in>\bIN\s*+)\(\s*+(?:{lists})\s*+\)", re.IGNORECASE | re.DOTALL)
 
 
 def _values(kind: str, body: str, quoted: str) -> tuple[Any, ...] | None:
