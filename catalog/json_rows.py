@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from table_format.arrow_numpy import one_chunk
 from table_format.errors import SchemaError
 
 # The stubs of pyarrow know too few of the forms that its functions take.
@@ -39,28 +40,17 @@ def json_objects(table: pa.Table | pa.RecordBatch) -> Strings:
     Raises:
         SchemaError: a column's type has no encoding; the message names column and type.
     """
-    columns = [_combined(table.column(i)) for i in range(table.num_columns)]
+    columns = [one_chunk(table.column(i)) for i in range(table.num_columns)]
     return _object(table.schema.names, columns, table.num_rows)
 
 
 def json_values(array: Any) -> Strings:
     """The JSON text of each value of one column; null becomes the text `null`."""
-    array = _combined(array)
+    array = one_chunk(array)
     encoder = _encoder(array.type)
     if encoder is None:
         raise SchemaError(f"values of type {array.type} cannot be written as JSON; leave the column out with --columns")
     return pc.if_else(array.is_valid(), encoder(array), "null")
-
-
-def json_value(scalar: pa.Scalar[Any]) -> Any:
-    """One value as the Python object that `json.dumps` turns into this encoding."""
-    return json.loads(json_values(pa.array([scalar.as_py()], scalar.type))[0].as_py())
-
-
-def _combined(column: Any) -> Any:
-    if isinstance(column, pa.ChunkedArray):
-        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return column
 
 
 def _object(names: list[str], columns: list[Any], rows: int) -> Strings:

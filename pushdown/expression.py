@@ -220,6 +220,11 @@ def any_of(*parts: HudiExpression) -> HudiExpression:
     return _joined(Or, parts)
 
 
+def negation(part: HudiExpression) -> HudiExpression:
+    """Not of the part; of a predicate, the predicate with the opposite operator."""
+    return part.replaced(part.op.negated) if isinstance(part, Predicate) else Not(part)
+
+
 def never(column: str, column_type: pa.DataType) -> HudiExpression:
     """False where the column has a value, null where it is null: what a comparison that can't be true yields."""
     return And((Predicate(Op.IS_NULL, column, _no_values(), column_type), Constant(value=None)))

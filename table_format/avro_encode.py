@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from table_format.arrow_numpy import from_numpy, to_numpy
+from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.avro_schema_tree import Node, parse
 from table_format.byte_spans import fixed_rows, join_bytes, masked_rows, spans_of
 from table_format.errors import SchemaError
@@ -226,7 +226,7 @@ def _encoded_field(node: Node, column: ColumnLike, name: str) -> pa.BinaryArray 
             return column.values
         filled: Any = pc.fill_null(column.values, pa.scalar(_index(_null_branch(node)), pa.binary()))
         return cast("pa.BinaryArray", filled)
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = one_chunk(column)
     if node.optional is not None:
         return encode_union(node, node.branches.index(node.optional), array)
     return encode_values(node, array)

@@ -146,13 +146,6 @@ def next_instant_time(last: str | None, timezone: str, now: dt.datetime | None =
     return time
 
 
-def instant_to_epoch_ms(time: str, timezone: str) -> int:
-    """Milliseconds since the epoch of an instant time; times without milliseconds count as their last one."""
-    moment = _wall_clock(time)
-    zoned = moment.replace(tzinfo=dt.UTC) if timezone == "UTC" else moment.astimezone()
-    return round(zoned.timestamp() * 1000)
-
-
 def parse_as_of(text: str, timezone: str) -> str:
     """The instant time that a user means: an instant's digits, or an ISO 8601 date or time.
 

@@ -117,20 +117,6 @@ def bucket_id_one(parts: Sequence[str | None], bucket_count: int) -> int:
     return (list_hash_one(parts) & 0x7FFFFFFF) % bucket_count
 
 
-def polynomial_hash(units: npt.NDArray[np.unsignedinteger], offsets: Int64Array) -> UInt32Array:
-    """`sum(unit * 31^(length-1-position))` modulo 2^32 of each slice of `units`.
-
-    Args:
-        units: unsigned numbers of all rows behind one another.
-        offsets: start of each row in `units`, and the end of the last: one more than there are rows.
-    """
-    result = np.empty(len(offsets) - 1, np.uint32)
-    for start, stop in _steps(offsets):
-        ends = offsets[start : stop + 1]
-        result[start:stop] = _hash_step(units[ends[0] : ends[-1]], ends - ends[0])
-    return result
-
-
 def _steps(offsets: Int64Array) -> Iterator[tuple[int, int]]:
     """Ranges of rows that hold about `_STEP_UNITS` units each."""
     count = len(offsets) - 1

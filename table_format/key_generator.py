@@ -191,13 +191,6 @@ class KeyGenerator:
         paths: pa.Array[Any] = pc.binary_join_element_wise(*segments, "/") if len(segments) > 1 else segments[0]
         return paths
 
-    def key_parts(self, batch: Batch, hash_fields: Sequence[str] = ()) -> list[pa.Array[Any]]:
-        """The texts that the bucket index hashes: one column a hash field, nulls as nulls.
-
-        They hold for keys whose values have no comma and no colon; `bucket_ids` sees to the others.
-        """
-        return [text_column(batch, field) for field in self._hash_fields(hash_fields)]
-
     def bucket_ids(
         self, batch: Batch, bucket_count: int, hash_fields: Sequence[str] = (), keys: pa.Array[Any] | None = None
     ) -> Int32Array:

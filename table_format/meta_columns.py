@@ -57,13 +57,6 @@ def add_meta_columns(
     return pa.table([*columns, *user.columns], schema=pa.schema([*fields, *list(schema)[len(META_COLUMNS) :]]))
 
 
-def replace_file_name(table: pa.Table, file_name: str) -> pa.Table:
-    """The table with `_hoodie_file_name` set for all rows, as a copy-on-write of their file does it."""
-    column = constant(file_name, len(table))
-    position = table.schema.get_field_index(FILE_NAME)
-    return table.set_column(position, pa.field(FILE_NAME, column.type), column)
-
-
 def sequence_numbers(instant: str, task: int, count: int, first_row: int = 0) -> pa.Array[Any]:
     """`<instant>_<task>_<row>` for `count` rows."""
     rows = pa.array(np.arange(first_row, first_row + count, dtype=np.int64)).cast(pa.string())

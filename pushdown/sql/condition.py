@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from pushdown.expression import Constant, HudiExpression, Not, Op, Predicate, Unknown, all_of, any_of
+from pushdown.expression import Constant, HudiExpression, Op, Predicate, Unknown, all_of, any_of, negation
 from pushdown.like import canonical_pattern
 from pushdown.sql.intervals import moved
 from pushdown.sql.literal import NOT_A_LITERAL, literal_value
@@ -68,7 +68,7 @@ class _Translator:
     def translate(self, node: Any) -> HudiExpression:
         """Translate a node; some releases of sqlglot mark a negation on the node, others wrap it in Not."""
         plain = self._plain(node)
-        return _not(plain) if node.args.get("negate") and not isinstance(node, exp.Like | exp.Escape) else plain
+        return negation(plain) if node.args.get("negate") and not isinstance(node, exp.Like | exp.Escape) else plain
 
     def _plain(self, node: Any) -> HudiExpression:  # noqa: C901, PLR0911 - one line a node
         if isinstance(node, exp.Paren):
@@ -78,7 +78,7 @@ class _Translator:
         if isinstance(node, exp.Or):
             return any_of(self.translate(node.left), self.translate(node.right))
         if isinstance(node, exp.Not):
-            return _not(self.translate(node.this))
+            return negation(self.translate(node.this))
         if type(node) in _COMPARISONS:
             return self._compare(_COMPARISONS[type(node)], node.left, node.right)
         if isinstance(node, exp.Between):
@@ -218,7 +218,3 @@ class _Translator:
         except ValueError:
             return self._unknown()
         return operand.asked(Op.NOT_LIKE if negative else Op.LIKE, canonical)
-
-
-def _not(expression: HudiExpression) -> HudiExpression:
-    return expression.replaced(expression.op.negated) if isinstance(expression, Predicate) else Not(expression)

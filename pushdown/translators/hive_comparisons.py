@@ -13,7 +13,7 @@ import decimal
 from collections.abc import Sequence
 from typing import Any
 
-from pushdown.expression import HudiExpression, Not, Op, Predicate, Unknown, all_of, any_of
+from pushdown.expression import HudiExpression, Op, Predicate, Unknown, all_of, any_of, negation
 from pushdown.like import canonical_pattern, shape_of
 from pushdown.translators.hive_literals import LiteralNotUnderstoodError, check_clock_time
 from pushdown.translators.hive_types import HiveType
@@ -41,7 +41,7 @@ def compared(op: Op, column: str, kind: HiveType, literal: Any, time_zone: str) 
     if not kind.limited:
         return Predicate(op, column, (literal,))
     if op in _NEGATED:
-        return _not(_limited(op.negated, column, kind, literal))
+        return negation(_limited(op.negated, column, kind, literal))
     return _limited(op, column, kind, literal)
 
 
@@ -148,7 +148,3 @@ def _begins(column: str, kind: HiveType, beginning: str, what: str) -> HudiExpre
     if kind.base == "char":
         beginning = beginning.rstrip(" ")
     return all_of(Predicate(Op.STARTS_WITH, column, (beginning,)), unknown) if beginning else unknown
-
-
-def _not(expression: HudiExpression) -> HudiExpression:
-    return expression.replaced(expression.op.negated) if isinstance(expression, Predicate) else Not(expression)

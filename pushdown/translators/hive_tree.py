@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pushdown.errors import FilterSyntaxError
-from pushdown.expression import And, Constant, HudiExpression, Not, Op, Or, Predicate, Unknown, all_of, any_of
+from pushdown.expression import And, Constant, HudiExpression, Not, Op, Or, Predicate, Unknown, all_of, any_of, negation
 from pushdown.temporal import zone_of
 from pushdown.translators.hive_comparisons import compared, is_in, like
 from pushdown.translators.hive_functions import compared_function
@@ -241,7 +241,7 @@ def _joined_or(parts: list[HudiExpression]) -> HudiExpression:
 def _not(parts: list[HudiExpression]) -> HudiExpression:
     if len(parts) != 1:
         return Unknown("NOT of more than one condition is not understood")
-    return parts[0].replaced(parts[0].op.negated) if isinstance(parts[0], Predicate) else Not(parts[0])
+    return negation(parts[0])
 
 
 def _is_true(parts: list[HudiExpression]) -> HudiExpression:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pushdown.errors import FilterSyntaxError
-from pushdown.expression import And, Constant, HudiExpression, Not, Op, Or, Predicate, Unknown, all_of
+from pushdown.expression import And, Constant, HudiExpression, Op, Or, Predicate, Unknown, all_of, negation
 from pushdown.temporal import zone_of
 from pushdown.translators.hive_comparisons import compared, is_in
 from pushdown.translators.hive_literals import LiteralNotUnderstoodError, hive_literal
@@ -144,8 +144,7 @@ def _joined(kind: type[And | Or], parts: list[HudiExpression]) -> HudiExpression
 def _not(parts: list[HudiExpression]) -> HudiExpression:
     if len(parts) != 1:
         return Unknown("NOT of more or less than one condition")
-    part = parts[0]
-    return part.replaced(part.op.negated) if isinstance(part, Predicate) else Not(part)
+    return negation(parts[0])
 
 
 _BRANCHES: dict[str, Callable[[list[HudiExpression]], HudiExpression]] = {"AND": _and, "OR": _or, "NOT": _not}

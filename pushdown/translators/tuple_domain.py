@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pushdown.errors import FilterSyntaxError
-from pushdown.expression import Constant, HudiExpression, Not, Op, Predicate, Unknown, all_of, any_of
+from pushdown.expression import Constant, HudiExpression, Op, Predicate, Unknown, all_of, any_of, negation
 from pushdown.translators.tuple_blocks import MalformedDomainError, block_value, column_type
 
 _BELOW, _EXACTLY, _ABOVE = 1, 2, 3
@@ -94,7 +94,7 @@ def _equatable(name: str, values: Any, kind: str | None, type_name: str | None) 
     if kind is None:
         return Unknown(f"{name} is of type {type_name}, whose values are not compared")
     members = _points(name, [block_value(block, kind) for block in blocks], kind)
-    return members if inclusive else _not(members)
+    return members if inclusive else negation(members)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _ranges(name: str, values: Any, kind: str | None, type_name: str | None) -> 
     else:
         for one, holes in joined:
             inside = _between(name, one, kind)
-            parts.append(all_of(inside, _not(_points(name, holes, kind))) if holes else inside)
+            parts.append(all_of(inside, negation(_points(name, holes, kind))) if holes else inside)
     return any_of(*parts)
 
 
@@ -214,10 +214,6 @@ def _points(name: str, values: Sequence[Any], kind: str) -> HudiExpression:
         hull = _Range(min(values), True, max(values), True)
         return all_of(_between(name, hull, kind), Unknown(f"{len(values):,} times of {name}"))
     return any_of(*(_between(name, _Range(value, True, value, True), kind) for value in values))
-
-
-def _not(expression: HudiExpression) -> HudiExpression:
-    return expression.replaced(expression.op.negated) if isinstance(expression, Predicate) else Not(expression)
 
 
 def _between(name: str, one: _Range, kind: str) -> HudiExpression:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-from table_format.arrow_numpy import Mask, to_numpy
+from table_format.arrow_numpy import Mask, one_chunk, to_numpy
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.key_generator import KeyGenerator
 from table_format.log.deletes import DeletedRecord, read_deletes
@@ -221,7 +221,7 @@ def record_keys(table: pa.Table, keys: KeyGenerator | None, path: str) -> Any:
         return keys.record_keys(table).cast(pa.string())
     if RECORD_KEY not in table.column_names:
         raise CorruptFileError(path, 0, f"records without {RECORD_KEY}, in a table that has it in all files")
-    return _in_one_piece(table.column(RECORD_KEY))
+    return one_chunk(table.column(RECORD_KEY))
 
 
 def has_operations(blocks: Sequence[LogBlock]) -> bool:
@@ -240,11 +240,7 @@ def _stored_as(values: Any, kind: pa.DataType) -> Any:
 
 
 def _mask(column: Any) -> Mask:
-    return to_numpy(_in_one_piece(pc.fill_null(column, fill_value=False))).astype(np.bool_)
-
-
-def _in_one_piece(column: Any) -> Any:
-    return arrow.concat_arrays(column.chunks) if column.num_chunks else arrow.nulls(0, column.type)
+    return to_numpy(one_chunk(pc.fill_null(column, fill_value=False))).astype(np.bool_)
 
 
 def _joined(masks: Sequence[Mask]) -> Mask:

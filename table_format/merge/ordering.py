@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import compute
 
-from table_format.arrow_numpy import to_numpy, valid_mask
+from table_format.arrow_numpy import one_chunk, to_numpy, valid_mask
 from table_format.byte_spans import Positions
 from table_format.errors import UnsupportedTableError
 
@@ -40,7 +40,7 @@ def ranks(columns: Sequence[Any], count: int) -> Positions:
 
 
 def _dense(column: Any) -> Positions:
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = one_chunk(column)
     kind = array.type
     if types.is_floating(kind) or types.is_integer(kind):
         return _numbers(array)

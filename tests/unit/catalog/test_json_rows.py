@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.json_rows import json_lines, json_value, json_values
+from catalog.json_rows import json_lines, json_values
 from table_format.errors import SchemaError
 
 CASES: list[tuple[pa.DataType, Any, str]] = [
@@ -78,11 +78,6 @@ def test_names_are_escaped_and_ordered() -> None:
 def test_a_type_without_encoding_is_named() -> None:
     with pytest.raises(SchemaError, match="duration"):
         json_values(pa.array([1], pa.duration("s")))
-
-
-def test_one_value() -> None:
-    assert json_value(pa.scalar(dt.date(2020, 1, 2))) == "2020-01-02"
-    assert json_value(pa.scalar(None, pa.string())) is None
 
 
 nested = st.recursive(

@@ -8,7 +8,7 @@ import pytest
 from table_format.avro_schema import avro_to_arrow, schema_text, without_meta_columns
 from table_format.base_file import BLOOM, footer, key_range, read_base_file, write_base_file
 from table_format.errors import CorruptFileError, MissingFileError, OptionError, SchemaError
-from table_format.meta_columns import META_COLUMNS, META_FIELDS, add_meta_columns, replace_file_name, sequence_numbers
+from table_format.meta_columns import META_COLUMNS, META_FIELDS, add_meta_columns, sequence_numbers
 from table_format.schema_evolution import conform, storage_schema
 from table_format.storage import Storage
 from tests.unit.table_format.golden_base_files import DATA_FILES, FACTS, lay_out, rows_of
@@ -119,10 +119,7 @@ def test_meta_columns_are_in_front():
         "few": "b",
         "x": 1,
     }
-    moved = replace_file_name(table, "g.parquet")
-    assert set(moved["_hoodie_file_name"].to_pylist()) == {"g.parquet"}
-    assert moved.drop_columns(["_hoodie_file_name"]).equals(table.drop_columns(["_hoodie_file_name"]))
-    again = add_meta_columns(moved, instant="2", task=0, keys=moved["id"], partition="", file_name="h", first_row=7)
+    again = add_meta_columns(table, instant="2", task=0, keys=table["id"], partition="", file_name="h", first_row=7)
     assert again.column_names == table.column_names
     assert again["_hoodie_commit_seqno"].to_pylist()[0] == "2_0_7"
     assert sequence_numbers("1", 0, 0).to_pylist() == []

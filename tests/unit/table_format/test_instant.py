@@ -7,7 +7,6 @@ from table_format.errors import OptionError, TransactionError
 from table_format.instant import (
     Instant,
     State,
-    instant_to_epoch_ms,
     next_instant_time,
     parse_as_of,
     parse_instant_file_name,
@@ -78,8 +77,6 @@ def test_other_files_are_no_instants(name):
 def test_now_in_utc_and_in_the_local_zone(tokyo):
     assert next_instant_time(None, "UTC", NOON) == "20261121120000123"
     assert next_instant_time(None, "LOCAL", NOON) == "20261121210000123"
-    assert instant_to_epoch_ms("20261121120000123", "UTC") == 1795262400123
-    assert instant_to_epoch_ms("20261121210000123", "LOCAL") == 1795262400123
 
 
 @pytest.mark.parametrize(
