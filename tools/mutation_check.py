@@ -52,6 +52,7 @@ _NAMES = [
     ("minimum", "maximum"),
     ("left", "right"),
 ]
+VARIABLES = ("left", "right", "equal")  # as texts they choose a function or its side
 FLIPPED_NAMES = {**dict(_NAMES), **{b: a for a, b in _NAMES}}
 
 
@@ -65,7 +66,7 @@ def sites(tree: ast.AST) -> Iterator[tuple[Any, str, int]]:
             yield from ((node, "ops", i) for i, op in enumerate(node.ops) if type(op) in FLIPPED)
         elif isinstance(node, ast.BinOp | ast.AugAssign | ast.BoolOp) and type(node.op) in FLIPPED:
             yield node, "op", 0
-        elif isinstance(node, ast.Name) and node.id in FLIPPED_NAMES:
+        elif isinstance(node, ast.Name) and node.id in FLIPPED_NAMES and node.id not in VARIABLES:
             yield node, "id", 0
         elif isinstance(node, ast.Attribute) and node.attr in FLIPPED_NAMES:
             yield node, "attr", 0

@@ -20,8 +20,10 @@ from pushdown import (
     evaluate,
     matches,
     parse_sql,
+    reasons_of,
     resolve_column,
 )
+from pushdown.functions import prefix, year
 
 UTC = dt.UTC
 SCHEMA = pa.schema(
@@ -81,9 +83,24 @@ SCHEMA = pa.schema(
         ("day = '2020-2-9'", "day = DATE '2020-02-09'"),
         ("day > TIMESTAMP '2020-02-09 10:00:00'", "day > DATE '2020-02-09'"),
         ("day < TIMESTAMP '2020-02-09 10:00:00'", "day < DATE '2020-02-10'"),
+        ("day = TIMESTAMP '2020-02-09 00:00:00'", "day = DATE '2020-02-09'"),
+        ("day < TIMESTAMP '2020-02-09 00:00:00'", "day < DATE '2020-02-09'"),
         ("at >= '2020-02-09'", "at >= TIMESTAMP '2020-02-09 00:00:00+00:00'"),
         ("ms < TIMESTAMP '2020-02-09 00:00:00.0005'", "ms < TIMESTAMP '2020-02-09 00:00:00.001000+00:00'"),
         ("ms = TIMESTAMP '2020-02-09 00:00:00.0005'", "ms IS NULL AND NULL"),
+        ("i < 2147483647", "i < 2147483647"),
+        ("i >= 2147483647", "i >= 2147483647"),
+        ("i = 2147483647", "i = 2147483647"),
+        ("i <= -2147483648", "i <= -2147483648"),
+        ("i > -2147483648", "i > -2147483648"),
+        ("i = -2147483648", "i = -2147483648"),
+        ("b = 'true'", "b = TRUE"),
+        ("b <> 'FALSE'", "b <> FALSE"),
+        ("l = '7'", "l = 7"),
+        ("l = '123456789012345'", "l = 123456789012345"),
+        ("dec = '7'", "dec = 7.00"),
+        ("at >= DATE '2020-02-09'", "at >= TIMESTAMP '2020-02-09 00:00:00+00:00'"),
+        ("local = DATE '2020-02-09'", "local = TIMESTAMP '2020-02-09 00:00:00'"),
         ("i <=> 1.5", "i IS NOT NULL AND i IS NULL AND NULL"),
         ("i <=> NULL", "i IS NULL"),
         ("i = NULL", "NULL"),
@@ -101,6 +118,8 @@ def test_literals_move_to_the_columns_type(text, expected):
         "s = 5",
         "s > DATE '2020-01-01'",
         "b = 1",
+        "b = 'yes'",
+        "l = '1234567890123456'",
         "i = '1.5'",
         "i = ' '",
         "i = cast('NaN' as double)",
@@ -215,3 +234,107 @@ def test_lists_of_doubles_for_whole_numbers_are_quick_and_exact():
     many = bind(Predicate(Op.IN, "a", tuple(i / 2 for i in range(200_000))), schema)
     assert len(many.values) == 100_000
     assert time.process_time() - started < 1  # about 0.1 s
+
+
+@pytest.mark.parametrize("least", [-1, 1])
+def test_numbers_beyond_every_type(least):
+    beyond = "{0} IS NOT NULL OR NULL" if least > 0 else "{0} IS NULL AND NULL"
+    for number in (Decimal("1e400"), Decimal("1e401"), 10**400, Decimal("Infinity"), float("inf"), 1e300):
+        for name in ("l", "dec"):
+            assert bind(col(name) < number * least, SCHEMA).to_sql() == beyond.format(name)
+    for number in (Decimal("1e400"), Decimal("1e401"), 10**400):
+        assert isinstance(bind(col("d") < number * least, SCHEMA), Unknown)
+    for number in (Decimal("Infinity"), float("inf")):
+        assert bind(col("d") == number * least, SCHEMA).values.to_pylist() == [float("inf") * least]
+    for tiny in (Decimal("1e-399"), Decimal("1e-400"), Decimal("1e-401")):
+        assert bind(col("l") > tiny * least, SCHEMA).to_sql() == ("l > 0" if least > 0 else "l > -1")
+        assert bind(col("dec") < tiny * least, SCHEMA).to_sql() == ("dec < 0.01" if least > 0 else "dec < 0.00")
+
+
+def test_texts_against_decimals_of_15_digits_and_more():
+    schema = pa.schema({"a": pa.decimal128(15, 0), "b": pa.decimal128(16, 0)})
+    assert bind(parse_sql("a = '7'"), schema).values.to_pylist() == [7]
+    assert isinstance(bind(parse_sql("b = '7'"), schema), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("substr(s, 1, 3) = 'abc'", "startswith(s, 'abc')"),
+        ("substr(s, 1, 3) = 'ab'", "s = 'ab'"),
+        ("substr(s, 1, 3) = 'abcd'", "s IS NULL AND NULL"),
+        ("substr(s, 1, 3) IN ('abc', 'ab')", "startswith(s, 'abc') OR s = 'ab'"),
+        ("substr(s, 1, 3) IN ('ab', NULL)", "s = 'ab' OR NULL"),
+        ("substr(s, 1, 3) NOT IN ('abc', 'ab')", "NOT (startswith(s, 'abc') OR s = 'ab')"),
+        ("substr(s, 1, 3) <=> 'ab'", "s IS NOT NULL AND s = 'ab'"),
+        ("substr(s, 1, 3) <=> NULL", "s IS NULL"),
+        ("substr(s, 1, 3) = NULL", "NULL"),
+        ("substr(s, 1, 3) IS NULL", "s IS NULL"),
+        ("substr(s, 1, 3) IS NOT NULL", "s IS NOT NULL"),
+        ("substr(s, 1, 3) < 'abc'", "s < 'abc'"),
+        ("substr(s, 1, 3) < 'abcd'", "s < 'abc' OR startswith(s, 'abc')"),
+        ("substr(s, 1, 3) <= 'abc'", "s < 'abc' OR startswith(s, 'abc')"),
+        ("substr(s, 1, 3) <= 'ab'", "s <= 'ab'"),
+        ("substr(s, 1, 3) > 'ab'", "NOT (s <= 'ab')"),
+        ("substr(s, 1, 3) >= 'abc'", "NOT (s < 'abc')"),
+        ("substr(s, 1, 3) LIKE 'ab%'", "startswith(s, 'ab')"),
+        ("substr(s, 1, 3) LIKE 'ab'", "s = 'ab'"),
+        ("year(day) IS NULL", "day IS NULL"),
+        ("year(day) <=> NULL", "day IS NULL"),
+        ("year(day) = 2020", "day >= DATE '2020-01-01' AND day <= DATE '2020-12-31'"),
+        ("i IN ('1', '2')", "i IN (1, 2)"),
+        ("i IN (-2147483648, 2147483647)", "i IN (-2147483648, 2147483647)"),
+        ("i IN (-2147483649, 2147483648, 1, 2)", "i IN (1, 2)"),
+        ("i > -3000000000", "i IS NOT NULL OR NULL"),
+        ("i >= -3000000000", "i IS NOT NULL OR NULL"),
+        ("i < -3000000000", "i IS NULL AND NULL"),
+        ("i <= -3000000000", "i IS NULL AND NULL"),
+        ("l IN (9007199254740993, 1.5)", "l = 9007199254740993"),
+        ("dec IN (1.5e0, 2)", "dec IN (1.50, 2.00)"),
+    ],
+)
+def test_functions_and_lists(text, expected):
+    assert bind(parse_sql(text), SCHEMA).to_sql() == expected
+
+
+@pytest.mark.parametrize(
+    "filter_",
+    [
+        parse_sql("year(s) IS NULL"),
+        parse_sql("year(s) <=> NULL"),
+        parse_sql("substr(s, 1, 3) = 5"),
+        parse_sql("substr(s, 1, 3) LIKE 'a_b'"),
+        parse_sql("i IN ('01', '2')"),
+        parse_sql("i IN ('1', 2)"),
+        parse_sql("s IN (1, 2)"),
+        parse_sql("year(day) IN (2020e0, 2021)"),
+        col("i").is_in([1.5, True]),
+        Predicate(Op.IN, "day", tuple(range(1001)), function=year()),
+        Predicate(Op.IN, "s", tuple(str(i) for i in range(1001)), function=prefix(9)),
+    ],
+)
+def test_functions_and_lists_that_are_unknown(filter_):
+    assert reasons_of(bind(filter_, SCHEMA))
+
+
+def test_functions_compared_with_a_thousand_literals():
+    years = bind(Predicate(Op.IN, "day", tuple(range(1000, 2000)), function=year()), SCHEMA)
+    texts = bind(Predicate(Op.IN, "s", tuple(str(i) for i in range(1000)), function=prefix(9)), SCHEMA)
+    assert reasons_of(years) == reasons_of(texts) == ()
+
+
+def test_lists_of_one_type_and_of_nothing():
+    assert reasons_of(bind(parse_sql("year(day) IN (2020, 2021.0)"), SCHEMA)) == ()
+    assert reasons_of(bind(parse_sql("year(day) IN (2020e0, 2021e0)"), SCHEMA)) == ()
+    assert bind(Predicate(Op.IN, "i", ()), SCHEMA) == Constant(value=False)
+    assert bind(Predicate(Op.IN, "s", (), function=prefix(3)), SCHEMA) == Constant(value=False)
+
+
+def test_lists_of_64_bit_integers_keep_their_ends():
+    schema = pa.schema({"a": pa.int64(), "u": pa.uint64()})
+    assert bind(col("a").is_in([-(2**63), 2**63 - 1]), schema).values.to_pylist() == [-(2**63), 2**63 - 1]
+    assert bind(col("u").is_in([0, 2**63 - 1, -1]), schema).values.to_pylist() == [0, 2**63 - 1]
+    low = bind(Predicate(Op.IN, "a", (1.0, -(2.0**53))), schema).to_sql()
+    assert low == "a = 1 OR (a >= -9007199254740993 AND a <= -9007199254740992)"
+    high = bind(Predicate(Op.IN, "a", (1.0, 2.0**53)), schema).to_sql()
+    assert high == "a = 1 OR (a >= 9007199254740992 AND a <= 9007199254740993)"

@@ -1,3 +1,5 @@
+import datetime as dt
+
 import pyarrow as pa
 import pytest
 
@@ -69,6 +71,7 @@ def test_several_fields():
 
 def test_numbers_that_engines_take_for_equal_are_all_bound():
     assert [repr(v) for (v,) in found("d = 0", "d")] == ["0.0", "-0.0"]
+    assert [repr(v) for (v,) in found("f = 1e-60", "f")] == ["0.0", "-0.0"]  # the nearest 32-bit float is zero
     assert found("f = 1.1", "f") == [(1.100000023841858,)]
     assert [repr(v) for (v,) in found("d = cast('NaN' as double)", "d")] == ["nan"]
 
@@ -85,3 +88,26 @@ def test_many_cases_stay_quick():
     text = " OR ".join(f"(k = {i} AND p = 'p{i}')" for i in range(2000))
     assert len(found(text, "k", "p")) == 2000
     assert found(f"({text}) AND ({text})", "k", "p") is not None
+
+
+def test_the_limit_itself_is_not_beyond_it():
+    fifty = [str(i) for i in range(50)]
+    assert len(found(f"k IN ({', '.join(fifty)})", "k", limit=50)) == 50
+    assert found(f"k IN ({', '.join(fifty)})", "k", limit=49) is None
+    cases = " OR ".join(f"(k = {i} AND p = '{i}')" for i in fifty)
+    assert len(found(cases, "k", "p", limit=50)) == 50
+    assert found(cases, "k", "p", limit=49) is None
+    crossed = "((k = 1 AND p = 'a') OR (k = 2 AND p = 'b')) AND ((k = 1 AND n = 1) OR (k = 2 AND n = 2))"
+    assert found(crossed, "k", "p", "n", limit=4) == [(1, "a", 1), (2, "b", 2)]
+    assert found(crossed, "k", "p", "n", limit=3) is None
+
+
+def test_values_that_both_sides_leave():
+    assert found("d IN (1.5, 2.5) AND d IN (2.5, 3.5)", "d") == [(2.5,)]
+    assert found("d = 1.5 AND d = 2.5", "d") == []
+
+
+def test_times_are_bound_as_far_as_python_has_them():
+    assert found("at = '2020-01-01'", "at") == [(dt.datetime(2020, 1, 1, tzinfo=dt.UTC),)]
+    schema = pa.schema({"at": pa.timestamp("ns", "UTC")})
+    assert key_bindings(bind(parse_sql("at = '2020-01-01'"), schema), ["at"]) is None
