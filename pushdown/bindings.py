@@ -146,11 +146,9 @@ def _float_forms(values: list[float], column_type: pa.DataType) -> list[float]:
     """Every number that an engine takes for equal to one of the values: both zeros, and the nearest 32-bit float."""
     forms: list[float] = []
     for value in values:
-        if value == 0:
-            forms += [0.0, -0.0]
-        elif column_type == pa.float32():
-            with np.errstate(over="ignore"):
-                forms.append(float(np.float32(value)))
-        else:
-            forms.append(value)
+        number = value
+        if column_type == pa.float32():
+            with np.errstate(over="ignore", under="ignore"):
+                number = float(np.float32(value))
+        forms += [0.0, -0.0] if number == 0 else [number]
     return forms

@@ -7,9 +7,7 @@ a key may be in any group that any version gives for it.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,19 +60,6 @@ def hash_on_ring(parts: Sequence[str | None]) -> int:
     return xxhash.xxh32_intdigest(text.encode("utf-8", "replace"), seed=0) & _LARGEST
 
 
-def default_ring(partition: str, nodes: int) -> HashRing:
-    """The ring that a partition begins with.
-
-    Args:
-        partition: its path.
-        nodes: how many buckets the table begins with (`hoodie.bucket.index.num.buckets`).
-    """
-    step = -(-_LARGEST // nodes)
-    ends = [min(step * (i + 1), _LARGEST) for i in range(nodes)]
-    starts = [0, *ends[:-1]]
-    return HashRing.of_nodes((end, _name_uuid(partition, start, end)) for start, end in zip(starts, ends, strict=True))
-
-
 def load_rings(storage: Storage, partition: str) -> list[HashRing]:
     """All versions of a partition's ring; empty when none is stored.
 
@@ -107,9 +92,3 @@ def parse_ring(data: bytes, path: str) -> HashRing:
     if not nodes or any(tag != "NORMAL" or not 0 <= value <= _LARGEST for value, _, tag in nodes):
         raise CorruptFileError(path, 0, "consistent hashing metadata without nodes, or with nodes that are in change")
     return HashRing.of_nodes((value, prefix) for value, prefix, _ in nodes)
-
-
-def _name_uuid(partition: str, start: int, end: int) -> str:
-    name = start.to_bytes(8, "big") + end.to_bytes(8, "big") + partition.encode()
-    # Java's nameUUIDFromBytes has no namespace, which uuid.uuid3 would put in front.
-    return str(uuid.UUID(bytes=hashlib.md5(name, usedforsecurity=False).digest(), version=3))

@@ -1,17 +1,39 @@
 """Consistent hashing against nodes and look-ups of Apache Hudi's own classes (0.15.0 and 1.2.0)."""
 
+import hashlib
 import json
+import uuid
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from table_format.bucket_index import BucketHashRule, hash_parts
-from table_format.consistent_hashing import HashRing, default_ring, hash_on_ring, load_rings, parse_ring
+from table_format.consistent_hashing import HashRing, hash_on_ring, load_rings, parse_ring
 from table_format.errors import CorruptFileError
 from table_format.storage import Storage
 
 PARTITION = "dt=2024-01-01/r=é"
+LARGEST = 2**31 - 1
+
+
+def default_ring(partition: str, nodes: int) -> HashRing:
+    """The ring that a partition begins with.
+
+    Args:
+        partition: its path.
+        nodes: how many buckets the table begins with (`hoodie.bucket.index.num.buckets`).
+    """
+    step = -(-LARGEST // nodes)
+    ends = [min(step * (i + 1), LARGEST) for i in range(nodes)]
+    starts = [0, *ends[:-1]]
+    return HashRing.of_nodes((end, _name_uuid(partition, start, end)) for start, end in zip(starts, ends, strict=True))
+
+
+def _name_uuid(partition: str, start: int, end: int) -> str:
+    name = start.to_bytes(8, "big") + end.to_bytes(8, "big") + partition.encode()
+    # Java's nameUUIDFromBytes has no namespace, which uuid.uuid3 would put in front.
+    return str(uuid.UUID(bytes=hashlib.md5(name, usedforsecurity=False).digest(), version=3))
 
 
 @pytest.mark.parametrize(
