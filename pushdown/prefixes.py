@@ -77,5 +77,5 @@ def _below(op: Op, column: str, literal: str, size: int) -> HudiExpression:
 
 def _whole_characters(op: Op, literal: str, size: int) -> bool:
     """Whether a cut by UTF-16 units, which may halve the last character, decides as one by characters does."""
-    halved = len(literal) >= size and literal[size - 1 : size] in _REPLACED
+    halved = literal[size - 1 : size] in _REPLACED
     return op not in _RANGES and all(character <= "\uffff" for character in literal) and not halved

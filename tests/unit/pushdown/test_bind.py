@@ -23,7 +23,7 @@ from pushdown import (
     reasons_of,
     resolve_column,
 )
-from pushdown.functions import prefix, year
+from pushdown.functions import prefix, prefix16, year
 
 UTC = dt.UTC
 SCHEMA = pa.schema(
@@ -338,3 +338,33 @@ def test_lists_of_64_bit_integers_keep_their_ends():
     assert low == "a = 1 OR (a >= -9007199254740993 AND a <= -9007199254740992)"
     high = bind(Predicate(Op.IN, "a", (1.0, 2.0**53)), schema).to_sql()
     assert high == "a = 1 OR (a >= 9007199254740992 AND a <= 9007199254740993)"
+
+
+@pytest.mark.parametrize(
+    ("op", "literal", "expected"),
+    [
+        (Op.EQ, "abc", "startswith(s, 'abc')"),
+        (Op.EQ, "ab", "s = 'ab'"),
+        (Op.EQ, "a?", "s = 'a?'"),
+        (Op.EQ, "abcd", "s IS NULL AND NULL"),
+        (Op.LIKE, "abc%", "startswith(s, 'abc')"),
+        # The third unit may be one half of a character, which Java shows as a question mark.
+        (Op.EQ, "ab?", None),
+        (Op.EQ, "ab\ufffd", None),
+        (Op.EQ, "😀", None),
+        (Op.EQ, "a😀", None),
+        (Op.EQ, "\uffff", "s = '\uffff'"),
+        (Op.LT, "abc", None),
+        (Op.LE, "a", None),
+        (Op.GT, "a", None),
+        (Op.GE, "abcd", None),
+    ],
+)
+def test_beginnings_by_units_of_utf16(op, literal, expected):
+    bound = bind(Predicate(op, "s", (literal,), function=prefix16(3)), SCHEMA)
+    assert (None if reasons_of(bound) else bound.to_sql()) == expected
+
+
+def test_beginnings_of_no_characters_are_unknown():
+    assert reasons_of(bind(Predicate(Op.EQ, "s", ("",), function=prefix(0)), SCHEMA))
+    assert bind(Predicate(Op.EQ, "s", ("a",), function=prefix(1)), SCHEMA).to_sql() == "startswith(s, 'a')"
