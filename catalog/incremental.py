@@ -8,6 +8,7 @@ that wrote its value in `_hoodie_commit_time`. Compactions and clusterings write
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from pushdown.builder import col
 from pushdown.expression import HudiExpression
 from table_format.actions.clustering import ClusteringPlan
+from table_format.actions.commit import CommitMetadata
 from table_format.arrow_numpy import to_numpy
 from table_format.errors import MissingFileError, OptionError, UnsupportedTableError
 from table_format.history import completion_times
@@ -143,7 +145,8 @@ def instant_range(begin: str, end: str | None, client: TableClient, timeline: Ti
     as_of = None if layout_2 or not timeline.writes or timeline.writes[-1].time <= (last or "~") else last
     known = InstantRange(first, last, then, as_of, completions, frozenset(), None)
     inside = [i for i in then.writes if known.includes(completions.get(i.time, i.time))]
-    return dataclasses.replace(known, rewrites=_rewrites(then, inside), touched=_touched(known, inside))
+    writes = {instant: then.commit_metadata(instant) for instant in inside}
+    return dataclasses.replace(known, rewrites=_rewrites(then, writes), touched=_touched(known, writes))
 
 
 def _completions(client: TableClient, timeline: Timeline) -> dict[str, str]:
@@ -168,10 +171,10 @@ def _state_at(timeline: Timeline, end: str | None, completions: dict[str, str]) 
     return dataclasses.replace(timeline, instants=instants)
 
 
-def _rewrites(timeline: Timeline, writes: list[Instant]) -> frozenset[str]:
+def _rewrites(timeline: Timeline, writes: Mapping[Instant, CommitMetadata]) -> frozenset[str]:
     found = set()
-    for instant in writes:
-        if instant.action == Action.DELTACOMMIT or timeline.commit_metadata(instant).operation_type not in _REWRITES:
+    for instant, metadata in writes.items():
+        if instant.action == Action.DELTACOMMIT or metadata.operation_type not in _REWRITES:
             continue
         if instant.action == Action.REPLACECOMMIT and not _keeps_times(timeline, instant):
             raise UnsupportedTableError(
@@ -193,7 +196,7 @@ def _keeps_times(timeline: Timeline, instant: Instant) -> bool:
     return True
 
 
-def _touched(known: InstantRange, writes: list[Instant]) -> frozenset[tuple[str, str]] | None:
+def _touched(known: InstantRange, writes: Mapping[Instant, CommitMetadata]) -> frozenset[tuple[str, str]] | None:
     """File groups that the writes of the range name; None where some of them may have left the active timeline.
 
     Names of log files do not tell: in layout 1 they hold the instant of the base file, and tables that were upgraded
@@ -205,8 +208,5 @@ def _touched(known: InstantRange, writes: list[Instant]) -> frozenset[tuple[str,
     times = {write.time for write in writes}
     if any(known.includes(done) and t not in times for t, done in known.completions.items()):
         return None
-    found: set[tuple[str, str]] = set()
-    for instant in writes:
-        stats = timeline.commit_metadata(instant).partition_to_write_stats
-        found |= {(partition, stat.file_id) for partition, of in stats.items() for stat in of}
-    return frozenset(found)
+    stats = [found for metadata in writes.values() for found in metadata.partition_to_write_stats.items()]
+    return frozenset((partition, stat.file_id) for partition, of in stats for stat in of)
