@@ -19,13 +19,14 @@ from pushdown.walk import Logic, fold_logic, leaves
 
 pc: Any = pyarrow.compute
 
-_COMPARISONS: dict[Op, str] = {
+ARROW_COMPARISONS: dict[Op, str] = {
     Op.EQ: "equal",
     Op.LT: "less",
     Op.LE: "less_equal",
     Op.GT: "greater",
     Op.GE: "greater_equal",
 }
+"""What Arrow calls its functions for them; numpy calls its own the same."""
 
 
 def matches(expression: HudiExpression, table: pa.Table, *, case_sensitive: bool = False) -> pa.BooleanArray:
@@ -98,7 +99,7 @@ def _predicate(predicate: Predicate, column: Any) -> Any:
         return pc.is_valid(column)
     if op is Op.NULL_SAFE_EQ:
         return pc.fill_null(_predicate(predicate.replaced(Op.EQ), column), False)
-    if op in _COMPARISONS or op in _MATCHERS:
+    if op in ARROW_COMPARISONS or op in _MATCHERS:
         return _compared(op, column, predicate.values)
     return pc.invert(_predicate(predicate.replaced(op.negated), column))
 
@@ -110,7 +111,7 @@ def _compared(op: Op, column: Any, values: Any) -> Any:
         return _floats(op, column, values[0].as_py())
     if pa.types.is_boolean(column.type):
         column, values = column.cast(pa.uint8()), values.cast(pa.uint8())
-    return getattr(pc, _COMPARISONS[op])(column, values.cast(column.type)[0])
+    return getattr(pc, ARROW_COMPARISONS[op])(column, values.cast(column.type)[0])
 
 
 def _floats(op: Op, column: Any, literal: float) -> Any:
@@ -120,7 +121,7 @@ def _floats(op: Op, column: Any, literal: float) -> Any:
         yes, no = np.ones(len(nan), np.bool_), np.zeros(len(nan), np.bool_)
         found = {Op.EQ: nan, Op.LT: ~nan, Op.LE: yes, Op.GT: no, Op.GE: nan}[op]
     else:
-        found = getattr(np, _COMPARISONS[op])(numbers, literal)
+        found = getattr(np, ARROW_COMPARISONS[op])(numbers, literal)
         if op in {Op.GT, Op.GE}:
             found = found | nan
     return _with_nulls(found, column)

@@ -19,18 +19,12 @@ from pushdown.errors import InexactFilterError
 from pushdown.expression import And, Constant, HudiExpression, Not, Op, Predicate, Unknown
 from pushdown.kinds import Kind, kind_of
 from pushdown.like import regex_of
+from pushdown.rows import ARROW_COMPARISONS
 from pushdown.simplify import simplify
 from pushdown.walk import fold, leaves, rebuilt
 
 pc: Any = pyarrow.compute
 
-_COMPARISONS: dict[Op, str] = {
-    Op.EQ: "equal",
-    Op.LT: "less",
-    Op.LE: "less_equal",
-    Op.GT: "greater",
-    Op.GE: "greater_equal",
-}
 # Arrow walks expressions by recursion, and makes a list of what AND or OR joins: a large one overflows the stack and
 # ends the process (some 1,500 predicates where a thread's stack has one megabyte).
 _MAX_DEPTH = 100
@@ -163,10 +157,10 @@ def _positive(op: Op, column: Any, predicate: Predicate) -> Any:
         return pc.match_substring_regex(column, pattern=regex_of(values[0].as_py()))
     if kind is Kind.FLOAT:
         return _floats(op, column, values[0].as_py())
-    return getattr(pc, _COMPARISONS[op])(column, pc.scalar(values.cast(own)[0]))
+    return getattr(pc, ARROW_COMPARISONS[op])(column, pc.scalar(values.cast(own)[0]))
 
 
-_POSITIVE = frozenset({*_COMPARISONS, Op.IN, Op.STARTS_WITH, Op.LIKE, Op.NULL_SAFE_EQ})
+_POSITIVE = frozenset({*ARROW_COMPARISONS, Op.IN, Op.STARTS_WITH, Op.LIKE, Op.NULL_SAFE_EQ})
 
 
 def _comparable(column: Any, type_: Any, kind: Kind) -> tuple[Any, Any]:
@@ -191,7 +185,7 @@ def _floats(op: Op, column: Any, literal: float) -> Any:
         some = pc.is_valid(column)
         yes, no = pc.or_kleene(some, _constant(None)), pc.and_kleene(pc.invert(some), _constant(None))
         return {Op.EQ: nan, Op.LT: pc.invert(nan), Op.LE: yes, Op.GT: no, Op.GE: nan}[op]
-    found = getattr(pc, _COMPARISONS[op])(column, pc.scalar(pa.scalar(literal, pa.float64())))
+    found = getattr(pc, ARROW_COMPARISONS[op])(column, pc.scalar(pa.scalar(literal, pa.float64())))
     return pc.or_kleene(found, nan) if op in {Op.GT, Op.GE} else found
 
 
