@@ -19,6 +19,7 @@ SCHEMA = pa.schema(
         "dec": pa.decimal128(10, 2),
         "narrow": pa.decimal128(15, 0),
         "wide": pa.decimal128(16, 0),
+        "small": pa.uint8(),
         "day": pa.date32(),
         "at": pa.timestamp("us"),
         "ms": pa.timestamp("ms", "UTC"),
@@ -45,6 +46,9 @@ SCHEMA = pa.schema(
         ("floor(dec) <= 2", "dec <= 2.99"),
         ("ceil(dec) > 2", "dec > 2.00"),
         ("ceil(dec) < 2", "dec < 1.01"),
+        ("floor(dec) > 50000000", "dec > 50000000.99"),
+        ("ceil(dec) = 100000000", "dec >= 99999999.01 AND (dec IS NOT NULL OR NULL)"),
+        ("ceil(dec) > 100000000", "dec IS NULL AND NULL"),
         ("date_add(day, 5) > DATE '2020-01-01'", "day > DATE '2019-12-27'"),
         ("date_sub(day, 5) > DATE '2020-01-01'", "day > DATE '2020-01-06'"),
         ("cast(day as timestamp) >= TIMESTAMP '2020-01-01 10:00:00'", "day >= DATE '2020-01-02'"),
@@ -74,6 +78,8 @@ def test_functions_become_ranges(text, expected):
         ("s", cast(pa.int32()), 5),
         ("wide", cast(pa.float64()), 5),
         ("l", cast(pa.int32()), 5),
+        ("small", cast(pa.int8()), 5),
+        ("sh", cast(pa.uint64()), 5),
         ("d", cast(pa.int32()), 5),
         ("i", cast(pa.date32()), dt.date(2020, 1, 1)),
         ("i", cast(pa.string()), "5"),
@@ -112,6 +118,7 @@ def test_functions_that_are_not_understood(name, function, literal):
 
 def test_the_last_that_are_understood():
     assert bind(Predicate(Op.GT, "narrow", (5,), function=cast(pa.float64())), SCHEMA).op is Op.GT
+    assert bind(Predicate(Op.GT, "small", (5,), function=cast(pa.uint16())), SCHEMA).op is Op.GT
     for days in (999_999, -999_999):
         assert bind(Predicate(Op.GT, "day", (dt.date(2020, 1, 1),), function=add_days(days)), SCHEMA).op is Op.GT
 
@@ -123,3 +130,23 @@ def test_clock_hours_of_zones():
         # Where clocks are half an hour off, the hour that 12:00 UTC lies in ends at 12:30.
         late = dt.timedelta(minutes=30) if zone in {"+05:30", "Asia/Kolkata"} else dt.timedelta(hours=1)
         assert (bound.op, bound.values[0].as_py()) == (Op.GT, at + late - dt.timedelta(microseconds=1))
+
+
+def test_days_of_zones():
+    # 23:30 of UTC is the next day in Berlin, which ends at 22:00 of UTC.
+    at = dt.datetime(2020, 7, 1, 23, 30, tzinfo=dt.UTC)
+    bound = bind(Predicate(Op.GE, "utc", (at,), function=trunc("day")), SCHEMA, time_zone="Europe/Berlin")
+    assert (bound.op, bound.values[0].as_py()) == (Op.GE, dt.datetime(2020, 7, 2, 22, tzinfo=dt.UTC))
+    # In New York it is the evening before.
+    at = dt.datetime(2020, 7, 2, 0, 30, tzinfo=dt.UTC)
+    bound = bind(Predicate(Op.GE, "utc", (at,), function=trunc("day")), SCHEMA, time_zone="America/New_York")
+    assert (bound.op, bound.values[0].as_py()) == (Op.GE, dt.datetime(2020, 7, 2, 4, tzinfo=dt.UTC))
+
+
+def test_days_that_start_twice():
+    # Havana's clocks went back from 01:00 to 00:00: midnight was at 04:00 and at 05:00 of UTC.
+    midnight = dt.datetime(2020, 11, 1, 4, tzinfo=dt.UTC)
+    for minutes, known in ((-1, True), (0, False), (1, False), (59, False), (60, False), (61, True)):
+        at = midnight + dt.timedelta(minutes=minutes)
+        bound = bind(Predicate(Op.GE, "utc", (at,), function=trunc("day")), SCHEMA, time_zone="America/Havana")
+        assert (reasons_of(bound) == ()) is known, minutes
