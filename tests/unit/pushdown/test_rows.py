@@ -82,3 +82,15 @@ def test_views_of_texts_and_bytes():
     assert matches(parse_sql("s IN ('y', 'z') OR s LIKE '_z'"), table).to_pylist() == [False, True, None]
     assert matches(parse_sql("s < 'y' AND s NOT LIKE 'y%'"), table).to_pylist() == [True, False, None]
     assert matches(parse_sql("b IS NULL"), table).to_pylist() == [False, True, False]
+
+
+def test_lists_with_nulls_and_nan():
+    nan = float("nan")
+    numbers = pa.table({"a": [1.0, 2.0, nan, None]})
+    assert matches(col("a").is_in([1.0, nan]), numbers).to_pylist() == [True, False, True, None]
+    assert matches(col("a").is_in([1.0, 7.0]), numbers).to_pylist() == [True, False, False, None]
+    assert matches(col("a") < nan, numbers).to_pylist() == [True, True, False, None]
+    assert matches(col("a") >= nan, numbers).to_pylist() == [False, False, True, None]
+    whole = pa.table({"a": [1, 2, None]})
+    assert matches(parse_sql("A IN (1, NULL)"), whole).to_pylist() == [True, None, None]
+    assert matches(parse_sql("A NOT IN (1, NULL)"), whole).to_pylist() == [False, None, None]
