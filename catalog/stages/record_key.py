@@ -2,7 +2,8 @@
 
 A key that a complete index does not know has no row. The index tells where records are at its newest; so it is not
 asked about the past, and not believed when it names a file group that the snapshot does not have. It names one place of
-a key: where rows were inserted without a look at the keys that were there, a key may have another row elsewhere.
+a key: where rows were inserted without a look at the keys that were there, or by a writer whose index looks at one
+partition only, a key may have another row elsewhere. As many rows as keys prove that none has.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ from pushdown.verdict import Candidates, CannotPrune, Verdict
 from table_format.actions.commit import read_operation_type
 from table_format.arrow_numpy import from_numpy, to_numpy
 from table_format.errors import CorruptFileError, MissingFileError
+from table_format.meta_columns import RECORD_KEY
 from table_format.metadata_table.reader import MetadataTable
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
 _MOST_KEYS = 100_000
+# Counting the keys of an index of this size takes about two seconds, once for each state of a table.
+_MOST_COUNTED = 2_000_000
 # Operations after which a key still has one row; inserts of all kinds are not among them.
 _KEEP_KEYS_UNIQUE = frozenset(
     {
@@ -54,7 +58,7 @@ def prune_by_record_key(given: StageInput) -> Verdict:
     if isinstance(keys, CannotPrune):
         return keys
     if not given.options.unique_keys:
-        doubt = kept(snapshot, "keys may repeat", lambda: _repetition(snapshot))
+        doubt = kept(snapshot, "keys may repeat", lambda: _repetition(snapshot, table))
         if doubt is not None:
             return CannotPrune(doubt)
     located = _located(snapshot, table, keys)
@@ -65,8 +69,37 @@ def prune_by_record_key(given: StageInput) -> Verdict:
     return Candidates(keep, f"the record index has {found:,} of the keys named by {keys.named_by}")
 
 
-def _repetition(snapshot: Snapshot) -> str | None:
-    """Why the index may know one of several rows of a key, as far as the active timeline tells; None for no such."""
+def _repetition(snapshot: Snapshot, table: MetadataTable) -> str | None:
+    """Why the index may know one of several rows of a key; None where that is out of the question."""
+    try:
+        rows = _row_count(snapshot)
+        keys = None if rows is None else table.count_record_keys(_MOST_COUNTED)
+    except (CorruptFileError, MissingFileError) as error:
+        return f"the record index cannot be read: {error}"
+    if rows is not None and keys is not None:
+        if rows == keys:
+            return None
+        return (
+            f"the table has {rows:,} rows and the record index {keys:,} keys, so that a key may have several rows; "
+            f"{UNIQUE_KEYS}=true says that none has"
+        )
+    if snapshot.config.partition_fields:
+        return f"whether a key has rows in several partitions is not known; {UNIQUE_KEYS}=true says that none has"
+    return _repeating_write(snapshot)
+
+
+def _row_count(snapshot: Snapshot) -> int | None:
+    """Rows of the table by the statistics of its record keys; None where they do not tell, as with log files."""
+    live = snapshot.live_rows
+    column = snapshot.indexed_column(RECORD_KEY, pa.string())
+    if isinstance(column, CannotPrune) or not column.present[live].all():
+        return None
+    counts = column.row_count.take(from_numpy(live))
+    return None if counts.null_count else int(pc.sum(counts, min_count=0).as_py())
+
+
+def _repeating_write(snapshot: Snapshot) -> str | None:
+    """The write that may have repeated keys, as far as the active timeline tells; None for no such."""
     timeline = snapshot.timeline
     for write in timeline.writes[1:]:
         try:

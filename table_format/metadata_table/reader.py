@@ -192,6 +192,13 @@ class MetadataTable:
         with self._lock:
             return record_index.record_locations(self._open(layout.RECORD_INDEX), keys)
 
+    def count_record_keys(self, most: int) -> int | None:
+        """How many keys the record index has; None without one, or with more than `most` entries to look through."""
+        if layout.RECORD_INDEX not in self.partitions:
+            return None
+        with self._lock:
+            return record_index.count_keys(self._open(layout.RECORD_INDEX), most)
+
     def bloom_filters(self, files: pa.Table) -> pa.Table | None:
         """Bloom filters of the record keys of some files; see `bloom_index.bloom_filters`.
 

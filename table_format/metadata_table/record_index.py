@@ -46,6 +46,26 @@ def record_locations(sources: PartitionSources, keys: Column) -> pa.Table:
     return pa.concat_tables([LOCATIONS_SCHEMA.empty_table(), *(_newest(shard) for shard in shards if shard)])
 
 
+def count_keys(sources: PartitionSources, most: int) -> int | None:
+    """How many keys the index has: each counts once, however often it was written, and deleted ones do not.
+
+    In a partitioned record index, a key counts once for each partition of the data table that has it.
+
+    Args:
+        sources: of the record index.
+        most: entries that are looked through for it; None is returned for an index with more in its base files.
+    """
+    opened = sources.open()
+    entries = sum(source.reader.entry_count for shard in opened.shards for source in shard if source.reader)
+    return sum(_live(pieces) for pieces in opened.everything() if pieces) if entries <= most else None
+
+
+def _live(pieces: list[Piece]) -> int:
+    keys = pa.chunked_array([piece.keys() for piece in pieces], pa.binary())
+    gone = np.concatenate([np.full(len(piece.keys()), piece.schema is None) for piece in pieces])
+    return len(newest_versions(keys, gone).newest())
+
+
 def _newest(pieces: list[Piece]) -> pa.Table:
     """Of several entries of a key the newest counts."""
     rows = pa.concat_tables([_decode(piece) for piece in pieces])

@@ -119,20 +119,63 @@ def rewritten(path: str, write: int, old: bytes, new: bytes) -> Table:
     return Table.open(path)
 
 
-def test_an_insert_may_have_added_a_second_row_of_a_key(copied: Callable[..., str]) -> None:
-    table = rewritten(copied(INDEXED[0]), 1, b'"operationType" : "UPSERT"', b'"operationType" : "INSERT"')
+def uncounted(path: str) -> str:
+    """The same table without column statistics, so that its rows are not known."""
+    properties = Path(path) / ".hoodie/hoodie.properties"
+    text = properties.read_text()
+    assert "column_stats," in text
+    properties.write_text(text.replace("column_stats,", ""))
+    return path
+
+
+def unpartitioned(path: str) -> str:
+    """Its record index is asked as that of a table without partitions would be."""
+    properties = Path(path) / ".hoodie/hoodie.properties"
+    lines = properties.read_text().splitlines()
+    properties.write_text("\n".join(line for line in lines if not line.startswith("hoodie.table.partition.fields")))
+    return path
+
+
+def test_as_many_rows_as_keys_prove_that_none_repeats(
+    golden: Callable[[str], GoldenTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = golden(INDEXED[0])
+    keys = given.open().scan().plan().snapshot.metadata_table.count_record_keys(1_000)
+    assert keys == len({row["_hoodie_record_key"] for row in given.rows}) == len(given.rows)
+    monkeypatch.setattr(MetadataTable, "count_record_keys", lambda *_: keys - 1)
+    stage = stage_of(given.open().scan("id = 'a'").plan())
+    assert not stage.pruned
+    assert f"{keys} rows and the record index {keys - 1} keys" in stage.reason
+
+
+def test_a_large_index_is_not_counted(golden: Callable[[str], GoldenTable]) -> None:
+    assert golden(INDEXED[0]).open().scan().plan().snapshot.metadata_table.count_record_keys(1) is None
+
+
+def test_a_key_may_have_a_row_in_each_partition(copied: Callable[..., str]) -> None:
+    table = Table.open(uncounted(copied(INDEXED[0])))
     key = table.scan().to_arrow()["id"][0].as_py()
     stage = stage_of(table.scan(col("id") == key).plan())
     assert not stage.pruned
-    assert "INSERT at" in stage.reason
+    assert "in several partitions" in stage.reason
     sure = {UNIQUE_KEYS: "true"}
     assert stage_of(table.scan(col("id") == key, options=sure).plan()).files_out == 1
     with pytest.raises(OptionError, match="neither true nor false"):
         table.scan(options={UNIQUE_KEYS: "perhaps"})
 
 
+def test_an_insert_may_have_added_a_second_row_of_a_key(copied: Callable[..., str]) -> None:
+    path = unpartitioned(uncounted(copied(INDEXED[0])))
+    assert stage_of(Table.open(path).scan("id = 'a'").plan()).pruned
+    table = rewritten(path, 1, b'"operationType" : "UPSERT"', b'"operationType" : "INSERT"')
+    stage = stage_of(table.scan("id = 'a'").plan())
+    assert not stage.pruned
+    assert "INSERT at" in stage.reason
+
+
 def test_a_write_that_does_not_tell_its_operation(copied: Callable[..., str]) -> None:
-    table = rewritten(copied(INDEXED[0]), -1, b'"operationType"', b'"anotherType"')
+    path = unpartitioned(uncounted(copied(INDEXED[0])))
+    table = rewritten(path, -1, b'"operationType"', b'"anotherType"')
     assert "UNKNOWN at" in stage_of(table.scan("id = 'a'").plan()).reason
 
 
