@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.engine]
 TABLES = apache_tables()
 CASES = [(version, name) for version in ALL_VERSIONS for name in TABLES if version in TABLES[name].releases]
 FILTERS = 200
-READ_EVERY = 5
-COMPARED = 100
+READ_EVERY = 10
+COMPARED = 50
 FAVOURITES = ["id", "_hoodie_record_key", "part"]
 
 
