@@ -70,15 +70,6 @@ def list_data_files(storage: Storage, partitions: Sequence[str] | None = None) -
     return pa.table(list(map(pa.array, columns, FILES_SCHEMA.types)), schema=FILES_SCHEMA)
 
 
-def list_partitions(storage: Storage) -> list[str]:
-    """Paths of all partitions, from the file system."""
-    return sorted(
-        posixpath.dirname(entry.path)
-        for entry in storage.list(recursive=True)
-        if entry.name in partition_metadata.NAMES and not entry.path.startswith(".hoodie/")
-    )
-
-
 def replaced_file_groups(timeline: Timeline, as_of: str | None = None) -> pa.Table:
     """File groups that completed replacecommits took out of the table.
 
@@ -275,7 +266,7 @@ def _refuse_log_files(files: pa.Table) -> None:
     for entry in hidden.to_pylist():
         if LogFileName.parse(entry["file_name"]) is not None:
             place = posixpath.join(entry["partition"], entry["file_name"])
-            raise UnsupportedTableError(f"{place}: a log file; merge-on-read tables are not read yet")
+            raise UnsupportedTableError(f"{place}: a log file; tables with log files are read, not written")
 
 
 def _refuse_other_formats(rows: pa.Table) -> None:
