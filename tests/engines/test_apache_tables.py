@@ -127,7 +127,7 @@ def apaches_defect(expression: HudiExpression, spec: ApacheTable) -> bool:
     beginnings = any(leaf.op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH) for leaf in predicates)
     # Apache compares what the partition path says of these columns
     formatted = any(leaf.column in spec.formatted_columns for leaf in predicates)
-    return beginnings or formatted or spec.name == "cow_edges"
+    return beginnings or formatted or spec.name in ("cow_edges", "cow_row_groups")
 
 
 def we_keep_more(expression: HudiExpression, spec: ApacheTable) -> bool:
