@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from table_format import avro_leaves
 from table_format.arrow_numpy import from_numpy, packed
+from table_format.avro_columns import check_ends
 from table_format.avro_schema_tree import Node
 from table_format.byte_spans import Bytes, Positions
 from table_format.errors import CorruptFileError, SchemaError
@@ -60,11 +61,7 @@ def decode_records(
                     found[name] = array
     except _BROKEN as error:
         raise CorruptFileError(path, 0, f"records do not follow their Avro schema ({error})") from error
-    wrong = at != starts + lengths
-    if wrong.any():
-        index = int(np.argmax(wrong))
-        reason = f"record {index} of {len(starts)} is not as long as its Avro schema says"
-        raise CorruptFileError(path, int(starts[index]), reason)
+    check_ends(path, starts, lengths, at)
     return pa.table(found)
 
 

@@ -111,15 +111,24 @@ def decode_columns(
             leaves, reached = decoder.value(root, positions, wanted, "")
     except _BROKEN as error:
         raise CorruptFileError(name, 0, f"records do not follow their Avro schema ({error})") from error
+    check_ends(name, starts, lengths, reached)
+    try:
+        return {path: _finish(buffer, leaves[path], len(starts)) for path in paths}
+    except _BROKEN as error:
+        raise CorruptFileError(name, 0, f"an Avro value cannot be ({error})") from error
+
+
+def check_ends(name: str, starts: Positions, lengths: Positions, reached: Positions) -> None:
+    """Refuse records that end elsewhere than where decoding them did.
+
+    Raises:
+        CorruptFileError: a record of the file `name` is longer or shorter than its schema says.
+    """
     wrong = reached != starts + lengths
     if wrong.any():
         index = int(np.argmax(wrong))
         reason = f"record {index} of {len(starts)} is not as long as its Avro schema says"
         raise CorruptFileError(name, int(starts[index]), reason)
-    try:
-        return {path: _finish(buffer, leaves[path], len(starts)) for path in paths}
-    except _BROKEN as error:
-        raise CorruptFileError(name, 0, f"an Avro value cannot be ({error})") from error
 
 
 def _finish(buffer: Bytes, leaf: Leaf | _Union | _Map, count: int) -> Any:

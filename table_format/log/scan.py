@@ -40,11 +40,12 @@ def surviving_blocks(blocks: Iterable[LogBlock], counts: Callable[[str], bool]) 
             if block.instant is None:
                 raise CorruptFileError(block.path, block.offset, "a log block names no instant; restore the file")
             if counts(block.instant):
-                queue = _with_block(queue, block)
+                queue = with_block(queue, block)
     return queue
 
 
-def _with_block(queue: list[LogBlock], block: LogBlock) -> list[LogBlock]:
+def with_block(queue: list[LogBlock], block: LogBlock) -> list[LogBlock]:
+    """The queue with one more block; one that log compaction made of others takes their place."""
     replaced = block.header.get(HeaderKey.COMPACTED_BLOCK_TIMES)
     if replaced is None:
         return [*queue, block]

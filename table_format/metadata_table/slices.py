@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.log.cuts import seems_cut
-from table_format.log.format import BlockType, HeaderKey, LogBlock
+from table_format.log.format import BlockType, LogBlock
 from table_format.log.reader import read_log_blocks
+from table_format.log.scan import with_block
 from table_format.metadata_table.layout import BaseFile, FileGroup, LogFile
 from table_format.metadata_table.validity import ValidInstants
 from table_format.storage import Storage
@@ -97,22 +98,10 @@ def surviving_blocks(blocks: Sequence[LogBlock], valid: ValidInstants) -> list[L
             queue = [queued for queued in queue if queued.instant != target]
         elif block.type in (BlockType.HFILE_DATA, BlockType.DELETE):
             if block.instant is not None and block.instant in valid:
-                queue = _with_block(queue, block)
+                queue = with_block(queue, block)
         else:
             raise UnsupportedTableError(f"{block.path}: a {block.type.name} block in the metadata table")
     return queue
-
-
-def _with_block(queue: list[LogBlock], block: LogBlock) -> list[LogBlock]:
-    replaced = block.header.get(HeaderKey.COMPACTED_BLOCK_TIMES)
-    if replaced is None:
-        return [*queue, block]
-    times = set(replaced.split(","))
-    kept = [queued for queued in queue if queued.instant not in times]
-    # What the compacted blocks followed stays before them, what followed the last of them stays behind.
-    last = max((place for place, queued in enumerate(queue) if queued.instant in times), default=len(queue))
-    place = sum(1 for queued in queue[:last] if queued.instant not in times)
-    return [*kept[:place], block, *kept[place:]]
 
 
 def _check_torn(block: LogBlock, valid: ValidInstants) -> None:
