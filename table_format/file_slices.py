@@ -106,8 +106,8 @@ def latest_base_files(
         UnsupportedTableError: a log file, so the table is merge-on-read; or a base file that is not Parquet.
     """
     _refuse_log_files(files)
-    newest = _newest_of_each_group(_at(_committed_base_files(files, timeline), as_of), timeline)
-    return _without_replaced(newest, timeline, as_of, replaced).select(BASE_FILES_SCHEMA.names).combine_chunks()
+    newest = _newest_base_files(files, timeline, as_of, replaced)
+    return newest.select(BASE_FILES_SCHEMA.names).combine_chunks()
 
 
 def read_optimized_slices(
@@ -124,8 +124,7 @@ def read_optimized_slices(
     Returns:
         A table of `SLICES_SCHEMA`, by partition and file id; its lists of logs are empty.
     """
-    newest = _newest_of_each_group(_at(_committed_base_files(files, timeline), as_of), timeline)
-    return _slices(_without_replaced(newest, timeline, as_of, replaced))
+    return _slices(_newest_base_files(files, timeline, as_of, replaced))
 
 
 def latest_file_slices(
@@ -157,6 +156,12 @@ def latest_file_slices(
         return _slices(newest)
     slices = attach_logs(newest, logs)
     return _slices(slices.take(pc.sort_indices(slices["key"])))
+
+
+def _newest_base_files(files: pa.Table, timeline: Timeline, as_of: str | None, replaced: pa.Table | None) -> pa.Table:
+    """The newest committed base file of each file group that was not replaced."""
+    newest = _newest_of_each_group(_at(_committed_base_files(files, timeline), as_of), timeline)
+    return _without_replaced(newest, timeline, as_of, replaced)
 
 
 def _committed_base_files(files: pa.Table, timeline: Timeline) -> pa.Table:
