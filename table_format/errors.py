@@ -16,6 +16,9 @@
     ├── TransactionError        (RuntimeError)
     │   ├── ConflictError                            another writer changed the same file groups
     │   └── LockError                                the table lock could not be taken in time
+    ├── ServiceError            (RuntimeError)       an engine's service: a request that cannot be answered
+    │   ├── SplitError          (ValueError)         a split id that is forged, expired, or not of this service
+    │   └── MetastoreError                           the Hive Metastore refused, or was not reachable
     └── ExpressionError         (ValueError)         filters; see `pushdown.errors`
 
 Each class also derives from the builtin that it resembles, so that generic handlers work. Every message says what
@@ -91,3 +94,15 @@ class ConflictError(TransactionError):
 
 class LockError(TransactionError):
     """The table lock could not be taken in time."""
+
+
+class ServiceError(HudiError, RuntimeError):
+    """A service cannot answer a request, or a server that it needs does not answer."""
+
+
+class SplitError(ServiceError, ValueError):
+    """A split id or page token is not one that this service gave out, or is too old."""
+
+
+class MetastoreError(ServiceError):
+    """The Hive Metastore refused a request or was not reachable."""

@@ -21,6 +21,10 @@ ENGINE_LIBRARIES = {
     "py4j": ("spark_writer",),
     "sqlglot": ("pushdown",),
     "typer": ("catalog",),
+    "thriftpy2": ("catalog.services", "catalog.trino", "catalog.sync"),
+    "aiohttp": ("catalog.services", "catalog.gateway"),
+    "prometheus_client": ("catalog.services",),
+    "trino": ("catalog.trino",),
 }
 
 
