@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import posixpath
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -13,20 +12,16 @@ import numpy as np
 import pyarrow as pa
 from hudi import HudiReadOptions, HudiTableBuilder
 
+from benchmarks.committed import commit_file
 from catalog import Table
 from table_format.actions.commit import WriteStat
 from table_format.arrow_numpy import from_numpy
 from table_format.avro_schema import schema_text
-from table_format.base_file import write_base_file
-from table_format.column_statistics import collect_statistics, concat_statistics, indexable_columns
-from table_format.file_names import BaseFileName, new_file_id
+from table_format.column_statistics import concat_statistics, indexable_columns
 from table_format.meta_client import TableClient
-from table_format.meta_columns import add_meta_columns
-from table_format.partition_metadata import ensure_partition_metadata
 from table_format.storage import Storage
 from table_format.table_config import update_table_config
 from table_format.transaction.create import create_table
-from table_format.transaction.markers import create_marker
 from table_format.transaction.transaction import WriteTransaction
 from tests.engines.apache_hudi.client import ApacheHudi
 
@@ -92,41 +87,12 @@ def define_indexes(client: TableClient, columns: list[str]) -> None:
 
 def write_file(transaction: WriteTransaction, number: int) -> tuple[WriteStat, pa.Table]:
     """File n holds the n-th 200 of the rows."""
-    partition = f"day={number % PARTITIONS}"
-    name = str(BaseFileName(new_file_id(), f"{number}-0-0", transaction.instant))
-    path = posixpath.join(partition, name)
-    create_marker(transaction.storage, transaction.instant, partition, name, "CREATE")
-    ensure_partition_metadata(transaction.storage, partition, transaction.instant)
     numbers = np.arange(number * ROWS, (number + 1) * ROWS)
     keys = pa.array([f"k{n:09d}" for n in numbers])
     days = from_numpy(np.full(ROWS, number % PARTITIONS, np.int32))
-    rows = [
-        keys,
-        from_numpy(numbers),
-        from_numpy(numbers.astype(np.float64)),
-        pa.array([f"n{n % 977}" for n in numbers]),
-        days,
-    ]
-    table = add_meta_columns(
-        pa.table(rows, schema=SCHEMA),
-        instant=transaction.instant,
-        task=number,
-        keys=keys,
-        partition=partition,
-        file_name=name,
-    )
-    result = write_base_file(transaction.storage, path, table, schema_text(SCHEMA, "peers", meta_fields=True))
-    stat = WriteStat(
-        file_id=name.split("_", 1)[0],
-        path=path,
-        partition_path=partition,
-        num_writes=ROWS,
-        num_inserts=ROWS,
-        total_write_bytes=result.size,
-        file_size_in_bytes=result.size,
-    )
-    indexed = indexable_columns(SCHEMA, transaction.client.config.raw)
-    return stat, collect_statistics(table, name, partition, indexed, result.metadata)
+    names = pa.array([f"n{n % 977}" for n in numbers])
+    rows = pa.table([keys, from_numpy(numbers), from_numpy(numbers.astype(np.float64)), names, days], schema=SCHEMA)
+    return commit_file(transaction, rows, keys, number, f"day={number % PARTITIONS}")
 
 
 def ours(path: Path) -> Callable[[str], int]:
