@@ -62,6 +62,8 @@ _NEGATED = {**dict(_PAIRS), **{b: a for a, b in _PAIRS}}
 _NO_VALUE = frozenset({Op.IS_NULL, Op.NOT_NULL})
 _SETS = frozenset({Op.IN, Op.NOT_IN})
 _PRINTED_VALUES = 20
+_PRINTED_CHILDREN = 100
+_PRINTED_TEXT = 10_000
 
 
 class HudiExpression:
@@ -95,6 +97,7 @@ class HudiExpression:
         return isinstance(other, HudiExpression) and _same_tree(self, other)
 
     def __repr__(self) -> str:
+        """The beginning of the SQL text: of long lists the first values, of wide branches the first children."""
         return _to_sql(self, _PRINTED_VALUES)
 
     def to_sql(self) -> str:
@@ -297,22 +300,31 @@ def _same_values(a: Values, b: Values) -> bool:
 
 def _to_sql(root: HudiExpression, limit: int | None) -> str:
     out: list[str] = []
+    length = 0
     pending: list[HudiExpression | str] = [root]
     while pending:
         item = pending.pop()
+        if limit is not None and length > _PRINTED_TEXT:
+            out.append(" …")
+            break
         if isinstance(item, str):
             out.append(item)
+            length += len(item)
         elif isinstance(item, Not):
             pending += [")", item.child, "NOT ("]
         elif isinstance(item, And | Or) and item.children:
             word = " AND " if isinstance(item, And) else " OR "
             parts: list[HudiExpression | str] = []
-            for child in item.children:
+            shown = item.children if limit is None else item.children[:_PRINTED_CHILDREN]
+            for child in shown:
                 wrap = isinstance(child, And | Or)
                 parts += [word, "(", child, ")"] if wrap else [word, child]
+            if len(shown) < len(item.children):
+                parts.append(f"{word}… {len(item.children) - len(shown):,} more")
             pending.extend(reversed(parts[1:]))
         else:
             out.append(_leaf_sql(item, limit))
+            length += len(out[-1])
     return "".join(out)
 
 

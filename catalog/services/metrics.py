@@ -1,0 +1,121 @@
+"""What services count, for Prometheus: queries, pruning by stage, rows, requests, and what is open now."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from catalog.planner import Plan
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+"""Of `Metrics.text`."""
+
+_PREFIX = "hudi_catalog"
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_MOST_LABELS = 64
+_OTHER = "other"
+
+
+class Metrics:
+    """The counts of one process, in a registry of their own. Threads may share it.
+
+    Label values that come from outside, such as method names, are bounded: from the 65th on they count as `other`.
+    """
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self._labels: dict[str, set[str]] = {}
+        self._lock = threading.Lock()
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"{_PREFIX}_{name}", text, labels, registry=registry)
+
+        def histogram(name: str, text: str, *labels: str) -> Histogram:
+            return Histogram(f"{_PREFIX}_{name}", text, labels, registry=registry, buckets=_SECONDS)
+
+        self._planned = counter("planned_scans", "Scans that were planned.", "service")
+        self._planning = histogram("planning_seconds", "From the request for a scan to its plan.", "service")
+        self._files = counter(
+            "scan_files", "Files of the scanned tables, and those that the plans kept.", "service", "way"
+        )
+        self._bytes = counter("scan_bytes", "Bytes of the scanned tables' files, and of those kept.", "service", "way")
+        self._stages = counter("stage_files", "Files into and out of each planning stage.", "service", "stage", "way")
+        self._unknown = counter("unknown_filters", "Plans with a part of the filter not understood.", "service")
+        self._queries = counter(
+            "queries", "Queries that passed, by what became of them.", "service", "outcome", "reason"
+        )
+        self._requests = counter("requests", "Requests answered.", "service", "method", "outcome")
+        self._answering = histogram("request_seconds", "From a request to its answer.", "service", "method")
+        self._rows = counter("served_rows", "Rows sent to engines.", "service")
+        self._sent = counter("served_bytes", "Bytes of rows sent to engines.", "service")
+        self._connections = counter("connections", "Connections, by how they ended.", "service", "outcome")
+        self._open = Gauge(f"{_PREFIX}_open", "What is open now.", ("service", "what"), registry=registry)
+
+    def planned(self, service: str, plan: Plan, seconds: float) -> None:
+        """Count a planned scan: its files by stage, and the time until the plan stood."""
+        self._planned.labels(service).inc()
+        self._planning.labels(service).observe(seconds)
+        self._files.labels(service, "in").inc(plan.files_total)
+        self._files.labels(service, "out").inc(len(plan))
+        self._bytes.labels(service, "in").inc(plan.bytes_total)
+        self._bytes.labels(service, "out").inc(plan.bytes_kept)
+        for stage in plan.stages:
+            self._stages.labels(service, stage.name, "in").inc(stage.files_in)
+            self._stages.labels(service, stage.name, "out").inc(stage.files_out)
+        if plan.unknowns:
+            self._unknown.labels(service).inc()
+
+    def query(self, service: str, outcome: str, reason: str) -> None:
+        """Count a query that passed through a gateway, by outcome and a short reason."""
+        self._queries.labels(service, self._bounded("outcome", outcome), self._bounded("reason", reason)).inc()
+
+    def request(self, service: str, method: str, seconds: float, outcome: str = "ok") -> None:
+        """Count an answered request.
+
+        Args:
+            service: that answered.
+            method: what was asked for; at most 64 different ones are told apart.
+            seconds: from the request to its answer.
+            outcome: `ok`, or a short word for what went wrong.
+        """
+        name = self._bounded("method", method)
+        self._requests.labels(service, name, self._bounded("request outcome", outcome)).inc()
+        self._answering.labels(service, name).observe(seconds)
+
+    def served(self, service: str, rows: int, size: int) -> None:
+        """Count rows and their encoded bytes that went to an engine."""
+        self._rows.labels(service).inc(rows)
+        self._sent.labels(service).inc(size)
+
+    def connection(self, service: str, outcome: str) -> None:
+        """Count a connection when it ends: `closed`, or a short word such as `refused`, `oversized`, `timeout`."""
+        self._connections.labels(service, self._bounded("connection", outcome)).inc()
+
+    def watch(self, service: str, what: str, count: Callable[[], float]) -> None:
+        """Report a number that is asked for at each scrape: `connections`, `scans`, `tables`, `requests`, `queries`."""
+
+        def asked() -> float:
+            try:
+                return float(count())
+            except Exception:  # noqa: BLE001  # one number that fails must not take the others along
+                return math.nan
+
+        self._open.labels(service, what).set_function(asked)
+
+    def text(self) -> bytes:
+        """All counts in Prometheus' text format (`CONTENT_TYPE`)."""
+        return generate_latest(self.registry)
+
+    def _bounded(self, label: str, value: str) -> str:
+        with self._lock:
+            known = self._labels.setdefault(label, set())
+            if value in known:
+                return value
+            if len(known) >= _MOST_LABELS:
+                return _OTHER
+            known.add(value)
+            return value

@@ -1,0 +1,159 @@
+"""The HTTP side of a service: is it alive, is it ready, what has it done. `/` is a page for people."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+
+from aiohttp import web
+
+from catalog.services.metrics import CONTENT_TYPE, Metrics
+from catalog.services.query_log import QueryLog
+from catalog.services.status_page import status_page
+from table_format.errors import ServiceError
+
+_CHECK_SECONDS = 5.0
+_CHECK_AGE = 2.0
+_STOP_SECONDS = 2.0
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+}
+
+Check = Callable[[], None]
+"""Returns, or raises what is wrong; it may take its time, as a thread runs it."""
+
+
+class StatusServer:
+    """Serves `/health`, `/ready`, `/metrics` and a page of the last queries.
+
+    `/health` answers as long as the process does. `/ready` is 200 while the service takes queries and each check
+    passes, else 503: before `ready` is set, and from the moment at which it is taken back to drain.
+
+    Args:
+        service: its name, as in the log.
+        metrics: shown at `/metrics`.
+        log: its newest records are shown at `/`.
+        checks: what has to work, by name, such as `warehouse`; each is asked at most every two seconds.
+        facts: what the page says of the service, such as its address, by name.
+        host: address to listen at.
+        port: 0 for a free one.
+
+    Attributes:
+        ready: whether the service takes queries; set it after the start and take it back before draining.
+    """
+
+    def __init__(
+        self,
+        service: str,
+        metrics: Metrics,
+        log: QueryLog,
+        *,
+        checks: Mapping[str, Check] | None = None,
+        facts: Mapping[str, str] | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+    ) -> None:
+        self.ready = False
+        self._service = service
+        self._metrics = metrics
+        self._log = log
+        self._facts = dict(facts or {})
+        self._host = host
+        self._port = port
+        self._checks = {name: _Remembered(check) for name, check in (checks or {}).items()}
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> int:
+        """Listen; the port.
+
+        Raises:
+            ServiceError: the address is taken, or not one of this machine.
+        """
+        app = web.Application()
+        app.router.add_get("/", self._page)
+        app.router.add_get("/health", self._health)
+        app.router.add_get("/ready", self._ready)
+        app.router.add_get("/metrics", self._text)
+        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_STOP_SECONDS)
+        await runner.setup()
+        site = web.TCPSite(runner, self._host, self._port)
+        try:
+            await site.start()
+        except OSError as error:
+            await runner.cleanup()
+            raise ServiceError(
+                f"{self._host}:{self._port}: the status page cannot listen there ({error.strerror or error}); "
+                "choose another --http-port, or 0 for a free one"
+            ) from error
+        self._runner = runner
+        return int(runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Stop listening; open requests get two seconds."""
+        self.ready = False
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    async def _health(self, _request: web.Request) -> web.Response:
+        return web.json_response({"service": self._service, "alive": True}, headers=_HEADERS)
+
+    async def _ready(self, _request: web.Request) -> web.Response:
+        problems = await asyncio.gather(*(check.problem() for check in self._checks.values()))
+        checks = dict(zip(self._checks, problems, strict=True))
+        # Read after the checks: draining may have begun while they ran.
+        ready = self.ready and not any(problems)
+        body = {
+            "service": self._service,
+            "ready": ready,
+            "takes_queries": self.ready,
+            "checks": {name: problem or "ok" for name, problem in checks.items()},
+        }
+        return web.json_response(body, status=200 if ready else 503, headers=_HEADERS)
+
+    async def _text(self, _request: web.Request) -> web.Response:
+        text = await asyncio.to_thread(self._metrics.text)
+        return web.Response(body=text, headers={**_HEADERS, "Content-Type": CONTENT_TYPE})
+
+    async def _page(self, _request: web.Request) -> web.Response:
+        records = self._log.recent()
+        text = await asyncio.to_thread(status_page, self._service, self._facts, records, ready=self.ready)
+        return web.Response(text=text, content_type="text/html", headers=_HEADERS)
+
+
+class _Remembered:
+    """A check whose answer holds for two seconds, so that probes put no load on what they probe."""
+
+    def __init__(self, check: Check) -> None:
+        self._check = check
+        self._lock = asyncio.Lock()
+        self._asked = -_CHECK_AGE
+        self._problem: str | None = None
+        self._running: asyncio.Task[str | None] | None = None
+
+    async def problem(self) -> str | None:
+        """What is wrong, None for nothing."""
+        async with self._lock:
+            if time.monotonic() - self._asked < _CHECK_AGE:
+                return self._problem
+            # One that hangs is waited for again, not started again: each start would hold a thread.
+            if self._running is None:
+                self._running = asyncio.create_task(asyncio.to_thread(self._run))
+            done, _ = await asyncio.wait({self._running}, timeout=_CHECK_SECONDS)
+            if done:
+                self._problem = self._running.result()
+                self._running = None
+            else:
+                self._problem = f"no answer within {_CHECK_SECONDS:.0f} s"
+            self._asked = time.monotonic()
+            return self._problem
+
+    def _run(self) -> str | None:
+        try:
+            self._check()
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is why the service is not ready
+            return " ".join(str(error).split())[:500] or type(error).__name__
+        return None
