@@ -1,0 +1,101 @@
+"""Options of the services' network side, typed and checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from catalog.scan_options import whole_number
+from table_format.errors import OptionError
+
+MAX_FRAME = "hoodie.catalog.service.max.frame.bytes"
+MAX_BUFFERED = "hoodie.catalog.service.max.buffered.bytes"
+MAX_CONNECTIONS = "hoodie.catalog.service.max.connections"
+MAX_REQUESTS = "hoodie.catalog.service.max.requests"
+MAX_CONNECTION_REQUESTS = "hoodie.catalog.service.max.requests.per.connection"
+THREADS = "hoodie.catalog.service.threads"
+IDLE_TIMEOUT = "hoodie.catalog.service.idle.timeout.seconds"
+READ_TIMEOUT = "hoodie.catalog.service.read.timeout.seconds"
+WRITE_TIMEOUT = "hoodie.catalog.service.write.timeout.seconds"
+DRAIN_TIMEOUT = "hoodie.catalog.service.drain.timeout.seconds"
+OPEN_TABLES = "hoodie.catalog.service.open.tables"
+SNAPSHOTS = "hoodie.catalog.service.snapshots"
+REFRESH_INTERVAL = "hoodie.catalog.service.refresh.interval.ms"
+LISTING_SECONDS = "hoodie.catalog.service.listing.seconds"
+
+_NUMBERS = {
+    "max_frame_bytes": (MAX_FRAME, 1024),
+    "max_buffered_bytes": (MAX_BUFFERED, 1024),
+    "max_connections": (MAX_CONNECTIONS, 1),
+    "max_requests": (MAX_REQUESTS, 1),
+    "max_connection_requests": (MAX_CONNECTION_REQUESTS, 1),
+    "threads": (THREADS, 1),
+    "idle_timeout": (IDLE_TIMEOUT, 0),
+    "read_timeout": (READ_TIMEOUT, 1),
+    "write_timeout": (WRITE_TIMEOUT, 1),
+    "drain_timeout": (DRAIN_TIMEOUT, 0),
+    "open_tables": (OPEN_TABLES, 1),
+    "snapshots": (SNAPSHOTS, 1),
+    "refresh_interval": (REFRESH_INTERVAL, 0),
+    "listing_seconds": (LISTING_SECONDS, 0),
+}
+KEYS = tuple(key for key, _ in _NUMBERS.values())
+
+
+@dataclass(frozen=True)
+class ServiceOptions:
+    """Limits and times of a service.
+
+    Attributes:
+        max_frame_bytes: a longer request is refused; `hoodie.catalog.service.max.frame.bytes`.
+        max_buffered_bytes: bytes of requests and replies that may be under way at once, in all connections;
+            `hoodie.catalog.service.max.buffered.bytes`.
+        max_connections: further ones are closed at once; `hoodie.catalog.service.max.connections`.
+        max_requests: requests in work at once; further ones stay unread; `hoodie.catalog.service.max.requests`.
+        max_connection_requests: the same for one connection;
+            `hoodie.catalog.service.max.requests.per.connection`.
+        threads: that answer requests; `hoodie.catalog.service.threads`.
+        idle_timeout: seconds after which a connection without requests is closed, 0 for never;
+            `hoodie.catalog.service.idle.timeout.seconds`.
+        read_timeout: seconds in which a request must arrive whole, once it has begun;
+            `hoodie.catalog.service.read.timeout.seconds`.
+        write_timeout: seconds in which a client must take further bytes of a reply;
+            `hoodie.catalog.service.write.timeout.seconds`.
+        drain_timeout: seconds that running queries get when the service is told to stop;
+            `hoodie.catalog.service.drain.timeout.seconds`.
+        open_tables: tables that are held open; `hoodie.catalog.service.open.tables`.
+        snapshots: past snapshots of a table that are held; `hoodie.catalog.service.snapshots`.
+        refresh_interval: milliseconds for which the newest state of a table is not looked for again;
+            `hoodie.catalog.service.refresh.interval.ms`.
+        listing_seconds: how long the list of a warehouse's tables is kept; `hoodie.catalog.service.listing.seconds`.
+    """
+
+    max_frame_bytes: int = 64 << 20
+    max_buffered_bytes: int = 512 << 20
+    max_connections: int = 2_000
+    max_requests: int = 256
+    max_connection_requests: int = 128
+    threads: int = 16
+    idle_timeout: int = 0
+    read_timeout: int = 60
+    write_timeout: int = 60
+    drain_timeout: int = 60
+    open_tables: int = 200
+    snapshots: int = 8
+    refresh_interval: int = 0
+    listing_seconds: int = 5
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str] | None) -> ServiceOptions:
+        """Options by their keys.
+
+        Raises:
+            OptionError: an unknown key, or a value that does not fit it.
+        """
+        values = {key: str(value) for key, value in (options or {}).items()}
+        unknown = sorted(set(values) - set(KEYS))
+        if unknown:
+            raise OptionError(f"{unknown[0]}: no such option of a service; there are {', '.join(KEYS)}")
+        parsed = {name: whole_number(values, key, least) for name, (key, least) in _NUMBERS.items()}
+        defaults = {field.name: field.default for field in fields(cls)}
+        return cls(**{name: defaults[name] if value is None else value for name, value in parsed.items()})  # type: ignore[arg-type]
