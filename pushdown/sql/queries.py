@@ -25,7 +25,7 @@ from pushdown.errors import ExpressionError, FilterSyntaxError
 from pushdown.expression import And, Constant, HudiExpression, any_of
 from pushdown.sql.null_rows import rejects_nulls
 from pushdown.sql.parser import BACKSLASH_DIALECTS, DIALECTS
-from pushdown.sql.scopes import Source, Sources, argument, read_source
+from pushdown.sql.scopes import Source, Sources, TableFinder, argument, finder_of, read_source
 from pushdown.sql.strings import with_own_strings
 from pushdown.sql.table_conditions import conjuncts, of_table
 
@@ -53,16 +53,47 @@ def predicates_of_query(sql: str, dialect: str, tables: Mapping[str, pa.Schema])
     Raises:
         FilterSyntaxError: the text is no query.
     """
-    tree = _parsed(sql, dialect)
     found: dict[str, list[HudiExpression]] = {}
+    for scan in table_scans(_parsed(sql, dialect), dialect, finder_of(tables)):
+        found.setdefault(scan.key, []).append(scan.filter)
+    return {name: any_of(*dict.fromkeys(filters)) for name, filters in found.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class TableScan:
+    """One place of a query where a table is read.
+
+    Attributes:
+        key: the table's alias there, or what the finder calls it.
+        node: the table in the syntax tree.
+        filter: what its rows must meet there; TRUE for all.
+    """
+
+    key: str
+    node: Any
+    filter: HudiExpression
+
+
+def table_scans(tree: Any, dialect: str, find: TableFinder) -> list[TableScan]:
+    """The places of a parsed query where tables are read, each with its own filter.
+
+    Args:
+        tree: the query as sqlglot parsed it.
+        dialect: spark, hive, trino or presto.
+        find: tells the tables that count.
+
+    Raises:
+        FilterSyntaxError: the query is nested too deeply.
+    """
+    scans: list[TableScan] = []
     try:
         for select in tree.find_all(exp.Select):
-            for source, parts in _Select(select, dialect, tables).read():
+            for source, parts in _Select(select, dialect, find).read():
                 filters = parts or [Constant(value=True)]
-                found.setdefault(source.key, []).append(filters[0] if len(filters) == 1 else And(filters))
+                scans.append(TableScan(source.key, source.node, filters[0] if len(filters) == 1 else And(filters)))
     except RecursionError:
         raise FilterSyntaxError("the query is nested too deeply") from None
-    return {name: any_of(*dict.fromkeys(filters)) for name, filters in found.items()}
+    return scans
 
 
 def _parsed(sql: str, dialect: str) -> Any:
@@ -103,10 +134,10 @@ class _Side:
 class _Select:
     """The tables of one SELECT, without those of its sub-queries."""
 
-    def __init__(self, select: Any, dialect: str, tables: Mapping[str, pa.Schema]) -> None:
+    def __init__(self, select: Any, dialect: str, find: TableFinder) -> None:
         self.select = select
         self.dialect = dialect
-        self.tables = tables
+        self.find = find
         # Tables whose columns nothing outside their join sees.
         self.hidden: list[Source] = []
 
@@ -119,7 +150,7 @@ class _Select:
         for join in self.select.args.get("joins") or []:
             side = self._join(side, join)
         for lateral in self.select.args.get("laterals") or []:
-            side.sources.append(read_source(lateral, self.select, self.tables))
+            side.sources.append(read_source(lateral, self.find))
         where = self.select.args.get("where")
         if where is not None:
             self._apply(where.this, side, side.sources)
@@ -139,7 +170,7 @@ class _Select:
                 for source in side.sources:
                     source.filterable = False
             return side
-        side = _Side([read_source(node, self.select, self.tables)])
+        side = _Side([read_source(node, self.find)])
         for join in node.args.get("joins") or []:
             side = self._join(side, join)
         return side

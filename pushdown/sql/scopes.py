@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from sqlglot import exp
+
+TableFinder: TypeAlias = Callable[[tuple[str, ...]], tuple[str, pa.Schema] | None]
+"""From the parts of a name in a query to the table's key and schema; None for tables that are passed over."""
 
 _TABLE_PARTS = frozenset(["this", "db", "catalog", "alias", "joins", "version", "when"])
 
@@ -23,6 +26,7 @@ class Source:
         is_table: whether it is a table whose schema is known, not a sub-query.
         filterable: whether filters on its columns hold for its scan.
         merged: columns of USING that are not its own where they stand alone.
+        node: where it stands in the syntax tree.
     """
 
     key: str
@@ -31,6 +35,7 @@ class Source:
     is_table: bool = False
     filterable: bool = True
     merged: set[str] = field(default_factory=set)
+    node: Any = None
 
 
 class Sources:
@@ -63,37 +68,47 @@ def argument(node: Any, name: str) -> Any:
     return found if found is not None else node.args.get(name + "_")
 
 
-def read_source(node: Any, select: Any, tables: Mapping[str, pa.Schema]) -> Source:
+def finder_of(tables: Mapping[str, pa.Schema]) -> TableFinder:
+    """Finds tables by their names, or by the ends of these where only one has that end."""
+
+    def find(parts: tuple[str, ...]) -> tuple[str, pa.Schema] | None:
+        wanted = ".".join(parts).lower()
+        same = [key for key in tables if key.lower() == wanted]
+        longer = [key for key in tables if key.lower().endswith("." + wanted)]
+        found = same or longer
+        return (found[0], tables[found[0]]) if len(found) == 1 else None
+
+    return find
+
+
+def table_parts(node: Any) -> tuple[str, ...] | None:
+    """The parts of the name of a table that is read by its name; None for functions and names of CTEs."""
+    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+        return None
+    parts = tuple(part.name for part in node.parts if isinstance(part, exp.Identifier))
+    return None if len(parts) == 1 and parts[0].lower() in _visible_ctes(node) else parts
+
+
+def read_source(node: Any, find: TableFinder) -> Source:
     """Read an item of a FROM; anything but a table of a known schema is a source without filters."""
     alias = node.args.get("alias")
     name = alias.name if isinstance(alias, exp.TableAlias) else ""
     renamed = [column.name.lower() for column in alias.columns] if isinstance(alias, exp.TableAlias) else []
     if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
         parts = tuple(part.name for part in node.parts if isinstance(part, exp.Identifier))
-        key = None if _is_cte(parts, select) else _table_key(parts, tables)
+        named = table_parts(node)
+        found = None if named is None else find(named)
         known = all(value in (None, [], False) or part in _TABLE_PARTS for part, value in node.args.items())
         lowered = tuple(part.lower() for part in parts)
         qualifiers: list[tuple[str, ...]] = [(name.lower(),)] if name else [lowered[i:] for i in range(len(lowered))]
-        if key is None or renamed:
-            return Source(name or parts[-1], qualifiers, frozenset(renamed) if renamed and key is None else None)
-        columns = frozenset(column.lower() for column in tables[key].names)
-        return Source(name or key, qualifiers, columns if known else None, is_table=True, filterable=known)
+        if found is None or renamed:
+            return Source(name or parts[-1], qualifiers, frozenset(renamed) if renamed and found is None else None)
+        key, schema = found
+        columns = frozenset(column.lower() for column in schema.names)
+        return Source(name or key, qualifiers, columns if known else None, is_table=True, filterable=known, node=node)
     if not renamed and isinstance(node, exp.Subquery):
         renamed = _outputs(node.this)
     return Source(name, [(name.lower(),)] if name else [], frozenset(renamed) if renamed else None)
-
-
-def _table_key(parts: tuple[str, ...], tables: Mapping[str, pa.Schema]) -> str | None:
-    """The one table that a name means; None when there is none or several."""
-    wanted = ".".join(parts).lower()
-    same = [key for key in tables if key.lower() == wanted]
-    longer = [key for key in tables if key.lower().endswith("." + wanted)]
-    found = same or longer
-    return found[0] if len(found) == 1 else None
-
-
-def _is_cte(parts: tuple[str, ...], select: Any) -> bool:
-    return len(parts) == 1 and parts[0].lower() in _visible_ctes(select)
 
 
 def _visible_ctes(node: Any) -> Iterator[str]:
