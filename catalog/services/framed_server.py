@@ -1,0 +1,396 @@
+"""A server of requests in frames: four bytes of length, then so many bytes, as Thrift's framed transport has them.
+
+Requests of one connection are answered at once and in the order in which they are done. Nothing that a client sends, or
+leaves unread, may take more than its share of memory or time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+import struct
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from catalog.services.options import ServiceOptions
+from table_format.errors import ServiceError
+
+_LOG = logging.getLogger(__name__)
+_LENGTH = struct.Struct(">i")
+_CHUNK = 1 << 18
+_BEGINNING = 300
+_TLS_HANDSHAKE_SECONDS = 15
+# A connection whose client leaves so large a part of all bytes of replies unread is not read any further.
+_SHARE = 4
+
+Dispatch = Callable[[bytes], Sequence[bytes | memoryview]]
+Refuse = Callable[[bytes, str], bytes | None]
+
+
+@dataclass
+class ServerCounts:
+    """What a server did and does.
+
+    Attributes:
+        connections: open now.
+        in_work: requests that wait for a thread or are being answered.
+        accepted: connections since the start.
+        refused: connections that were too many, and frames that were not taken.
+        requests: answered or not.
+        failures: requests whose answer could not be made.
+        bytes_in: of requests.
+        bytes_out: of replies that were written.
+    """
+
+    connections: int = 0
+    in_work: int = 0
+    accepted: int = 0
+    refused: int = 0
+    requests: int = 0
+    failures: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+
+class _Room:
+    """Bytes that are held, and a way to wait until they are few enough."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = 0
+        self._free = asyncio.Event()
+        self._free.set()
+
+    def take(self, size: int) -> None:
+        self._held += size
+        if self._held >= self._limit:
+            self._free.clear()
+
+    def give_back(self, size: int) -> None:
+        self._held -= size
+        if self._held < self._limit:
+            self._free.set()
+
+    def fits(self, size: int) -> bool:
+        return self._held + size <= self._limit
+
+    async def wait(self) -> None:
+        await self._free.wait()
+
+
+class _RefusedError(Exception):
+    """A frame that is not taken; the connection ends with it."""
+
+    def __init__(self, message: str, beginning: bytes = b"") -> None:
+        super().__init__(message)
+        self.beginning = beginning
+
+
+@dataclass(eq=False)
+class _Connection:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    slots: asyncio.Semaphore
+    replies: _Room
+    reading: asyncio.Task[None]
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    answers: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def peer(self) -> str:
+        name = self.writer.get_extra_info("peername")
+        return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "a client"
+
+
+class FramedServer:
+    """Answers framed requests on a port.
+
+    Args:
+        dispatch: makes the reply to a request, both without their lengths; called in threads. The parts of a reply are
+            written one after the other and not changed any more.
+        options: limits and times.
+        host: address to listen at.
+        port: 0 for any that is free.
+        tls: when connections are to be encrypted.
+        refuse: makes the reply to a request of which only the beginning is known, or that `dispatch` failed on, from
+            these bytes and a message; None when there can be none.
+    """
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        options: ServiceOptions | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+        refuse: Refuse | None = None,
+    ) -> None:
+        self._dispatch = dispatch
+        self._options = options or ServiceOptions()
+        self._address = (host, port)
+        self._tls = tls
+        self._refuse = refuse
+        self._counts = ServerCounts()
+        self._connections: set[_Connection] = set()
+        self._stopping = False
+
+    @property
+    def counts(self) -> ServerCounts:
+        """What the server did so far; may be asked from any thread."""
+        return replace(self._counts)
+
+    async def start(self) -> int:
+        """Listen.
+
+        Returns:
+            The port.
+
+        Raises:
+            ServiceError: the address cannot be listened at.
+        """
+        options = self._options
+        self._work = asyncio.Semaphore(options.max_requests)
+        self._requests = _Room(options.max_buffered_bytes)
+        self._replies = _Room(options.max_buffered_bytes)
+        self._pool = ThreadPoolExecutor(options.threads, thread_name_prefix="request")
+        host, port = self._address
+        handshake = None if self._tls is None else _TLS_HANDSHAKE_SECONDS
+        try:
+            self._server = await asyncio.start_server(
+                self._serve, host, port, ssl=self._tls, ssl_handshake_timeout=handshake, backlog=1024
+            )
+        except (OSError, OverflowError) as error:
+            raise ServiceError(f"cannot listen at {host}:{port}: {error}") from error
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self, drain_seconds: float = 0) -> None:
+        """Accept nothing more, answer what was read, then close all connections.
+
+        Args:
+            drain_seconds: requests that take longer are given up.
+        """
+        self._stopping = True
+        self._server.close()
+        for connection in self._connections:
+            connection.reading.cancel()
+        answers = [answer for connection in self._connections for answer in connection.answers]
+        if answers:
+            await asyncio.wait(answers, timeout=drain_seconds)
+        ends = [connection.reading for connection in self._connections]
+        for connection in list(self._connections):
+            for answer in connection.answers:
+                answer.cancel()
+            connection.writer.transport.abort() if connection.answers else connection.writer.close()
+        if ends:
+            await asyncio.wait(ends, timeout=1)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, from its beginning to its end."""
+        reading = asyncio.current_task()
+        if reading is None or self._stopping or len(self._connections) >= self._options.max_connections:
+            self._counts.refused += 1
+            _LOG.warning("a connection was closed: there are %d already", len(self._connections))
+            writer.transport.abort()
+            return
+        options = self._options
+        slots = asyncio.Semaphore(options.max_connection_requests)
+        share = _Room(max(1, options.max_buffered_bytes // _SHARE))
+        connection = _Connection(reader, writer, slots, share, reading)
+        writer.transport.set_write_buffer_limits(high=4 * _CHUNK)
+        self._connections.add(connection)
+        self._counts.accepted += 1
+        self._counts.connections = len(self._connections)
+        try:
+            await self._read(connection)
+        finally:
+            self._connections.discard(connection)
+            self._counts.connections = len(self._connections)
+            writer.close()
+
+    async def _read(self, connection: _Connection) -> None:
+        """Read requests until the client stops, breaks the rules, or the server stops; then wait for the answers."""
+        try:
+            while (frame := await self._frame(connection)) is not None:
+                await connection.slots.acquire()
+                await connection.replies.wait()
+                answer = asyncio.create_task(self._answer(connection, frame))
+                connection.answers.add(answer)
+                answer.add_done_callback(connection.answers.discard)
+        except _RefusedError as refusal:
+            self._counts.refused += 1
+            _LOG.warning("%s: %s; the connection is closed", connection.peer, refusal)
+            await self._send_refusal(connection, refusal)
+        except (OSError, asyncio.IncompleteReadError) as error:
+            _LOG.info("%s: the connection broke: %s", connection.peer, error)
+        except asyncio.CancelledError:
+            if not self._stopping:
+                raise
+        if connection.answers:
+            await asyncio.wait(connection.answers)
+
+    async def _frame(self, connection: _Connection) -> bytes | None:
+        """The next request; None at the end of the connection."""
+        options = self._options
+        first = await self._first_byte(connection)
+        if not first:
+            return None
+        try:
+            async with asyncio.timeout(options.read_timeout):
+                (size,) = _LENGTH.unpack(first + await connection.reader.readexactly(3))
+                if not 0 <= size <= options.max_frame_bytes:
+                    beginning = await self._beginning(connection, size)
+                    raise _RefusedError(
+                        f"a frame of {size} bytes, where 0 to {options.max_frame_bytes} are taken", beginning
+                    )
+                return await self._body(connection, size)
+        except TimeoutError:
+            raise _RefusedError(f"a request that did not arrive within {options.read_timeout} s") from None
+
+    async def _first_byte(self, connection: _Connection) -> bytes:
+        """The first byte of the next request; none at the end, or after too long a time without any."""
+        limit = self._options.idle_timeout or None
+        while True:
+            try:
+                async with asyncio.timeout(limit):
+                    return await connection.reader.read(1)
+            except TimeoutError:
+                if not connection.answers:
+                    _LOG.info("%s: no request for %s s; the connection is closed", connection.peer, limit)
+                    return b""
+
+    async def _body(self, connection: _Connection, size: int) -> bytes:
+        parts: list[bytes] = []
+        try:
+            while size:
+                parts.append(await self._part(connection, min(size, _CHUNK), parts))
+                size -= len(parts[-1])
+        except BaseException:
+            self._requests.give_back(sum(map(len, parts)))
+            raise
+        body = b"".join(parts)
+        self._counts.bytes_in += len(body)
+        return body
+
+    async def _part(self, connection: _Connection, most: int, before: list[bytes]) -> bytes:
+        part = await connection.reader.read(most)
+        if not part:
+            raise asyncio.IncompleteReadError(b"", most)
+        if not self._requests.fits(len(part)):
+            raise _RefusedError("too many bytes of requests are under way; try again", (before or [part])[0])
+        self._requests.take(len(part))
+        return part
+
+    async def _beginning(self, connection: _Connection, size: int) -> bytes:
+        """Some bytes of a frame that is not taken, if they come soon."""
+        got = b""
+        wanted = min(size, _BEGINNING)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                while len(got) < wanted and (part := await connection.reader.read(wanted - len(got))):
+                    got += part
+        return got
+
+    async def _answer(self, connection: _Connection, frame: bytes) -> None:
+        counts = self._counts
+        counts.requests += 1
+        try:
+            async with self._work:
+                await self._replies.wait()
+                counts.in_work += 1
+                try:
+                    reply = await asyncio.get_running_loop().run_in_executor(self._pool, self._reply, frame)
+                finally:
+                    counts.in_work -= 1
+                    self._requests.give_back(len(frame))
+            await self._write(connection, reply)
+        finally:
+            connection.slots.release()
+
+    def _reply(self, frame: bytes) -> Sequence[bytes | memoryview] | None:
+        """The reply of `dispatch`, in one of the threads; None when nothing can be said."""
+        try:
+            return self._dispatch(frame)
+        except Exception:  # noqa: BLE001  # whatever it is, other requests go on
+            self._counts.failures += 1
+            _LOG.exception("a request of %d bytes was not answered", len(frame))
+            refused = self._refuse and self._refuse(frame[:_BEGINNING], "the service failed; its log says why")
+            return [refused] if refused else None
+
+    async def _write(self, connection: _Connection, reply: Sequence[bytes | memoryview] | None) -> None:
+        """Write a reply whole, or end the connection."""
+        if reply is None:
+            connection.writer.transport.abort()
+            return
+        size = sum(memoryview(part).nbytes for part in reply)
+        self._replies.take(size)
+        connection.replies.take(size)
+        try:
+            async with connection.writing:
+                for chunk in _chunks([_LENGTH.pack(size), *reply]):
+                    if connection.writer.is_closing():
+                        return
+                    connection.writer.write(chunk)
+                    async with asyncio.timeout(self._options.write_timeout):
+                        await connection.writer.drain()
+            self._counts.bytes_out += size
+        except TimeoutError:
+            _LOG.warning("%s: reads nothing; the connection is closed", connection.peer)
+            connection.writer.transport.abort()
+        except OSError as error:
+            _LOG.info("%s: a reply could not be written: %s", connection.peer, error)
+            connection.writer.transport.abort()
+        finally:
+            self._replies.give_back(size)
+            connection.replies.give_back(size)
+
+    async def _send_refusal(self, connection: _Connection, refusal: _RefusedError) -> None:
+        reply = self._refuse(refusal.beginning, str(refusal)) if self._refuse and refusal.beginning else None
+        if reply is not None:
+            await self._write(connection, [reply])
+
+
+def _chunks(parts: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """The parts' bytes in pieces of a good size: small ones joined, large ones divided without a copy."""
+    small: list[bytes | memoryview] = []
+    held = 0
+    for part in parts:
+        view = memoryview(part).cast("B")
+        if held + view.nbytes <= _CHUNK:
+            small.append(view)
+            held += view.nbytes
+            continue
+        if small:
+            yield b"".join(small)
+            small, held = [], 0
+        for begin in range(0, view.nbytes, _CHUNK):
+            yield view[begin : begin + _CHUNK]
+    if small:
+        yield b"".join(small)
+
+
+@contextlib.contextmanager
+def running(server: FramedServer, drain_seconds: float = 5) -> Iterator[int]:
+    """Run a server in a thread of its own for as long as a `with` block lasts; gives its port.
+
+    Raises:
+        ServiceError: the address cannot be listened at.
+    """
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="framed server", daemon=True)
+    thread.start()
+    try:
+        port = asyncio.run_coroutine_threadsafe(server.start(), loop).result()
+        try:
+            yield port
+        finally:
+            asyncio.run_coroutine_threadsafe(server.stop(drain_seconds), loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
