@@ -1,5 +1,6 @@
-"""The real Apache Hudi releases, each started when a test first asks for it."""
+"""The real engines, each started when a test first asks for it."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -7,6 +8,11 @@ import pytest
 
 from tests.conftest import skip_or_fail
 from tests.engines.apache_hudi.client import VERSIONS, ApacheHudi, missing
+from tests.engines.trino_engine import Engine
+from tools.engines.artifacts import EngineMissingError
+from tools.engines.metastore import MetastoreServer
+from tools.engines.presto import PrestoServer
+from tools.engines.trino import TrinoServer
 
 # scripts with arguments, which collecting documentation examples would run
 collect_ignore = ["apache_hudi/session.py", "writer_script.py"]
@@ -34,3 +40,52 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
 def apache(request: pytest.FixtureRequest, release: Callable[[str], ApacheHudi]) -> ApacheHudi:
     """A running Apache Hudi; tests that use it run once per release, grouped by release."""
     return release(request.param)
+
+
+@pytest.fixture(scope="session")
+def trino(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """Trino 476: the server that HUDI_CATALOG_TRINO names (on this machine, CREATE CATALOG allowed), else a new one."""
+    folder = tmp_path_factory.mktemp("trino")
+    named = os.environ.get("HUDI_CATALOG_TRINO")
+    server = None
+    if not named:
+        try:
+            server = TrinoServer(folder)
+        except EngineMissingError as error:
+            skip_or_fail(str(error))
+    metastore = folder / "test-metastore"
+    metastore.mkdir()
+    engine = Engine(named or server.uri, metastore)  # type: ignore[union-attr]
+    yield engine
+    if server:
+        server.stop()
+    else:
+        engine.drop_catalogs()
+
+
+@pytest.fixture(scope="session")
+def start_presto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., PrestoServer]]:
+    """Starts a Presto 0.287 with the catalogs given (it knows no CREATE CATALOG)."""
+    started: list[PrestoServer] = []
+
+    def start(**catalogs: dict[str, str]) -> PrestoServer:
+        try:
+            started.append(PrestoServer(tmp_path_factory.mktemp("presto"), catalogs=catalogs))
+        except EngineMissingError as error:
+            skip_or_fail(str(error))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MetastoreServer]:
+    """A Hive Metastore 2.3.10, of PySpark's jars, with an empty database."""
+    try:
+        server = MetastoreServer(tmp_path_factory.mktemp("metastore"))
+    except EngineMissingError as error:
+        skip_or_fail(str(error))
+    yield server
+    server.stop()

@@ -1,0 +1,85 @@
+"""What engine tests ask of a Trino server, whoever started it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import trino
+
+
+class Engine:
+    """A running Trino 476 with catalogs of this test session.
+
+    `hive` and `hudi` name catalogs over a file metastore in the folder `metastore`; the server reads this machine's
+    files by `file:///` paths.
+    """
+
+    def __init__(self, uri: str, metastore: Path) -> None:
+        self.uri = uri
+        self.host, self.port = str(urlsplit(uri).hostname), int(urlsplit(uri).port or 8080)
+        self.metastore = metastore
+        self._catalogs: list[str] = []
+        self.own = f"t{os.getpid()}"
+        of_metastore = {
+            "hive.metastore": "file",
+            "hive.metastore.catalog.dir": f"file://{metastore}",
+            "fs.hadoop.enabled": "true",
+        }
+        self.hudi = self.create_catalog("hudi", "hudi", of_metastore)
+        threshold = {"hive.hudi-catalog-name": self.hudi, "hive.domain-compaction-threshold": "100000"}
+        self.hive = self.create_catalog("hive", "hive", {**of_metastore, **threshold})
+
+    def create_catalog(self, name: str, connector: str, properties: Mapping[str, str]) -> str:
+        """Make a catalog, dropped at the end of the session; gives its name, which has this session's prefix."""
+        made = f"{self.own}_{name}"
+        pairs = ", ".join(f""""{key}" = '{value}'""" for key, value in properties.items())
+        self.query(f"CREATE CATALOG {made} USING {connector}" + (f" WITH ({pairs})" if pairs else ""))
+        self._catalogs.append(made)
+        return made
+
+    def thrift_catalog(self, name: str, *ports: int, **properties: str) -> str:
+        """A catalog over `hudi-catalog serve trino` on ports of this machine; properties with `_` for `.` and `-`."""
+        settings = {
+            "trino.thrift.client.addresses": ",".join(f"127.0.0.1:{port}" for port in ports),
+            "trino.thrift.client.max-frame-size": "64MB",
+            "trino-thrift.max-response-size": "32MB",
+        }
+        given = {f"trino.thrift.client.{key.replace('_', '-')}": value for key, value in properties.items()}
+        return self.create_catalog(name, "trino_thrift", {**settings, **given})
+
+    def drop_catalog(self, name: str) -> None:
+        """Drop a catalog that this session made."""
+        self._catalogs.remove(name)
+        self.query(f'DROP CATALOG "{name}"')
+
+    def drop_catalogs(self) -> None:
+        """Drop all that this session made."""
+        for name in reversed(tuple(self._catalogs)):
+            self.drop_catalog(name)
+
+    @contextmanager
+    def connection(self, **session: Any) -> Iterator[trino.dbapi.Connection]:
+        """A connection of Trino's Python client; `port=` reaches a gateway instead."""
+        arguments = {"host": self.host, "port": self.port, "user": "test", **session}
+        with closing(trino.dbapi.connect(**arguments)) as made:  # type: ignore[no-untyped-call]
+            yield made
+
+    def query(self, sql: str, **session: Any) -> list[tuple[Any, ...]]:
+        """Rows of one statement; arguments of `trino.dbapi.connect` as keywords, such as catalog and schema."""
+        with self.connection(**session) as connection:
+            cursor = connection.cursor()
+            cursor.execute(sql)
+            return [tuple(row) for row in cursor.fetchall()]
+
+    def statistics(self, sql: str, **session: Any) -> dict[str, Any]:
+        """What the server counted while it ran a statement: rows, bytes and splits read, times."""
+        with self.connection(**session) as connection:
+            cursor = connection.cursor()
+            cursor.execute(sql)
+            cursor.fetchall()
+            return dict(cursor.stats)

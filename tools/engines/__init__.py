@@ -1,0 +1,1 @@
+"""Real engines as local processes: fetched from the package registries, started, asked, stopped."""

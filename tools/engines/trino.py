@@ -1,0 +1,102 @@
+"""Trino 476 as a local process, configured by the files of `docker/trino/etc`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from tools.engines.artifacts import Artifact, cache_folder, unpacked
+from tools.engines.jdk import find_java
+from tools.engines.process import ServerProcess, free_port
+from tools.engines.statements import StatementError, run_statement
+
+VERSION = "476"
+JAVA = 25
+ARCHIVE = Artifact("io.trino", "trino-server", VERSION, "tar.gz")
+PLUGINS = ("hive", "hudi", "memory", "thrift", "tpch")
+TEMPLATES = Path(__file__).parents[2] / "docker/trino/etc"
+START_SECONDS = 120.0
+
+
+def installation() -> Path:
+    """Folder of the server with the plugins used here, fetched when first asked for.
+
+    Raises:
+        EngineMissingError: It cannot be fetched.
+    """
+    folders = ("lib/", "secrets-plugin/", *(f"plugin/{name}/" for name in PLUGINS))
+    return unpacked(ARCHIVE, lambda name: name.startswith(folders), label="-".join(PLUGINS))
+
+
+class TrinoServer:
+    """A Trino that listens on 127.0.0.1 and is ready for queries."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        port: int = 0,
+        service: str = "127.0.0.1:9090",
+        metastore: Path | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start it and wait for its first answer.
+
+        Args:
+            folder: Configuration, data and log of this server.
+            port: HTTP port; 0 takes a free one.
+            service: Address of `hudi-catalog serve trino` for the catalog `hudi_catalog`.
+            metastore: Folder of the file metastore that `hive` and `hudi` read.
+            properties: More properties of the server, by their names in `config.properties`.
+
+        Raises:
+            EngineMissingError: No JDK, no server, or it does not start; the message says why.
+        """
+        java, home = find_java(JAVA), installation()
+        self.port = port or free_port()
+        self.uri = f"http://127.0.0.1:{self.port}"
+        self.metastore = metastore or folder / "metastore"
+        self.metastore.mkdir(parents=True, exist_ok=True)
+        etc = folder / "etc"
+        shutil.copytree(TEMPLATES, etc, dirs_exist_ok=True)
+        settings = {
+            "config": f"{etc}/config.properties",
+            "log.levels-file": f"{etc}/log.properties",
+            "catalog.config-dir": f"{etc}/catalog",
+            "plugin.dir": f"{home}/plugin",
+            "http-server.http.port": str(self.port),
+            "discovery.uri": self.uri,
+            "node.environment": "hudi_catalog",
+            "node.id": f"trino-{self.port}",
+            "node.bind-ip": "127.0.0.1",
+            "node.internal-address": "127.0.0.1",
+            "node.data-dir": f"{folder}/data",
+            **(properties or {}),
+        }
+        options = (TEMPLATES / "jvm.config").read_text().split()
+        # classes of the server are mapped from here: about five seconds sooner from the second start on
+        archive = cache_folder() / f"trino-{VERSION}.jsa"
+        options += [
+            "-XX:+AutoCreateSharedArchive",
+            f"-XX:SharedArchiveFile={archive}",
+            "-Xlog:cds=off",
+            "-Xlog:aot=off",
+        ]
+        options += [f"-D{name}={value}" for name, value in settings.items()]
+        command = [str(java), *options, "-cp", f"{home}/lib/*", "io.trino.server.TrinoServer"]
+        environment = {"HUDI_CATALOG_SERVICE": service, "HUDI_CATALOG_METASTORE": f"file://{self.metastore}"}
+        self.process = ServerProcess("Trino", command, folder, environment)
+        self.process.wait_until(lambda: answers(self.uri), START_SECONDS)
+
+    def stop(self) -> None:
+        """End it."""
+        self.process.stop()
+
+
+def answers(uri: str) -> bool:
+    """Whether the server runs queries by now."""
+    try:
+        return run_statement(uri, "SELECT count(*) FROM tpch.tiny.region", seconds=10) == [[5]]
+    except (StatementError, OSError):
+        return False
