@@ -1,0 +1,119 @@
+"""What a Hudi table's entry in a metastore says, made from one snapshot of the table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from catalog.snapshot import Snapshot
+from catalog.sync.hive_types import hive_columns
+from catalog.sync.metastore import HUDI, SYMLINK, HiveTable
+from table_format.errors import UnsupportedTableError
+from table_format.meta_columns import META_COLUMNS
+
+BASE_PATH: Final = "hoodie.catalog.base.path"
+ENTRY_ID: Final = "hoodie.catalog.sync.id"
+TARGET: Final = "hoodie.catalog.sync.target"
+QUERY_TYPE: Final = "hoodie.catalog.query.type"
+INSTANT: Final = "hoodie.catalog.instant"
+LOCATIONS: Final = "hoodie.catalog.sync.locations"
+MANIFESTS: Final = "hoodie.catalog.sync.manifests"
+META_FIELDS: Final = "hoodie.catalog.sync.meta.fields"
+PINNED: Final = "hoodie.catalog.pinned"
+TRINO: Final = "trino"
+
+_EXTERNAL: Final = {"EXTERNAL": "TRUE"}
+
+
+def symlink_entry(entry: HiveTable, snapshot: Snapshot, location: str) -> HiveTable:
+    """An entry brought to a snapshot: its columns, and the list of its files.
+
+    Args:
+        entry: as it was; its parameters stay, and comments that somebody gave to columns which have none of their own.
+        snapshot: of the table.
+        location: of the list, as the engine spells it.
+
+    Raises:
+        UnsupportedTableError: a column that Hive has no type for.
+    """
+    fields = [field for field in snapshot.schema if keeps_meta_fields(entry) or field.name not in META_COLUMNS]
+    own = column_comments(snapshot)
+    given = {column.name: column.comment for column in entry.columns if column.comment}
+    comments = {field.name: own.get(field.name) or given.get(field.name.lower()) or "" for field in fields}
+    parameters = {**entry.parameters, **_EXTERNAL, INSTANT: snapshot.instant or ""}
+    columns = hive_columns(pa.schema(fields), comments)
+    return replace(entry, columns=columns, location=location, format=SYMLINK, parameters=parameters)
+
+
+def hudi_entry(entry: HiveTable, name: str, location: str) -> HiveTable:
+    """The entry under which Trino's own Hudi connector reads a table, beside ours.
+
+    Args:
+        entry: ours.
+        name: of the other.
+        location: of the table, as the engine spells it.
+    """
+    parameters = {**_EXTERNAL, BASE_PATH: entry.parameters[BASE_PATH], TARGET: "hudi"}
+    return replace(entry, name=name, location=location, format=HUDI, parameters=parameters)
+
+
+def keeps_meta_fields(entry: HiveTable) -> bool:
+    """Whether Hudi's meta columns are among an entry's columns."""
+    return entry.parameters.get(META_FIELDS) != "false"
+
+
+def is_ours(entry: HiveTable) -> bool:
+    """Whether an entry was made by the sync for Trino, and is no pinned snapshot."""
+    return BASE_PATH in entry.parameters and entry.parameters.get(TARGET) == TRINO and PINNED not in entry.parameters
+
+
+def column_comments(snapshot: Snapshot) -> Mapping[str, str]:
+    """What the table's Avro schema says of its columns."""
+    text = snapshot.client.table_schema_json(snapshot.timeline, snapshot.as_of)
+    fields: list[Any] = json.loads(text).get("fields", []) if text else []
+    return {field["name"]: field["doc"] for field in fields if isinstance(field.get("doc"), str) and field["doc"]}
+
+
+def check_files_have_columns(snapshot: Snapshot) -> None:
+    """Refuse a snapshot of which some files hold a column under another name, or something else under its name.
+
+    Engines that read Parquet files by the names of columns would see nulls, or a column that was dropped.
+
+    Raises:
+        UnsupportedTableError: there is such a file; the message names the column.
+    """
+    history = snapshot.schema_history
+    if history is None:
+        return
+    names = snapshot.data_schema.names
+    instants: list[Any] = snapshot.take_files(snapshot.live_rows).column("instant").unique().to_pylist()
+    for instant in instants:
+        same = history.same_names(instant, names)
+        stored = {column.name for column in history.stored_schema(instant).columns}
+        physical = history.physical_names(instant, names)
+        odd = [name for name in names if name not in same and (physical[name] is not None or name in stored)]
+        if odd:
+            raise UnsupportedTableError(
+                f"{snapshot.config.name}: column {odd[0]} was renamed, replaced or changed since files of {instant} "
+                "were written, and engines that read Parquet by names would get it wrong; rewrite the files "
+                "(clustering), or read the table through `hudi-catalog serve trino`"
+            )
+
+
+def check_servable(snapshot: Snapshot) -> None:
+    """Refuse tables whose base files alone don't hold all columns.
+
+    Raises:
+        UnsupportedTableError: it is such a table.
+    """
+    config = snapshot.config
+    if config.drop_partition_columns and config.partition_fields:
+        raise UnsupportedTableError(
+            f"{config.name}: its files lack the partition columns {', '.join(config.partition_fields)} "
+            "(hoodie.datasource.write.drop.partition.columns); read the table through `hudi-catalog serve trino`"
+        )
+    check_files_have_columns(snapshot)

@@ -1,0 +1,179 @@
+"""Trino's file metastore: a folder with a JSON file for each schema and table.
+
+`<schema>/<table>/.trinoSchema` holds a table, `.<schema>.trinoSchema` a schema. Hadoop's file systems put checksums
+beside them, which must go before a file is replaced: a stale one makes the table unreadable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+from catalog.sync.metastore import HiveColumn, HiveTable, StorageFormat
+from table_format.errors import MetastoreError, MissingFileError, StorageError
+from table_format.storage import Storage
+
+_FILE: Final = ".trinoSchema"
+_WRITER: Final = "476"
+_TRIES: Final = 3
+
+
+class FileMetastore:
+    """A folder that Trino's `hive.metastore=file` reads.
+
+    Args:
+        uri: of the folder, `hive.metastore.catalog.dir`.
+        storage_options: keyword arguments for the `pyarrow.fs` file system.
+    """
+
+    def __init__(self, uri: str, storage_options: Mapping[str, Any] | None = None) -> None:
+        self._storage = Storage(uri, storage_options)
+
+    @property
+    def uri(self) -> str:
+        """The folder."""
+        return self._storage.full_uri("")
+
+    def schemas(self) -> list[str]:
+        """Names of the schemas that have a file."""
+        names = [entry.name for entry in self._listed("") if not entry.is_dir and entry.name.endswith(_FILE)]
+        return sorted(name.removeprefix(".").removesuffix(_FILE) for name in names)
+
+    def create_schema(self, name: str) -> bool:
+        """Make a schema; False when it is there already."""
+        schema = _checked(name)
+        path = f".{schema}{_FILE}"
+        with _told(self, f"schema {schema}"):
+            if self._storage.exists(path):
+                return False
+            self._storage.make_dir(schema)
+            self._replace(path, {"writerVersion": _WRITER, "parameters": {}})
+        return True
+
+    def tables(self, schema: str) -> list[str]:
+        """Names of a schema's tables."""
+        folders = [entry for entry in self._listed(_checked(schema)) if entry.is_dir]
+        with _told(self, f"schema {schema}"):
+            return [folder.name for folder in folders if self._storage.exists(f"{folder.path}/{_FILE}")]
+
+    def table(self, schema: str, name: str) -> HiveTable | None:
+        """A table, or None when there is none of that name.
+
+        Raises:
+            MetastoreError: its file is damaged or cannot be read.
+        """
+        folder, entry = _checked(schema), _checked(name)
+        path = f"{folder}/{entry}/{_FILE}"
+        try:
+            text = self._storage.read(path)
+        except MissingFileError:
+            return None
+        except StorageError as error:
+            raise MetastoreError(f"{self.uri}: table {schema}.{name} cannot be read: {error}") from error
+        try:
+            return _from_json(folder, entry, json.loads(text))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise MetastoreError(f"{self.uri}/{path}: no table of Trino's file metastore: {error!r}") from error
+
+    def put_table(self, table: HiveTable) -> None:
+        """Create a table or replace its definition, by one rename."""
+        path = f"{_checked(table.schema)}/{_checked(table.name)}/{_FILE}"
+        with _told(self, f"table {table.schema}.{table.name}"):
+            for left in reversed(range(_TRIES)):
+                try:
+                    self._replace(path, _to_json(table))
+                except MissingFileError:  # who drops the table takes its folder too
+                    if not left:
+                        raise
+                else:
+                    return
+
+    def drop_table(self, schema: str, name: str) -> bool:
+        """Take a table out. What else lies in its folder stays: a managed table's files may."""
+        folder = f"{_checked(schema)}/{_checked(name)}"
+        with _told(self, f"table {schema}.{name}"):
+            there = self._storage.exists(f"{folder}/{_FILE}")
+            self._storage.delete(f"{folder}/{_FILE}")
+        if self._storage.is_local:
+            with contextlib.suppress(OSError):
+                os.rmdir(self._storage.full_path(folder))
+        return there
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _listed(self, path: str) -> list[Any]:
+        with _told(self, path or "its folder"):
+            return list(self._storage.list(path))
+
+    def _replace(self, path: str, value: Mapping[str, Any]) -> None:
+        folder, _, name = path.rpartition("/")
+        self._storage.delete(f"{folder}/.{name}.crc" if folder else f".{name}.crc")
+        self._storage.overwrite(path, json.dumps(value, ensure_ascii=False, indent=2).encode())
+
+
+@contextlib.contextmanager
+def _told(metastore: FileMetastore, what: str) -> Any:
+    try:
+        yield
+    except StorageError as error:
+        raise MetastoreError(f"{metastore.uri}: {what}: {error}") from error
+
+
+def _checked(name: str) -> str:
+    """A name as a folder's; in lower case, as Trino asks for it."""
+    if not name or "/" in name or "\0" in name or name.startswith("."):
+        raise MetastoreError(f"{name!r} cannot be the name of a schema or table in a file metastore")
+    return name.lower()
+
+
+def _to_json(table: HiveTable) -> dict[str, Any]:
+    return {
+        "writerVersion": _WRITER,
+        "owner": table.owner,
+        "tableType": table.table_type,
+        "dataColumns": [_column(column) for column in table.columns],
+        "partitionColumns": [_column(column) for column in table.partition_columns],
+        "parameters": dict(table.parameters),
+        "originalStorageFormat": {
+            "serde": table.format.serde,
+            "inputFormat": table.format.input_format,
+            "outputFormat": table.format.output_format,
+        },
+        "serdeParameters": dict(table.format.serde_parameters),
+        "externalLocation": table.location,
+        "columnStatistics": {},
+    }
+
+
+def _column(column: HiveColumn) -> dict[str, Any]:
+    said = {} if column.comment is None else {"comment": column.comment}
+    return {"name": column.name, "type": column.type, **said, "properties": {}}
+
+
+def _from_json(schema: str, name: str, value: Mapping[str, Any]) -> HiveTable:
+    # Trino names the formats that it knows itself: {"storageFormat": "PARQUET"}
+    classes = value.get("originalStorageFormat") or {}
+    return HiveTable(
+        schema=schema,
+        name=name,
+        columns=_columns(value["dataColumns"]),
+        location=value.get("externalLocation") or "",
+        format=StorageFormat(
+            classes.get("serde") or "",
+            classes.get("inputFormat") or "",
+            classes.get("outputFormat") or "",
+            value.get("serdeParameters") or {},
+        ),
+        parameters=value.get("parameters") or {},
+        partition_columns=_columns(value.get("partitionColumns") or []),
+        table_type=value["tableType"],
+        owner=value.get("owner") or "",
+    )
+
+
+def _columns(values: list[Mapping[str, Any]]) -> tuple[HiveColumn, ...]:
+    return tuple(HiveColumn(value["name"], value["type"], value.get("comment")) for value in values)

@@ -1,0 +1,119 @@
+"""A metastore as far as tables are registered in it: names, columns, a place, a format, parameters.
+
+Trino's file metastore and a Hive Metastore both keep this; `file_metastore` and `thrift_metastore` speak to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+EXTERNAL_TABLE: Final = "EXTERNAL_TABLE"
+_PARQUET_SERDE: Final = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
+
+
+@dataclass(frozen=True)
+class HiveColumn:
+    """A column of an entry.
+
+    Attributes:
+        name: in lower case, as Hive keeps it.
+        type: as Hive writes it, such as `array<struct<a:int>>`.
+        comment: None where there is none.
+    """
+
+    name: str
+    type: str
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class StorageFormat:
+    """The classes by which Hive reads a table; other engines know them by their names.
+
+    Attributes:
+        serde: serialisation library.
+        input_format: decides which files are read, and how.
+        output_format: the counterpart, for writers.
+        serde_parameters: of the serialisation library.
+    """
+
+    serde: str
+    input_format: str
+    output_format: str
+    serde_parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+SYMLINK: Final = StorageFormat(
+    _PARQUET_SERDE,
+    "org.apache.hadoop.hive.ql.io.SymlinkTextInputFormat",
+    "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
+)
+"""Parquet files that are listed in text files at the table's location."""
+
+HUDI: Final = StorageFormat(
+    _PARQUET_SERDE,
+    "org.apache.hudi.hadoop.HoodieParquetInputFormat",
+    "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
+)
+"""What Apache Hudi's own sync registers; Trino's Hudi connector goes by the input format."""
+
+
+@dataclass(frozen=True)
+class HiveTable:
+    """A table as a metastore holds it.
+
+    Attributes:
+        schema: the database's name.
+        name: the table's, in lower case.
+        columns: without those of the partitions.
+        location: URI of the table's folder, as the engine spells it.
+        format: how it is read.
+        parameters: table properties.
+        partition_columns: columns whose values the metastore keeps by partition.
+        table_type: `EXTERNAL_TABLE` for files that the engine must not delete.
+        owner: who made it.
+    """
+
+    schema: str
+    name: str
+    columns: tuple[HiveColumn, ...]
+    location: str
+    format: StorageFormat
+    parameters: Mapping[str, str]
+    partition_columns: tuple[HiveColumn, ...] = ()
+    table_type: str = EXTERNAL_TABLE
+    owner: str = "hudi-catalog"
+
+
+class Metastore(Protocol):
+    """What tables are registered in. Threads may share one; names are looked up in lower case.
+
+    Every method raises `MetastoreError` when the metastore refuses or cannot be reached.
+    """
+
+    @property
+    def uri(self) -> str:
+        """Where it is, for messages."""
+
+    def schemas(self) -> list[str]:
+        """Names of the databases."""
+
+    def create_schema(self, name: str) -> bool:
+        """Make a database; False when it is there already."""
+
+    def tables(self, schema: str) -> list[str]:
+        """Names of a database's tables; none when there is no such database."""
+
+    def table(self, schema: str, name: str) -> HiveTable | None:
+        """A table, or None when there is none of that name."""
+
+    def put_table(self, table: HiveTable) -> None:
+        """Create a table or replace its definition; a reader sees the old one or the new one, never a mixture."""
+
+    def drop_table(self, schema: str, name: str) -> bool:
+        """Take a table out; its files stay. False when there was none."""
+
+    def close(self) -> None:
+        """Let go of connections."""

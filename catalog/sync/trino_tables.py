@@ -1,0 +1,260 @@
+"""The tables that `hudi-catalog sync --target trino` registered, as the gateway needs them.
+
+Trino's Hive connector reads a registered table as a symlink table: its entry points at a list of exactly the base files
+of one snapshot. `point_at` moves the entry to a newer snapshot; `pin` gives a snapshot, or some of its files, an entry
+of its own that never changes, for a query that must see just that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from catalog.slice_set import Rows
+from catalog.snapshot import Snapshot
+from catalog.sync import entries
+from catalog.sync.file_lists import list_name, manifest_folder, paths_of
+from catalog.sync.locations import Locations
+from catalog.sync.manifests import ManifestFolder, manifest_of
+from catalog.sync.metastore import HiveTable, Metastore
+from catalog.sync.newest import NewestSnapshot
+from catalog.sync.options import SyncOptions
+from catalog.sync.pins import Pins
+from catalog.table import Table
+from table_format.errors import HudiError, MetastoreError
+
+SNAPSHOTS: Final = "__snapshots"
+"""Ending of the schemas in which pinned snapshots are kept."""
+
+_MOST_ENTRIES: Final = 10_000
+_NAME_LENGTH: Final = 80
+
+
+@dataclass(frozen=True, eq=False)
+class SyncedTable:
+    """A table that was registered for Trino.
+
+    Attributes:
+        entry: in the metastore, as it was last seen.
+        newest: its table and that table's newest snapshot.
+        root: the table's folder, as Trino spells it.
+        folder: of the lists of files.
+    """
+
+    entry: HiveTable
+    newest: NewestSnapshot
+    root: str
+    folder: ManifestFolder
+
+    @property
+    def table(self) -> Table:
+        """The Hudi table."""
+        return self.newest.table
+
+    def pin_name(self, manifest: str) -> tuple[str, str]:
+        """Schema and table under which a list of files is pinned."""
+        return self.entry.schema + SNAPSHOTS, f"{self.entry.name[:_NAME_LENGTH]}__{manifest}"
+
+
+class TrinoTables:
+    """Registered tables by name. Threads may share it, and several processes may work on one metastore.
+
+    Args:
+        metastore: that Trino's Hive connector uses.
+        options: see `SyncOptions`.
+        storage_options: keyword arguments for the `pyarrow.fs` file systems of the tables.
+    """
+
+    def __init__(
+        self,
+        metastore: Metastore,
+        options: SyncOptions | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.metastore = metastore
+        self.options = options or SyncOptions()
+        self._storage_options = dict(storage_options or {})
+        self._pins = Pins(metastore, self.options.retention)
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[tuple[str, str], tuple[float, SyncedTable | None]] = OrderedDict()
+        self._tables: OrderedDict[tuple[str, str], NewestSnapshot] = OrderedDict()
+        self._names: WeakKeyDictionary[Snapshot, dict[str, str]] = WeakKeyDictionary()
+        self._cleaning: threading.Thread | None = None
+
+    def find(self, schema: str, name: str) -> SyncedTable | None:
+        """A registered table; None for names that mean anything else.
+
+        Raises:
+            HudiError: the metastore cannot be asked, or the entry's table cannot be opened.
+        """
+        key = (schema.lower(), name.lower())
+        with self._lock:
+            known = self._entries.get(key)
+        if known is not None and time.monotonic() - known[0] < self.options.entry_age:
+            return known[1]
+        entry = self.metastore.table(*key)
+        synced = None if entry is None or not entries.is_ours(entry) else self._synced(entry)
+        self._remember(key, synced)
+        return synced
+
+    def newest(self, synced: SyncedTable) -> Snapshot:
+        """The newest snapshot; in a merge-on-read table, of its base files.
+
+        Raises:
+            HudiError: the table cannot be read.
+        """
+        return synced.newest.get()
+
+    def path_column(self, synced: SyncedTable, snapshot: Snapshot, rows: Rows | None = None) -> Any:
+        """Paths of base files, as Trino's hidden column `$path` spells them.
+
+        Args:
+            synced: the table.
+            snapshot: of that table.
+            rows: positions in the snapshot; None for all files that count.
+
+        Raises:
+            UnsupportedTableError: the base files alone are not the table.
+        """
+        return paths_of(synced.root, snapshot, rows)
+
+    def point_at(self, synced: SyncedTable, snapshot: Snapshot) -> HiveTable:
+        """Make sure that the table's entry lists a snapshot's files, or those of a newer one.
+
+        Returns:
+            The entry as it stands now.
+
+        Raises:
+            MetastoreError: the entry is gone, or the metastore does not answer.
+            UnsupportedTableError: Trino would misread the files.
+        """
+        found = self.find(synced.entry.schema, synced.entry.name)
+        if found is None:
+            raise MetastoreError(f"{synced.entry.schema}.{synced.entry.name} is no longer registered for Trino")
+        if snapshot.instant and found.entry.parameters.get(entries.INSTANT, "") > snapshot.instant:
+            # another process saw a later commit, or commits were taken back
+            snapshot = self.newest(found)
+        name = self._name(found, snapshot, None)
+        before = found.folder.name_at(found.entry.location)
+        if before is not None and (before == name or before.startswith(f"{name}_")):
+            return found.entry
+        kept = self._pins.keep(found.folder, name, lambda: manifest_of(paths_of(found.root, snapshot)), None)
+        if before == kept:
+            return found.entry
+        entries.check_servable(snapshot)
+        entry = entries.symlink_entry(found.entry, snapshot, found.folder.location(kept))
+        self.metastore.put_table(entry)
+        self._remember((entry.schema, entry.name), replace(found, entry=entry))
+        if before is not None and found.folder.exists(before):
+            found.folder.touch(before)  # for queries that Trino has begun with it
+        self._tidy(found)
+        return entry
+
+    def pin(self, synced: SyncedTable, snapshot: Snapshot, rows: Rows | None = None) -> tuple[str, str]:
+        """Make sure that there is an entry for a snapshot that goes on listing its files.
+
+        Args:
+            synced: the table.
+            snapshot: of that table.
+            rows: positions of the files that are wanted; None for all.
+
+        Returns:
+            Schema and name of the entry.
+
+        Raises:
+            MetastoreError: the metastore does not answer.
+            UnsupportedTableError: Trino would misread the files.
+        """
+        name = self._name(synced, snapshot, rows)
+
+        def content() -> bytes:
+            return manifest_of(paths_of(synced.root, snapshot, rows))
+
+        def entry(manifest: str) -> HiveTable:
+            entries.check_servable(snapshot)
+            made = entries.symlink_entry(synced.entry, snapshot, synced.folder.location(manifest))
+            schema, table = synced.pin_name(manifest)
+            parameters = {entries.PINNED: "true", entries.INSTANT: snapshot.instant or "", "EXTERNAL": "TRUE"}
+            return replace(made, schema=schema, name=table, parameters=parameters)
+
+        kept = self._pins.keep(synced.folder, name, content, entry)
+        self._tidy(synced)
+        return synced.pin_name(kept)
+
+    def clean(self, synced: SyncedTable) -> int:
+        """Take away pinned snapshots that nobody used for the time of retention; gateways do so by themselves.
+
+        Returns:
+            How many went.
+        """
+        key = (synced.entry.schema, synced.entry.name)
+
+        def pointed_at() -> str:
+            entry = self.metastore.table(*key)
+            return "" if entry is None else entry.location
+
+        return self._pins.clean(synced.folder, pointed_at, synced.pin_name)
+
+    def close(self) -> None:
+        """Let go of the metastore's connections."""
+        self.metastore.close()
+
+    def _synced(self, entry: HiveTable) -> SyncedTable:
+        said = entry.parameters
+        base = said[entries.BASE_PATH]
+        newest = self._open(base, said.get(entries.QUERY_TYPE, "snapshot"))
+        locations = self.options.locations or Locations.parse(said.get(entries.LOCATIONS, ""))
+        folder = manifest_folder(entry, newest.table.client.storage, locations, self._storage_options)
+        return SyncedTable(entry, newest, locations.spelled(base), folder)
+
+    def _open(self, base: str, query_type: str) -> NewestSnapshot:
+        key = (base, query_type)
+        with self._lock:
+            if key in self._tables:
+                self._tables.move_to_end(key)
+                return self._tables[key]
+        opened = NewestSnapshot(Table.open(base, self._storage_options), query_type)
+        with self._lock:
+            kept = self._tables.setdefault(key, opened)
+            while len(self._tables) > self.options.open_tables:
+                self._tables.popitem(last=False)
+            return kept
+
+    def _remember(self, key: tuple[str, str], synced: SyncedTable | None) -> None:
+        with self._lock:
+            self._entries[key] = (time.monotonic(), synced)
+            self._entries.move_to_end(key)
+            while len(self._entries) > _MOST_ENTRIES:
+                self._entries.popitem(last=False)
+
+    def _name(self, synced: SyncedTable, snapshot: Snapshot, rows: Rows | None) -> str:
+        """The name of the list of a snapshot's files, which tells all that its entry depends on."""
+        with self._lock:
+            known = self._names.setdefault(snapshot, {}).get(synced.root)
+        if rows is None and known is not None:
+            return known
+        name = list_name(synced.root, snapshot, rows)
+        if rows is None:
+            with self._lock:
+                self._names[snapshot] = {synced.root: name}
+        return name
+
+    def _tidy(self, synced: SyncedTable) -> None:
+        """Clean up beside the query that came along."""
+        if not self._pins.is_due(synced.folder):
+            return
+        with self._lock:
+            if self._cleaning is not None and self._cleaning.is_alive():
+                return
+            self._cleaning = threading.Thread(target=self._clean_quietly, args=(synced,), daemon=True)
+            self._cleaning.start()
+
+    def _clean_quietly(self, synced: SyncedTable) -> None:
+        with contextlib.suppress(HudiError):
+            self.clean(synced)

@@ -1,0 +1,162 @@
+"""Registering a Hudi table for Trino: the entry, and the list of files that it points at."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from catalog.snapshot import Snapshot
+from catalog.sync import entries
+from catalog.sync.changes import CREATE, Change, changes_of
+from catalog.sync.file_lists import list_name, manifest_folder, paths_of
+from catalog.sync.locations import Locations
+from catalog.sync.manifests import manifest_of
+from catalog.sync.metastore import SYMLINK, HiveTable, Metastore
+from catalog.sync.options import SyncOptions
+from catalog.sync.pins import Pins
+from catalog.table import READ_OPTIMIZED, SNAPSHOT, Table
+from table_format.errors import MetastoreError
+
+_DEFAULT_SCHEMA = "default"
+_READ_OPTIMIZED = "_ro"
+
+
+@dataclass(frozen=True)
+class TrinoSync:
+    """What was changed in the metastore, or would be.
+
+    Attributes:
+        schema: of the entry.
+        name: of the entry; it ends in `_ro` where only base files are read.
+        instant: that the entry lists now; "" for a table without commits.
+        changes: none when everything was as it should be.
+    """
+
+    schema: str
+    name: str
+    instant: str
+    changes: tuple[Change, ...]
+
+
+def sync(
+    table: Table,
+    metastore: Metastore,
+    options: SyncOptions | None = None,
+    *,
+    also_hudi: bool = False,
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> TrinoSync:
+    """Register a table for Trino's Hive connector, or bring its entry up to date.
+
+    The entry is a symlink table that lists exactly the base files of the newest snapshot. Partition columns are
+    ordinary columns of it, for they are in the files. Of a merge-on-read table the read-optimized one is registered,
+    as `<name>_ro`.
+
+    Args:
+        table: brought up to date first.
+        metastore: that Trino's Hive connector uses.
+        options: see `SyncOptions`.
+        also_hudi: register the table for Trino's own Hudi connector too, under another name.
+        dry_run: tell the changes, make none.
+        storage_options: keyword arguments for the `pyarrow.fs` file systems.
+
+    Raises:
+        MetastoreError: the name is taken by another table, or the metastore does not answer.
+        UnsupportedTableError: Trino cannot read the table's files as they are; the message says what can.
+    """
+    options = options or SyncOptions()
+    query_type = SNAPSHOT if table.config.table_type == "COPY_ON_WRITE" else READ_OPTIMIZED
+    snapshot = table.refresh().snapshot(None, query_type)
+    entries.check_servable(snapshot)
+    place = _Place(metastore, table, options, dict(storage_options or {}))
+    schema, name = entry_name(table, options)
+    before = metastore.table(schema, name)
+    _check_is_ours(before, place.base, metastore)
+    wanted = place.symlink(before, schema, name, snapshot, query_type, dry_run=dry_run)
+    pairs = [(before, wanted)]
+    if also_hudi:
+        other = entries.hudi_entry(wanted, options.hudi_name.format(table=name), place.spelled)
+        pairs.append((metastore.table(schema, other.name), other))
+        _check_is_ours(pairs[-1][0], place.base, metastore)
+    changes = [] if schema in metastore.schemas() else [Change(CREATE, f"schema {schema}")]
+    for there, after in pairs:
+        changes += changes_of(there, after)
+    if not dry_run:
+        metastore.create_schema(schema)
+        for there, after in pairs:
+            if changes_of(there, after):
+                metastore.put_table(after)
+    return TrinoSync(schema, name, snapshot.instant or "", tuple(changes))
+
+
+def entry_name(table: Table, options: SyncOptions) -> tuple[str, str]:
+    """Schema and name under which a table is registered: the options', else the table's own, in lower case."""
+    schema = options.database or table.config.database or _DEFAULT_SCHEMA
+    name = options.table or table.name
+    ending = "" if table.config.table_type == "COPY_ON_WRITE" or name.lower().endswith(_READ_OPTIMIZED) else "_ro"
+    return schema.lower(), name.lower() + ending
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a table is registered, and how places are spelled there."""
+
+    metastore: Metastore
+    table: Table
+    options: SyncOptions
+    storage_options: Mapping[str, Any]
+
+    @property
+    def base(self) -> str:
+        return self.table.client.storage.full_uri("")
+
+    @property
+    def spelled(self) -> str:
+        return (self.options.locations or Locations()).spelled(self.base)
+
+    def symlink(
+        self, before: HiveTable | None, schema: str, name: str, snapshot: Snapshot, query_type: str, *, dry_run: bool
+    ) -> HiveTable:
+        """The entry as it should be; unless for a dry run, the list that it points at is there then."""
+        entry = self._with_identity(before, schema, name, query_type)
+        locations = self.options.locations or Locations()
+        folder = manifest_folder(entry, self.table.client.storage, locations, self.storage_options)
+        list_ = list_name(self.spelled, snapshot)
+        kept = folder.name_at(entry.location) or ""
+        if not (kept == list_ or kept.startswith(f"{list_}_")):
+            kept = list_
+        if not dry_run:
+            pins = Pins(self.metastore, self.options.retention)
+            kept = pins.keep(folder, kept, lambda: manifest_of(paths_of(self.spelled, snapshot)), None)
+        return entries.symlink_entry(entry, snapshot, folder.location(kept))
+
+    def _with_identity(self, before: HiveTable | None, schema: str, name: str, query_type: str) -> HiveTable:
+        """The entry, as much of it as does not depend on the snapshot."""
+        options = self.options
+        entry = before or HiveTable(schema, name, (), "", SYMLINK, {})
+        said = {
+            entries.BASE_PATH: self.base,
+            entries.TARGET: entries.TRINO,
+            entries.QUERY_TYPE: query_type,
+            entries.ENTRY_ID: entry.parameters.get(entries.ENTRY_ID) or uuid.uuid4().hex[:12],
+            entries.META_FIELDS: str(not options.omit_meta_fields).lower(),
+            entries.LOCATIONS: options.locations.to_text() if options.locations else "",
+            entries.MANIFESTS: options.manifests or "",
+        }
+        parameters = {key: value for key, value in entry.parameters.items() if key not in said}
+        return replace(entry, parameters=parameters | {key: value for key, value in said.items() if value})
+
+
+def _check_is_ours(before: HiveTable | None, base: str, metastore: Metastore) -> None:
+    """Refuse to write over an entry that is not this table's."""
+    if before is None:
+        return
+    said = before.parameters.get(entries.BASE_PATH)
+    if entries.TARGET not in before.parameters or said != base:
+        what = f"the Hudi table {said}" if entries.TARGET in before.parameters else "a table that the sync did not make"
+        raise MetastoreError(
+            f"{metastore.uri}: {before.schema}.{before.name} is {what}; drop it, or choose another name or schema"
+        )
