@@ -8,7 +8,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from catalog.catalog import Catalog, TableEntry
 from catalog.services.options import ServiceOptions
@@ -18,38 +17,11 @@ from catalog.time_travel import instant_as_of
 from table_format.errors import OptionError, SplitError, StorageError, TableNotFoundError
 from table_format.timeline import Timeline
 
-DEFAULT_SCHEMA = "default"
-_TIME_TRAVEL = "@"
 # A write that completed late stands among the last ones; older ones leave the timeline as they are archived.
 _WRITES_IN_PIN = 10
+_PIN_MARK = "#"
+# A name that is not known is looked for again, but not more often than this.
 _LEAST_LISTING_SECONDS = 0.5
-
-
-class TableName(NamedTuple):
-    """A table's name as engines see it: in lower case, which is the only one that they know.
-
-    Attributes:
-        schema: `default` for a table without a database.
-        table: may end with `@` and a time, for the table's state of then.
-    """
-
-    schema: str
-    table: str
-
-    @classmethod
-    def of(cls, name: str) -> TableName:
-        """From `schema.table`; what stands before the last dot is the schema."""
-        state = name.find(_TIME_TRAVEL)
-        dot = name.rfind(".", 0, len(name) if state < 0 else state)
-        return cls(name[:dot].lower() if dot >= 0 else DEFAULT_SCHEMA, name[dot + 1 :].lower())
-
-    def __str__(self) -> str:
-        return f"{self.schema}.{self.table}"
-
-    def parts(self) -> tuple[TableName, str | None]:
-        """The name without a time, and the time."""
-        table, at, when = self.table.rpartition(_TIME_TRAVEL)
-        return (TableName(self.schema, table), when.upper()) if at and table else (self, None)
 
 
 @dataclass(eq=False)
@@ -58,7 +30,7 @@ class _Held:
 
     table: Table
     lock: threading.Lock = field(default_factory=threading.Lock)
-    refresh_began: float = -1.0
+    refresh_began: float = 0.0
     newest: Snapshot | None = None
     snapshots: OrderedDict[str, Snapshot] = field(default_factory=OrderedDict)
 
@@ -69,7 +41,7 @@ class OpenTables:
     Threads may share it. What is held is bounded: tables and snapshots that were not asked for longest are let go.
 
     Args:
-        warehouse: where the tables are.
+        warehouse: where the tables are; names are those that it gives them.
         options: how much is held, and for how long.
         table_options: as for `Table.open`.
     """
@@ -85,15 +57,21 @@ class OpenTables:
         self._options = options or ServiceOptions()
         self._table_options = dict(table_options or {})
         self._lock = threading.Lock()
-        self._held: OrderedDict[TableName, _Held] = OrderedDict()
+        self._held: OrderedDict[str, _Held] = OrderedDict()
         self._listing_lock = threading.Lock()
-        self._listed: dict[TableName, list[TableEntry]] = {}
-        self._listed_at = -1.0
+        self._listed: dict[str, list[TableEntry]] = {}
+        self._listed_at: float | None = None
 
     def __len__(self) -> int:
+        """How many tables are open."""
         return len(self._held)
 
-    def names(self) -> list[TableName]:
+    @property
+    def uri(self) -> str:
+        """Of the warehouse."""
+        return self.warehouse.storage.uri
+
+    def names(self) -> list[str]:
         """Names of the tables whose properties can be read; the list may be some seconds old.
 
         Raises:
@@ -102,85 +80,85 @@ class OpenTables:
         listed = self._listing(self._options.listing_seconds)
         return sorted(name for name, entries in listed.items() if any(entry.config for entry in entries))
 
-    def newest(self, name: str | TableName) -> tuple[Table, Snapshot]:
-        """A table, and its state now: with every commit that was complete when this was called.
-
-        A name with a time gives the state of that time.
+    def table(self, name: str) -> Table:
+        """A table, at whatever state it was last used in.
 
         Raises:
             TableNotFoundError: there is no such table, or more than one.
-            HudiError: the table cannot be read.
+            HudiError: it cannot be read.
         """
-        base, when = _name(name).parts()
-        if when is not None and not self._is_table(_name(name)):
-            held = self._hold(base)
-            return held.table, self._past(held, base, when)
-        return self._newest(_name(name))
+        return self._hold(name).table
 
-    def at(self, name: str | TableName, pin: str) -> Snapshot:
-        """The state that a running query sees.
+    def newest(self, name: str) -> tuple[Table, Snapshot]:
+        """A table, and its state now: with every commit that was complete when this was called.
+
+        Raises:
+            TableNotFoundError: there is no such table, or more than one.
+            HudiError: it cannot be read.
+        """
+        arrived = time.monotonic()
+        held = self._hold(name)
+        with held.lock:
+            # One that began after this call did serves it as well as one of its own.
+            if held.newest is None or held.refresh_began < arrived - self._options.refresh_interval / 1000:
+                held.refresh_began = time.monotonic()
+                held.newest = None
+                held.newest = self._remember(held, self._refreshed(name, held))
+            return held.table, held.newest
+
+    def at(self, name: str, when: str) -> Snapshot:
+        """An earlier state.
 
         Args:
             name: of the table.
-            pin: what `pin` gave for the state, or an instant.
+            when: what `pin` gave for it; or an instant or a time, as for `Table.snapshot`.
 
         Raises:
-            SplitError: that state is gone.
+            SplitError: that state is gone, or it was pinned and has changed since.
             HudiError: the table cannot be read.
         """
-        base, when = _name(name).parts()
-        held = self._hold(_name(name) if when is None or self._is_table(_name(name)) else base)
+        held = self._hold(name)
         with held.lock:
-            known = self._known(held, pin)
-        if known is not None:
-            return known
-        instant, exactly, _ = pin.partition("-")
-        snapshot = self._past(held, base, instant)
-        if exactly and self.pin(snapshot) != pin:
-            raise SplitError(f"{base}: its state of {instant} has changed since the query began; run the query again")
-        return snapshot
+            known = held.snapshots.get(when)
+            if known is not None:
+                held.snapshots.move_to_end(when)
+                return known
+            instant, pinned, _ = when.partition(_PIN_MARK)
+            try:
+                snapshot = self._past(name, held, instant)
+            except OptionError as error:
+                raise SplitError(f"{name}: {error}") from error
+            if pinned and self.pin(snapshot) != when:
+                raise SplitError(
+                    f"{name}: its state of {instant} has changed since the query began; run the query again"
+                )
+            return snapshot
 
     @staticmethod
     def pin(snapshot: Snapshot) -> str:
-        """A text by which `at` finds the very same state again.
+        """A text by which `at` finds the very same state again, or fails.
 
         An instant alone does not tell it: a write that began before it may complete after it.
         """
         return _pin(snapshot.timeline, snapshot.instant or "")
 
-    def _newest(self, name: TableName) -> tuple[Table, Snapshot]:
-        arrived = time.monotonic()
-        held = self._hold(name)
-        with held.lock:
-            fresh_since = arrived - self._options.refresh_interval / 1000
-            if held.newest is None or held.refresh_began < fresh_since:
-                began = time.monotonic()
-                try:
-                    held.newest = held.table.refresh().snapshot()
-                except (TableNotFoundError, StorageError):
-                    self._let_go(name, held)
-                    raise
-                held.refresh_began = began
-                self._remember(held, held.newest)
-            return held.table, held.newest
+    def _refreshed(self, name: str, held: _Held) -> Snapshot:
+        try:
+            return held.table.refresh().snapshot()
+        except (TableNotFoundError, StorageError):
+            # It may lie elsewhere by now.
+            with self._lock:
+                if self._held.get(name) is held:
+                    del self._held[name]
+            self._listed_at = None
+            raise
 
-    def _past(self, held: _Held, name: TableName, when: str) -> Snapshot:
-        """The state of a time."""
-        with held.lock:
-            try:
-                newest = held.table.refresh().snapshot()
-                instant = instant_as_of(when, newest.timeline, newest.config.timeline_timezone)
-                last = newest.timeline.last_completed_write(instant)
-                known = self._known(held, _pin(newest.timeline, last.time if last else ""))
-                return known or self._remember(held, held.table.snapshot(as_of=when))
-            except OptionError as error:
-                raise SplitError(f"{name}: {error}") from error
-
-    def _known(self, held: _Held, pin: str) -> Snapshot | None:
-        snapshot = held.snapshots.get(pin)
-        if snapshot is not None:
-            held.snapshots.move_to_end(pin)
-        return snapshot
+    def _past(self, name: str, held: _Held, when: str) -> Snapshot:
+        newest = self._refreshed(name, held)
+        instant = instant_as_of(when, newest.timeline, newest.config.timeline_timezone)
+        last = newest.timeline.last_completed_write(instant)
+        known = held.snapshots.get(_pin(newest.timeline, last.time if last else ""))
+        return self._remember(held, known or held.table.snapshot(as_of=when))
 
     def _remember(self, held: _Held, snapshot: Snapshot) -> Snapshot:
         pin = self.pin(snapshot)
@@ -190,7 +168,7 @@ class OpenTables:
             held.snapshots.popitem(last=False)
         return snapshot
 
-    def _hold(self, name: TableName) -> _Held:
+    def _hold(self, name: str) -> _Held:
         with self._lock:
             held = self._held.get(name)
             if held is not None:
@@ -203,46 +181,28 @@ class OpenTables:
                 self._held.popitem(last=False)
             return held
 
-    def _let_go(self, name: TableName, held: _Held) -> None:
-        with self._lock:
-            if self._held.get(name) is held:
-                del self._held[name]
-        self._listed_at = -1.0
-
-    def _is_table(self, name: TableName) -> bool:
-        with self._lock:
-            if name in self._held:
-                return True
-        return name in self._listing(self._options.listing_seconds)
-
-    def _entry(self, name: TableName) -> TableEntry:
+    def _entry(self, name: str) -> TableEntry:
         entries = self._listing(self._options.listing_seconds).get(name)
         if not entries:
             entries = self._listing(_LEAST_LISTING_SECONDS).get(name, [])
-        if not entries:
-            raise TableNotFoundError(f"{self.warehouse.storage.uri}: there is no table {name}")
-        if len(entries) > 1:
-            paths = ", ".join(entry.path for entry in entries)
-            raise TableNotFoundError(f"{self.warehouse.storage.uri}: {paths} are all called {name}")
+        if len(entries) != 1:
+            paths = " and ".join(entry.path for entry in entries)
+            raise TableNotFoundError(f"{self.uri}: {f'{paths} are both' if paths else 'there is no table'} {name}")
         return entries[0]
 
-    def _listing(self, seconds: float) -> dict[TableName, list[TableEntry]]:
+    def _listing(self, seconds: float) -> dict[str, list[TableEntry]]:
         """The tables by name, as they were not longer ago than some seconds."""
         with self._listing_lock:
-            if self._listed_at < 0 or time.monotonic() - self._listed_at > seconds:
+            if self._listed_at is None or time.monotonic() - self._listed_at > seconds:
                 began = time.monotonic()
-                listed: dict[TableName, list[TableEntry]] = {}
+                listed: dict[str, list[TableEntry]] = {}
                 for entry in self.warehouse.tables():
-                    listed.setdefault(TableName.of(entry.name), []).append(entry)
+                    listed.setdefault(entry.name, []).append(entry)
                 self._listed, self._listed_at = listed, began
             return self._listed
-
-
-def _name(name: str | TableName) -> TableName:
-    return name if isinstance(name, TableName) else TableName.of(name)
 
 
 def _pin(timeline: Timeline, instant: str) -> str:
     writes = [(write.time, write.action) for write in timeline.writes if write.time <= instant]
     digest = hashlib.sha256(repr(writes[-_WRITES_IN_PIN:]).encode()).hexdigest()
-    return f"{instant}-{digest[:16]}"
+    return f"{instant}{_PIN_MARK}{digest[:16]}"
