@@ -1,0 +1,123 @@
+"""An answer of Trino on its way to the client, as it is: status, header lines, and the bytes as they arrive."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import aiohttp
+from aiohttp import web
+
+from catalog.gateway.headers import passed_on
+from catalog.gateway.uris import HEAD, lead_back, lead_segments_back, moved
+
+_LOGGER = logging.getLogger(__name__)
+_ADDED = ("Server", "Date", "Content-Type")
+_MOVED_HEADERS = ("Location", "WWW-Authenticate")
+_SPOOLED_MOST = 8_000_000
+
+
+class Relayed(web.StreamResponse):
+    """An answer whose header lines are Trino's alone."""
+
+    def own_lines_only(self) -> None:
+        """Take back what aiohttp adds to an answer by itself; called when its header is ready to go."""
+        for name in self.added:
+            self.headers.popall(name, None)
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        headers = passed_on(answer.raw_headers)
+        super().__init__(status=answer.status, reason=answer.reason, headers=headers)
+        self.added = [name for name in _ADDED if name not in headers]
+
+
+async def drop_added_lines(_request: web.Request, response: web.StreamResponse) -> None:
+    """Signal handler of the application: see `Relayed.own_lines_only`."""
+    if isinstance(response, Relayed):
+        response.own_lines_only()
+
+
+class Way:
+    """The beginnings of URIs on both sides of the gateway, where answers have to be changed.
+
+    Args:
+        own: `https://host:port` by which the client called the gateway.
+        theirs: the beginning that Trino puts before its paths.
+    """
+
+    def __init__(self, own: str, theirs: str) -> None:
+        self.own = own
+        self.theirs = theirs
+
+
+async def relay(request: web.Request, answer: aiohttp.ClientResponse, way: Way | None) -> tuple[Relayed, bytes]:
+    """Pass an answer on.
+
+    Args:
+        request: of the client.
+        answer: of Trino; its body has not been read yet.
+        way: None to change nothing.
+
+    Returns:
+        The answer to the client, and the first bytes of its body.
+
+    Raises:
+        ConnectionResetError: the client is gone.
+    """
+    response = Relayed(answer)
+    source = answer.content.iter_any()
+    head = bytearray()
+    try:
+        if way is not None:
+            _move_headers(response, way)
+        if way is not None and _has_uris(request.path, answer):
+            first = await _changed_beginning(answer, response, way)
+        else:
+            first = await anext(source, b"")
+        await response.prepare(request)
+        while first:
+            if len(head) < HEAD:
+                head += first[: HEAD - len(head)]
+            await response.write(first)
+            first = await anext(source, b"")
+    except (aiohttp.ClientError, TimeoutError) as error:
+        # Neither a shorter body nor an end that looks like one: the client must see that rows are missing.
+        _LOGGER.warning("%s %s: Trino broke off its answer: %s", request.method, request.path, error)
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionResetError("Trino broke off its answer") from error
+    await response.write_eof()
+    return response, bytes(head)
+
+
+async def _changed_beginning(answer: aiohttp.ClientResponse, response: Relayed, way: Way) -> bytes:
+    """The first bytes of an answer, all of it unless it is large, with the URIs exchanged."""
+    body = bytearray()
+    while len(body) <= _SPOOLED_MOST and (chunk := await answer.content.readany()):
+        body += chunk
+    changed = lead_back(bytes(body), way.own, way.theirs)
+    response.headers.popall("Content-Length", None)
+    if answer.content.at_eof():
+        changed = lead_segments_back(changed, way.own, way.theirs) if b'"segments"' in changed else changed
+        response.content_length = len(changed)
+    return changed
+
+
+def _has_uris(path: str, answer: aiohttp.ClientResponse) -> bool:
+    encoding = answer.headers.get("Content-Encoding", "identity")
+    json_type = "json" in answer.headers.get("Content-Type", "")
+    return json_type and encoding == "identity" and path.startswith(("/v1/statement", "/oauth2/"))
+
+
+def _move_headers(response: Relayed, way: Way) -> None:
+    for name in _MOVED_HEADERS:
+        values = response.headers.popall(name, [])
+        for value in values:
+            uri = moved(value, way.own, way.theirs)
+            response.headers.add(name, uri.replace(f'"{way.theirs}/', f'"{way.own}/'))
+
+
+def refusal(status: int, message: str, headers: dict[str, str] | None = None) -> web.Response:
+    """An answer of the gateway's own, a JSON object with the reason."""
+    body = json.dumps({"error": {"source": "hudi-catalog gateway", "message": message}}) + "\n"
+    return web.Response(status=status, text=body, content_type="application/json", headers=headers)

@@ -1,0 +1,136 @@
+"""The proxy's side to Trino: one HTTP exchange, its failures told apart in words for the client."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from catalog.gateway.proxy_settings import ProxySettings
+from table_format.errors import ServiceError
+
+# Trino's own connections close after longer idle times: one taken from the pool is then still open.
+_IDLE_SECONDS = 15.0
+_HEADER_SIZE = 1_048_576
+_MOST_HEADERS = 1_000
+_AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+
+
+class UpstreamError(ServiceError):
+    """Trino did not answer.
+
+    Attributes:
+        status: for the client: 502 when Trino cannot be reached or broke off, 504 when it is too slow.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Upstream:
+    """A pool of connections to Trino.
+
+    Args:
+        settings: where it is, and how long to wait.
+        tls: how its certificate is checked; None for the system's authorities.
+    """
+
+    def __init__(self, settings: ProxySettings, tls: ssl.SSLContext | None = None) -> None:
+        self._settings = settings
+        self._tls: ssl.SSLContext | bool = True if tls is None else tls
+        self._session: aiohttp.ClientSession | None = None
+
+    async def start(self) -> None:
+        """Make the pool; no connection is opened yet."""
+        timeout = aiohttp.ClientTimeout(
+            total=None,
+            sock_connect=self._settings.connect_timeout,
+            sock_read=self._settings.answer_timeout,
+        )
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS, ssl=self._tls),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=timeout,
+            auto_decompress=False,
+            skip_auto_headers=_AUTOMATIC,
+            max_line_size=_HEADER_SIZE,
+            max_field_size=_HEADER_SIZE,
+        )
+
+    async def stop(self) -> None:
+        """Close all connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    @asynccontextmanager
+    async def exchange(
+        self,
+        method: str,
+        target: str,
+        headers: CIMultiDict[str],
+        body: bytes | AsyncIterator[bytes] | None,
+        *,
+        repeatable: bool = False,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request; the answer's head has arrived, its body has not.
+
+        Args:
+            method: of the request.
+            target: path and query, spelled as the client did.
+            headers: all that are sent.
+            body: of the request.
+            repeatable: nothing happens when Trino gets it twice, so that it may be sent again when a connection of
+                the pool turns out to have been closed by Trino meanwhile.
+
+        Raises:
+            UpstreamError: there is no answer.
+        """
+        response = await self._answer(method, target, headers, body, repeatable=repeatable)
+        try:
+            yield response
+        finally:
+            # A body that was not read to its end makes the connection useless: it is closed, not kept.
+            response.close()
+
+    async def _answer(
+        self,
+        method: str,
+        target: str,
+        headers: CIMultiDict[str],
+        body: bytes | AsyncIterator[bytes] | None,
+        *,
+        repeatable: bool,
+    ) -> aiohttp.ClientResponse:
+        where = self._settings.upstream
+        if self._session is None:
+            raise UpstreamError(502, f"Trino at {where}: the gateway is not connected")
+        url = URL(where + target, encoded=True)
+        attempts = 2 if repeatable else 1
+        for attempt in range(attempts):
+            try:
+                return await self._session.request(method, url, headers=headers, data=body, allow_redirects=False)
+            except (TimeoutError, aiohttp.ServerTimeoutError) as error:
+                raise UpstreamError(504, f"Trino at {where} did not answer in time") from error
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+                again = attempt + 1 < attempts and not isinstance(error, aiohttp.ClientConnectorError)
+                if not again:
+                    raise UpstreamError(502, f"Trino at {where}: {_reason(error)}") from error
+            except (aiohttp.ClientError, OSError, ValueError) as error:
+                raise UpstreamError(502, f"Trino at {where}: {_reason(error)}") from error
+        raise UpstreamError(502, f"Trino at {where} did not answer")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"its certificate is not accepted: {error.certificate_error}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"cannot connect: {error.os_error.strerror or error.os_error}"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "it closed the connection without an answer"
+    return " ".join(str(error).split())[:300] or type(error).__name__
