@@ -1,0 +1,114 @@
+"""TPC-H as bucketed Hudi tables of our own writer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_writer.plans import FilePlan, SplitPlan, TaskIdentity
+from spark_writer.placement import placements
+from spark_writer.slot_writer import WrittenFile, write_blocks
+from spark_writer.split import split_batches
+from tests import local_writes
+from tests.local_writes import LocalFrame, LocalTable
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a table lies in the warehouse."""
+
+    key: str
+    hashed: str
+    buckets: int
+    partition: str = ""
+
+
+LAYOUTS = {
+    "lineitem": Layout("l_orderkey,l_linenumber", "l_orderkey", 8, "l_shipmode"),
+    "orders": Layout("o_orderkey", "o_orderkey", 8, "o_orderstatus"),
+    "customer": Layout("c_custkey", "c_custkey", 4, "c_mktsegment"),
+    "part": Layout("p_partkey", "p_partkey", 8),
+    "partsupp": Layout("ps_partkey,ps_suppkey", "ps_partkey", 8),
+    "supplier": Layout("s_suppkey", "s_suppkey", 2),
+    "nation": Layout("n_nationkey", "n_nationkey", 1),
+    "region": Layout("r_regionkey", "r_regionkey", 1),
+}
+
+
+def generate(folder: Path, scale: str) -> dict[str, pa.Table]:
+    """The eight tables, as the generator of the specification makes them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "lineitem.parquet").exists():
+        generator = Path(sys.executable).with_name("tpchgen-cli")
+        command = [generator, "parquet", "-s", scale, f"--output-dir={folder}"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return {name: _plain(pq.read_table(folder / f"{name}.parquet")) for name in LAYOUTS}
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """The same rows without view types, which nothing downstream needs to know."""
+    types = {pa.string_view(): pa.string()}
+    fields = [pa.field(field.name, types.get(field.type, field.type)) for field in table.schema]
+    return table.cast(pa.schema(fields))
+
+
+def options(name: str, layout: Layout) -> dict[str, str]:
+    """Apache Hudi's options that such a table is written with."""
+    return {
+        "hoodie.table.name": name,
+        "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
+        "hoodie.datasource.write.recordkey.field": layout.key,
+        "hoodie.datasource.write.partitionpath.field": layout.partition,
+        "hoodie.index.type": "BUCKET",
+        "hoodie.bucket.index.num.buckets": str(layout.buckets),
+        "hoodie.bucket.index.hash.field": layout.hashed,
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.index.column.stats.enable": "true",
+        "hoodie.clean.automatic": "false",
+    }
+
+
+def write(warehouse: Path, name: str, rows: pa.Table, layout: Layout, **more: str) -> LocalTable:
+    """A new table of the warehouse with these rows."""
+    folder = warehouse / name
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    table = LocalTable.create(str(folder), rows.schema, {**options(name, layout), **more})
+    with fast_writes():
+        table.write("insert", rows)
+    return table
+
+
+def build(warehouse: Path, generated: Path, scale: str = "0.1") -> None:
+    """All eight tables in a warehouse's folder."""
+    for name, rows in generate(generated, scale).items():
+        write(warehouse, name, rows, LAYOUTS[name])
+
+
+def fast_writes() -> Any:
+    """Local writes that move rows between tasks in blocks; those of the unit tests move them one by one."""
+    return mock.patch.object(local_writes, "write_files", _write_files)
+
+
+def _write_files(frame: LocalFrame, split: SplitPlan, files: FilePlan) -> list[WrittenFile]:
+    numbers = placements(split.slots)
+    slot_of = {int(number): slot for slot, number in enumerate(numbers)}
+    blocks: dict[int, list[pa.RecordBatch]] = {}
+    for task, batch in enumerate(frame.batches):
+        for made in split_batches(split, numbers, [batch], task):
+            sent: Any = made.column("slot").to_numpy(zero_copy_only=False)
+            for number in np.unique(sent):
+                rows = made.take(pa.array(np.flatnonzero(sent == number)))
+                blocks.setdefault(slot_of[int(number)], []).append(rows)
+    written = []
+    for slot, rows in sorted(blocks.items()):
+        for made in write_blocks(files, rows, TaskIdentity(slot, f"{slot}-0-{slot}")):
+            written += [WrittenFile.from_row(row["stat"], row["statistics"]) for row in made.to_pylist()]
+    return written
