@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import threading
 import time
@@ -118,11 +119,13 @@ class OpenTables:
             HudiError: the table cannot be read.
         """
         held = self._hold(name)
-        with held.lock:
-            known = held.snapshots.get(when)
-            if known is not None:
+        known = held.snapshots.get(when)
+        if known is not None:
+            # Without the lock, because others may be waiting for the storage with it.
+            with contextlib.suppress(KeyError):
                 held.snapshots.move_to_end(when)
-                return known
+            return known
+        with held.lock:
             instant, pinned, _ = when.partition(_PIN_MARK)
             try:
                 snapshot = self._past(name, held, instant)
