@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from catalog.needed_columns import needed_columns
 from catalog.planner import Plan
 from catalog.slice_rows import slice_rows
 from catalog.snapshot import IndexedColumn
 from pushdown.rows import matches
-from pushdown.walk import columns_of
 from table_format.arrow_numpy import from_numpy, valid_mask
 from table_format.base_file import footer
 from table_format.meta_columns import RECORD_KEY
@@ -40,7 +40,7 @@ def read_plan(plan: Plan, columns: tuple[str, ...] | None, threads: int) -> Iter
         Non-empty batches with the wanted columns, in the order of the plan.
     """
     wanted = tuple(plan.snapshot.schema.names) if columns is None else columns
-    needed = _needed(plan, wanted)
+    needed = needed_columns(plan.snapshot.schema, wanted, plan.expression)
     for table in _ahead(lambda at: _matching(plan, at, needed).select(list(wanted)), range(len(plan)), threads):
         if table.num_rows:
             yield from table.combine_chunks().to_batches(max_chunksize=_BATCH_ROWS)
@@ -81,27 +81,13 @@ def _ahead(work: Callable[[int], T], positions: Iterable[int], threads: int) -> 
                 future.cancel()
 
 
-def _needed(plan: Plan, wanted: Iterable[str]) -> list[str]:
-    """Columns to read: those wanted, and those that the filter looks at (a struct for its field); at least one."""
-    names = set(wanted)
-    schema = plan.snapshot.schema
-    for column in columns_of(plan.expression) if plan.expression is not None else ():
-        names.add(column if column in schema.names else _top_level(column, schema))
-    return [name for name in schema.names if name in names] or schema.names[:1]
-
-
-def _top_level(column: str, schema: pa.Schema) -> str:
-    fitting = [name for name in schema.names if column.startswith(f"{name}.")]
-    return max(fitting, key=len)
-
-
 def _matching(plan: Plan, position: int, needed: list[str]) -> pa.Table:
     table = slice_rows(plan.snapshot, int(plan.rows[position]), needed, plan.expression)
     return table if plan.expression is None else table.filter(matches(plan.expression, table))
 
 
 def _row_count(plan: Plan, position: int) -> int:
-    return _matching(plan, position, _needed(plan, ())).num_rows
+    return _matching(plan, position, needed_columns(plan.snapshot.schema, (), plan.expression)).num_rows
 
 
 def _footer_count(plan: Plan, position: int) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,38 @@ from catalog.split_table import log_paths
 from pushdown.expression import HudiExpression
 from pushdown.verdict import CannotPrune
 from table_format.arrow_numpy import from_numpy
-from table_format.base_file import footer, read_base_file
+from table_format.base_file import BaseFileFooter, footer, only_nulls, read_base_file
+from table_format.base_file_batches import base_file_batches
 from table_format.merge.file_slice import read_file_slice
 from table_format.merge.rules import MergeRules
 from table_format.schema_evolution import conform
 
-nulls: Any = pa.nulls  # its stubs take one type at a time
+
+@dataclass(frozen=True, slots=True)
+class SliceFiles:
+    """The files of a file slice; paths are relative to the table.
+
+    Attributes:
+        partition: path of the partition, "" in a table without partitions.
+        base: the base file; None for log files alone.
+        instant: of the slice; that which wrote the base file.
+        logs: the log files in merge order, each with the bytes that a listing said, None for not known.
+    """
+
+    partition: str
+    base: str | None
+    instant: str
+    logs: tuple[tuple[str, int | None], ...] = ()
+
+
+def slice_files(snapshot: Snapshot, row: int) -> SliceFiles:
+    """The files of the slice at a position of the snapshot's files."""
+    piece = snapshot.files.slice(row, 1)
+    told: dict[str, Any] = {name: piece.column(name)[0].as_py() for name in ("partition", "path", "instant")}
+    paths: list[str] = log_paths(piece)[0].as_py()
+    sizes = [log["size"] for log in piece.column("logs")[0].as_py()] if paths else []
+    logs = tuple(zip(paths, sizes, strict=True))
+    return SliceFiles(told["partition"], told["path"], str(told["instant"]), logs)
 
 
 def slice_rows(
@@ -38,26 +65,98 @@ def slice_rows(
         CorruptFileError: a file cannot be read.
         UnsupportedTableError: log files of a kind that is not read.
     """
-    schema = pa.schema([snapshot.schema.field(name) for name in columns])
-    piece = snapshot.files.slice(row, 1)
-    logs: list[Any] = log_paths(piece)[0].as_py()
-    path: Any = piece.column("path")[0].as_py()
-    if logs:
-        table = read_file_slice(
-            snapshot.client.storage,
-            path,
-            logs,
-            schema=snapshot.schema,
-            columns=columns,
-            rules=MergeRules.of(snapshot.config),
-            timeline=snapshot.timeline,
-            as_of=snapshot.as_of,
-            history=snapshot.schema_history,
-            log_sizes=[log["size"] for log in piece.column("logs")[0].as_py()],
-        )
-    else:
-        table = _base_rows(snapshot, path, str(piece.column("instant")[0].as_py()), schema, expression)
-    return _with_path_values(snapshot, row, table) if snapshot.config.drop_partition_columns else table
+    files = slice_files(snapshot, row)
+    if files.logs or files.base is None:
+        return _merged(snapshot, files, columns)
+    schema = _schema(snapshot, columns)
+    return _with_path_values(snapshot, files, _base_rows(snapshot, files.base, files.instant, schema, expression))
+
+
+def slice_batches(
+    snapshot: Snapshot,
+    files: SliceFiles,
+    columns: Sequence[str],
+    *,
+    expression: HudiExpression | None = None,
+    row_groups: Sequence[int] | None = None,
+    start: int = 0,
+    batch_rows: int = 65_536,
+) -> Iterator[tuple[int, pa.Table]]:
+    """The rows that a query sees of a file slice, piece by piece; slices with log files in one.
+
+    Args:
+        snapshot: of the table.
+        files: of the slice.
+        columns: at least one, names of the snapshot's schema.
+        expression: a bound filter; row groups in which no row makes it true may be left out.
+        row_groups: ordinals of those of the base file that are wanted, for a slice without log files; None for all.
+        start: rows of the slice to leave out, rows of row groups that are not read counted too.
+        batch_rows: rows in a piece at most, of a slice without log files.
+
+    Yields:
+        Position in the slice of the first row, and the rows. Positions do not depend on filter, columns or row groups.
+
+    Raises:
+        CorruptFileError: a file cannot be read.
+        UnsupportedTableError: log files of a kind that is not read.
+    """
+    if files.logs or files.base is None:
+        whole = _merged(snapshot, files, columns)
+        if start < whole.num_rows:
+            yield start, whole.slice(start)
+        return
+    schema, history = _schema(snapshot, columns), snapshot.schema_history
+    names: Sequence[str] = schema.names
+    shape: Callable[[pa.Table], pa.Table] | None = None
+    if history is not None:
+        expression = None  # statistics of the file may be those of another column
+        stored = history.physical_names(files.instant, schema.names)
+        names = list(dict.fromkeys(name for name in stored.values() if name is not None))
+        shape = functools.partial(_renamed, snapshot, files.instant, schema)
+    pieces = base_file_batches(
+        snapshot.client.storage,
+        files.base,
+        names,
+        schema,
+        shape=shape,
+        choose=functools.partial(_chosen, expression, row_groups),
+        start=start,
+        batch_rows=batch_rows,
+    )
+    for at, piece in pieces:
+        yield at, _with_path_values(snapshot, files, piece)
+
+
+def _chosen(
+    expression: HudiExpression | None, row_groups: Sequence[int] | None, footer: BaseFileFooter
+) -> Sequence[int]:
+    matching = range(footer.metadata.num_row_groups) if expression is None else matching_groups(expression, footer)
+    return matching if row_groups is None else sorted(set(matching) & set(row_groups))
+
+
+def _schema(snapshot: Snapshot, columns: Sequence[str]) -> pa.Schema:
+    return pa.schema([snapshot.schema.field(name) for name in columns])
+
+
+def _renamed(snapshot: Snapshot, instant: str, schema: pa.Schema, stored: pa.Table) -> pa.Table:
+    history = snapshot.schema_history
+    return conform(stored if history is None else history.renamed(instant, stored), schema)
+
+
+def _merged(snapshot: Snapshot, files: SliceFiles, columns: Sequence[str]) -> pa.Table:
+    table = read_file_slice(
+        snapshot.client.storage,
+        files.base,
+        [path for path, _ in files.logs],
+        schema=snapshot.schema,
+        columns=columns,
+        rules=MergeRules.of(snapshot.config),
+        timeline=snapshot.timeline,
+        as_of=snapshot.as_of,
+        history=snapshot.schema_history,
+        log_sizes=[size for _, size in files.logs],
+    )
+    return _with_path_values(snapshot, files, table)
 
 
 def _base_rows(
@@ -71,17 +170,16 @@ def _base_rows(
     present = set(footer(storage, path).schema.names)
     wanted = [name for name in dict.fromkeys(stored) if name in present]
     if not wanted:
-        count = footer(storage, path).row_count
-        return pa.Table.from_arrays([nulls(count, field.type) for field in schema], schema=schema)
-    return conform(history.renamed(instant, read_base_file(storage, path, columns=wanted)), schema)
+        return only_nulls(schema, footer(storage, path).row_count)
+    return _renamed(snapshot, instant, schema, read_base_file(storage, path, columns=wanted))
 
 
-def _with_path_values(snapshot: Snapshot, row: int, table: pa.Table) -> pa.Table:
-    """Partition columns that the files of this table leave out, from the partition path."""
-    told = snapshot.path_values()
-    if isinstance(told, CannotPrune):
+def _with_path_values(snapshot: Snapshot, files: SliceFiles, table: pa.Table) -> pa.Table:
+    """The table with the partition columns that files of such tables leave out, from the partition path."""
+    told = snapshot.path_values() if snapshot.config.drop_partition_columns else None
+    if told is None or isinstance(told, CannotPrune):
         return table
-    partition = int(snapshot.partition_index[row])
+    partition = snapshot.partitions.index(files.partition)
     for name, values in told.values.items():
         at = table.schema.get_field_index(name)
         if at >= 0:

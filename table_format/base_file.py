@@ -115,7 +115,7 @@ def write_base_file(
         footer_texts: further keys for the footer, such as the Spark version that tells Spark's readers the calendar.
     """
     settings = BaseFileOptions.of(options or {})
-    table = _as_schema(table, avro_to_arrow(avro_schema_json))
+    table = as_schema(table, avro_to_arrow(avro_schema_json))
     texts = {**(footer_texts or {}), AVRO_SCHEMA: avro_schema_json, MODEL_NAME: "avro"}
     if RECORD_KEY in table.column_names:
         texts |= _key_texts(table.column(RECORD_KEY), settings)
@@ -161,7 +161,7 @@ def read_base_file(
     if schema is not None and columns is not None:
         schema = pa.schema([schema.field(name) for name in columns])
     wanted = schema.names if schema is not None else columns
-    with storage.open_input(path) as stream, _corruption(path, stream):
+    with storage.open_input(path) as stream, named_corruption(path, stream):
         file = parquet.ParquetFile(
             stream, read_dictionary=list(dictionary_columns), coerce_int96_timestamp_unit="us", pre_buffer=True
         )
@@ -169,15 +169,15 @@ def read_base_file(
         names = None if wanted is None else [name for name in wanted if name in present]
         groups: Sequence[int] = range(file.num_row_groups)
         if choose is not None and len(groups) > 1:
-            groups = choose(_footer(file, path, stream.size()))
+            groups = choose(footer_of(file, path, stream.size()))
         if schema is not None and not names:
-            return _only_nulls(schema, sum(file.metadata.row_group(group).num_rows for group in groups))
+            return only_nulls(schema, sum(file.metadata.row_group(group).num_rows for group in groups))
         table = file.read_row_groups(list(groups), columns=names)
     table = table.replace_schema_metadata(None)
     if schema is None:
         result: pa.Table = table if names is None else table.select(names)
         return result
-    return _as_schema(table, schema)
+    return as_schema(table, schema)
 
 
 def footer(storage: Storage, path: str) -> BaseFileFooter:
@@ -187,11 +187,12 @@ def footer(storage: Storage, path: str) -> BaseFileFooter:
         CorruptFileError: the file is no Parquet file, or it is cut off.
         MissingFileError: there is no such file.
     """
-    with storage.open_input(path) as stream, _corruption(path, stream):
-        return _footer(parquet.ParquetFile(stream), path, stream.size())
+    with storage.open_input(path) as stream, named_corruption(path, stream):
+        return footer_of(parquet.ParquetFile(stream), path, stream.size())
 
 
-def _footer(file: Any, path: str, size: int) -> BaseFileFooter:
+def footer_of(file: Any, path: str, size: int) -> BaseFileFooter:
+    """The footer of an open `pyarrow.parquet.ParquetFile`."""
     texts = {key.decode(): value.decode("utf-8", "replace") for key, value in (file.metadata.metadata or {}).items()}
     return BaseFileFooter(file.schema_arrow.remove_metadata(), texts, file.metadata, size, path)
 
@@ -244,7 +245,7 @@ def _in_one_piece(column: Any) -> pa.Array[Any]:
     return result
 
 
-def _as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table in the schema's columns; dictionary columns of the right values stay as they are."""
     kept = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -260,13 +261,15 @@ def _as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return result
 
 
-def _only_nulls(schema: pa.Schema, rows: int) -> pa.Table:
+def only_nulls(schema: pa.Schema, rows: int) -> pa.Table:
+    """So many rows of a file that holds none of the columns."""
     nulls: Any = pa.nulls  # its stubs take one type at a time
     return pa.Table.from_arrays([nulls(rows, field.type) for field in schema], schema=schema)
 
 
 @contextlib.contextmanager
-def _corruption(path: str, stream: Any) -> Iterator[None]:
+def named_corruption(path: str, stream: Any) -> Iterator[None]:
+    """Errors of reading become those of this product, which name the file."""
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
