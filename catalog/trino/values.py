@@ -115,6 +115,11 @@ def _with_nulls(numbers: NDArray[np.int64], array: Any) -> Any:
 
 
 def _time_text(array: Any, column: ServedColumn) -> Any:  # noqa: ARG001
+    return time_texts(array)
+
+
+def time_texts(array: Any) -> Any:
+    """Times as Trino writes them, with `` UTC`` behind instants."""
     unit = array.type.unit
     # Without its zone the value prints as UTC, and no time zone database is needed.
     text = pc.cast(pc.cast(array, pa.int64()).cast(pa.timestamp(unit)), pa.string())
