@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from catalog.planner import Plan
 
@@ -54,6 +56,8 @@ class Metrics:
         self._sent = counter("served_bytes", "Bytes of rows sent to engines.", "service")
         self._connections = counter("connections", "Connections, by how they ended.", "service", "outcome")
         self._open = Gauge(f"{_PREFIX}_open", "What is open now.", ("service", "what"), registry=registry)
+        self._totals = _Totals()
+        registry.register(self._totals)
 
     def planned(self, service: str, plan: Plan, seconds: float) -> None:
         """Count a planned scan: its files by stage, and the time until the plan stood."""
@@ -97,14 +101,11 @@ class Metrics:
 
     def watch(self, service: str, what: str, count: Callable[[], float]) -> None:
         """Report a number that is asked for at each scrape: `connections`, `scans`, `tables`, `requests`, `queries`."""
+        self._open.labels(service, what).set_function(lambda: _asked(count))
 
-        def asked() -> float:
-            try:
-                return float(count())
-            except Exception:  # noqa: BLE001  # one number that fails must not take the others along
-                return math.nan
-
-        self._open.labels(service, what).set_function(asked)
+    def watch_total(self, service: str, what: str, count: Callable[[], float]) -> None:
+        """Report a count that only grows and that something else keeps, such as `accepted` connections."""
+        self._totals.watched[service, what] = count
 
     def text(self) -> bytes:
         """All counts in Prometheus' text format (`CONTENT_TYPE`)."""
@@ -119,3 +120,23 @@ class Metrics:
                 return _OTHER
             known.add(value)
             return value
+
+
+class _Totals(Collector):
+    """Counts that others keep, asked for at each scrape."""
+
+    def __init__(self) -> None:
+        self.watched: dict[tuple[str, str], Callable[[], float]] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        family = CounterMetricFamily(f"{_PREFIX}_network", "Of the listening port.", labels=("service", "what"))
+        for (service, what), count in list(self.watched.items()):
+            family.add_metric((service, what), _asked(count))
+        yield family
+
+
+def _asked(count: Callable[[], float]) -> float:
+    try:
+        return float(count())
+    except Exception:  # noqa: BLE001  # one number that fails must not take the others along
+        return math.nan

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 import time
 from collections.abc import Callable, Mapping
 
@@ -132,7 +134,7 @@ class _Remembered:
         self._lock = asyncio.Lock()
         self._asked = -_CHECK_AGE
         self._problem: str | None = None
-        self._running: asyncio.Task[str | None] | None = None
+        self._running: asyncio.Future[str | None] | None = None
 
     async def problem(self) -> str | None:
         """What is wrong, None for nothing."""
@@ -141,7 +143,7 @@ class _Remembered:
                 return self._problem
             # One that hangs is waited for again, not started again: each start would hold a thread.
             if self._running is None:
-                self._running = asyncio.create_task(asyncio.to_thread(self._run))
+                self._running = self._in_thread()
             done, _ = await asyncio.wait({self._running}, timeout=_CHECK_SECONDS)
             if done:
                 self._problem = self._running.result()
@@ -151,9 +153,24 @@ class _Remembered:
             self._asked = time.monotonic()
             return self._problem
 
-    def _run(self) -> str | None:
-        try:
-            self._check()
-        except Exception as error:  # noqa: BLE001  # whatever it is, it is why the service is not ready
-            return " ".join(str(error).split())[:500] or type(error).__name__
-        return None
+    def _in_thread(self) -> asyncio.Future[str | None]:
+        """Start the check in a thread that does not hold up the end of the process."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[str | None] = loop.create_future()
+
+        def run() -> None:
+            problem = None
+            try:
+                self._check()
+            except Exception as error:  # noqa: BLE001  # whatever it is, it is why the service is not ready
+                problem = " ".join(str(error).split())[:500] or type(error).__name__
+            with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
+                loop.call_soon_threadsafe(_settle, future, problem)
+
+        threading.Thread(target=run, name="check", daemon=True).start()
+        return future
+
+
+def _settle(future: asyncio.Future[str | None], problem: str | None) -> None:
+    if not future.done():
+        future.set_result(problem)

@@ -80,6 +80,7 @@ def test_requests_rows_and_queries_are_counted() -> None:
     metrics.query("gateway", "rewritten", "pruned")
     metrics.watch("trino", "scans", lambda: 3)
     metrics.watch("trino", "tables", lambda: 1 / 0)
+    metrics.watch_total("trino", "bytes in", lambda: 17)
     found = samples(metrics)
     assert found["requests_total", "getSplits", "ok", "trino"] == 1
     assert found["requests_total", "getSplits", "refused", "trino"] == 1
@@ -89,6 +90,7 @@ def test_requests_rows_and_queries_are_counted() -> None:
     assert found["connections_total", "oversized", "trino"] == 1
     assert found["queries_total", "rewritten", "pruned", "gateway"] == 1
     assert found["open", "trino", "scans"] == 3
+    assert found["network_total", "trino", "bytes in"] == 17
     assert found["open", "trino", "tables"] != found["open", "trino", "tables"]  # NaN: the others still come
 
 
