@@ -18,6 +18,7 @@ from typing import Final
 from catalog.sync.entries import PINNED
 from catalog.sync.manifests import ManifestFolder
 from catalog.sync.metastore import HiveTable, Metastore
+from table_format.errors import MetastoreError
 
 GRACE: Final = 60.0
 _TRUST: Final = 60.0
@@ -44,6 +45,7 @@ class Pins:
         self._lock = threading.Lock()
         self._busy: dict[_Key, threading.Lock] = {}
         self._known: OrderedDict[_Key, tuple[float, str]] = OrderedDict()
+        self._schemas: set[str] = set()
         self._cleaned: dict[str, float] = {}
 
     def keep(
@@ -90,8 +92,14 @@ class Pins:
         wanted = entry(name)
         found = self._metastore.table(wanted.schema, wanted.name)
         if found is None or found.location != wanted.location:
-            self._metastore.create_schema(wanted.schema)
-            self._metastore.put_table(wanted)
+            if wanted.schema not in self._schemas:
+                self._metastore.create_schema(wanted.schema)
+            try:
+                self._metastore.put_table(wanted)
+            except MetastoreError:
+                self._schemas.discard(wanted.schema)  # somebody may have dropped it
+                raise
+            self._schemas.add(wanted.schema)
 
     def is_due(self, folder: ManifestFolder) -> bool:
         """Whether it is time for `clean`; True at most once a minute."""

@@ -1,0 +1,96 @@
+// What the sync asks of a Hive Metastore: a part of its Thrift service, with the field numbers of releases 2.3 to 4.0.
+// The protocol is binary, not framed. Fields that are left out here are passed over when they come, and keep their
+// defaults when they don't; a definition that is changed is therefore sent with those fields unset.
+
+exception MetaException {
+  1: string message
+}
+exception NoSuchObjectException {
+  1: string message
+}
+exception AlreadyExistsException {
+  1: string message
+}
+exception InvalidObjectException {
+  1: string message
+}
+exception InvalidOperationException {
+  1: string message
+}
+
+struct FieldSchema {
+  1: string name
+  2: string type
+  3: string comment
+}
+struct SerDeInfo {
+  1: string name
+  2: string serializationLib
+  3: map<string, string> parameters
+}
+struct Order {
+  1: string col
+  2: i32 order
+}
+struct StorageDescriptor {
+  1: list<FieldSchema> cols
+  2: string location
+  3: string inputFormat
+  4: string outputFormat
+  5: bool compressed
+  6: i32 numBuckets
+  7: SerDeInfo serdeInfo
+  8: list<string> bucketCols
+  9: list<Order> sortCols
+  10: map<string, string> parameters
+}
+struct Table {
+  1: string tableName
+  2: string dbName
+  3: string owner
+  4: i32 createTime
+  5: i32 lastAccessTime
+  6: i32 retention
+  7: StorageDescriptor sd
+  8: list<FieldSchema> partitionKeys
+  9: map<string, string> parameters
+  10: string viewOriginalText
+  11: string viewExpandedText
+  12: string tableType
+}
+struct Database {
+  1: string name
+  2: string description
+  3: string locationUri
+  4: map<string, string> parameters
+}
+// What goes along with a change; DO_NOT_UPDATE_STATS keeps the metastore from listing the table's folder.
+struct EnvironmentContext {
+  1: map<string, string> properties
+}
+struct GetTableRequest {
+  1: required string dbName
+  2: required string tblName
+}
+struct GetTableResult {
+  1: required Table table
+}
+
+service ThriftHiveMetastore {
+  list<string> get_all_databases() throws (1: MetaException unwell)
+  void create_database(1: Database database)
+    throws (1: AlreadyExistsException there, 2: InvalidObjectException invalid, 3: MetaException unwell)
+  list<string> get_all_tables(1: string db_name) throws (1: MetaException unwell)
+  // Gone since 4.0, which has get_table_req alone; releases before 2.3 have only this one.
+  Table get_table(1: string dbname, 2: string tbl_name) throws (1: MetaException unwell, 2: NoSuchObjectException none)
+  GetTableResult get_table_req(1: GetTableRequest req) throws (1: MetaException unwell, 2: NoSuchObjectException none)
+  void create_table_with_environment_context(1: Table tbl, 2: EnvironmentContext environment_context)
+    throws (1: AlreadyExistsException there, 2: InvalidObjectException invalid, 3: MetaException unwell,
+            4: NoSuchObjectException none)
+  void alter_table_with_environment_context(1: string dbname, 2: string tbl_name, 3: Table new_tbl,
+                                            4: EnvironmentContext environment_context)
+    throws (1: InvalidOperationException invalid, 2: MetaException unwell)
+  void drop_table_with_environment_context(1: string dbname, 2: string name, 3: bool deleteData,
+                                           4: EnvironmentContext environment_context)
+    throws (1: NoSuchObjectException none, 2: MetaException unwell)
+}

@@ -1,0 +1,45 @@
+"""A metastore by its URI."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from catalog.sync.file_metastore import FileMetastore
+from catalog.sync.metastore import Metastore
+from table_format.errors import OptionError
+
+_PORT: Final = 9083
+_ADDRESS: Final = re.compile(r"(?:thrift://)?(\[[0-9a-fA-F:.]+\]|[^:/\[\]]+)(?::([0-9]+))?/?")
+
+
+def open_metastore(uri: str, storage_options: Mapping[str, Any] | None = None, *, timeout: float = 30.0) -> Metastore:
+    """Open a metastore; a Hive Metastore is connected to when it is first asked.
+
+    Args:
+        uri: `thrift://host:port` of a Hive Metastore, several with commas between; or the folder of Trino's file
+            metastore, as a path or URI.
+        storage_options: keyword arguments for the `pyarrow.fs` file system of a file metastore.
+        timeout: seconds to wait for an answer of a Hive Metastore.
+
+    Raises:
+        OptionError: the URI is malformed, or thriftpy2 is not installed.
+    """
+    text = uri.strip()
+    if not text:
+        raise OptionError("the metastore's URI is empty; write thrift://host:port or the folder of a file metastore")
+    if not text.startswith("thrift:"):
+        return FileMetastore(text, storage_options)
+    addresses = []
+    for part in text.split(","):
+        match = _ADDRESS.fullmatch(part.strip())
+        port = int(match[2] or _PORT) if match else 0
+        if match is None or not 0 < port <= 65535:
+            raise OptionError(f"{part.strip()!r} is no address of a Hive Metastore; write thrift://host:port")
+        addresses.append((match[1].strip("[]"), port))
+    try:
+        from catalog.sync.thrift_metastore import ThriftMetastore
+    except ModuleNotFoundError as error:
+        raise OptionError("a Hive Metastore needs thriftpy2: pip install 'hudi-catalog[services]'") from error
+    return ThriftMetastore(addresses, timeout=timeout)
