@@ -1,0 +1,295 @@
+"""Statements for Trino, with each Hudi table replaced by the files of one snapshot that the query can need.
+
+A table that the sync registered is read by Trino's Hive connector through a list of files. In place of such a table the
+query gets an entry that lists exactly the files of the newest snapshot, which never changes, and a condition on
+`"$path"` with those that the planner kept. What is not sure to give the same rows is left as it is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from catalog.gateway.attribution import FullName, Reference, SessionNames, filters_of, likely_tables, references_of
+from catalog.gateway.lexing import Lexeme, lexemes_of
+from catalog.gateway.options import GatewayOptions
+from catalog.gateway.parsing import parse_query
+from catalog.gateway.reasons import LeftAloneError, Reason
+from catalog.gateway.splice import quoted_name, quoted_text, spliced, table_of_files
+from catalog.gateway.statement import Form, Statement, read_statement
+from catalog.gateway.trino_filter import as_trino_filters, seen_schema
+from catalog.planner import Plan
+from catalog.scan import Scan
+from catalog.services.query_log import QueryLog
+from catalog.snapshot import Snapshot
+from catalog.sync.entries import keeps_meta_fields
+from catalog.sync.trino_tables import SyncedTable, TrinoTables
+from pushdown.expression import Constant, HudiExpression
+from table_format.meta_columns import META_COLUMNS
+
+# Names that are looked up where a statement is not understood.
+_MOST_NAMES = 20
+
+
+@dataclass(frozen=True)
+class RewrittenTable:
+    """A table's place in a query that was replaced.
+
+    Attributes:
+        name: `schema.table`.
+        instant: of the snapshot.
+        files: that are read there.
+        files_total: of the snapshot.
+    """
+
+    name: str
+    instant: str | None
+    files: int
+    files_total: int
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A statement, rewritten or not.
+
+    Attributes:
+        sql: what to send to Trino.
+        changed: whether it differs from what came.
+        reason: what became of it.
+        detail: more of that, for people.
+        tables: the places that were replaced.
+        seconds: how long it took.
+    """
+
+    sql: str
+    changed: bool
+    reason: Reason
+    detail: str = ""
+    tables: tuple[RewrittenTable, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Request:
+    """What `Rewriter.rewrite` was called with."""
+
+    sql: str
+    session: SessionNames
+    parameters: Sequence[str] | None
+    limit: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """A registered table of a query, at the snapshot that the whole query sees."""
+
+    synced: SyncedTable
+    snapshot: Snapshot
+    name: FullName
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that the query sees."""
+        whole = seen_schema(self.snapshot.schema)
+        if keeps_meta_fields(self.synced.entry):
+            return whole
+        return pa.schema([field for field in whole if field.name not in META_COLUMNS])
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """A reference to a registered table, and which files are needed there."""
+
+    reference: Reference
+    known: _Known
+    plan: Plan
+
+
+class Rewriter:
+    """Rewrites statements. Threads may share it.
+
+    Args:
+        tables: those that the sync registered.
+        options: see `GatewayOptions`.
+        log: gets a line for each planned table; None for none.
+    """
+
+    def __init__(self, tables: TrinoTables, options: GatewayOptions | None = None, log: QueryLog | None = None) -> None:
+        self.tables = tables
+        self.options = options or GatewayOptions()
+        self.log = log
+
+    def rewrite(
+        self,
+        sql: str,
+        session: SessionNames,
+        *,
+        parameters: Sequence[str] | None = None,
+        length_limit: int | None = None,
+    ) -> Rewritten:
+        """Rewrite a statement.
+
+        Args:
+            sql: one statement of Trino's SQL.
+            session: where its names are looked for.
+            parameters: for a prepared statement, the SQL texts of its parameters' values; None where nobody knows them.
+            length_limit: how many characters the result may have; None for the option's limit.
+
+        Returns:
+            The statement to send instead. Nothing is raised: on any failure it is the one that came.
+        """
+        begin = time.perf_counter()
+        limit = self.options.query_length if length_limit is None else length_limit
+        try:
+            found = self._rewritten(_Request(sql, session, parameters, limit))
+        except LeftAloneError as left:
+            found = Rewritten(sql, changed=False, reason=left.reason, detail=left.detail)
+        except Exception as error:  # noqa: BLE001  # a query never fails because of its rewriting
+            found = Rewritten(sql, changed=False, reason=Reason.FAILED, detail=f"{type(error).__name__}: {error}")
+            if self.log is not None:
+                self.log.event("gateway", "not rewritten", error=found.detail, sql=sql)
+        return Rewritten(
+            found.sql, found.changed, found.reason, found.detail, found.tables, time.perf_counter() - begin
+        )
+
+    def _rewritten(self, request: _Request) -> Rewritten:
+        lexemes = lexemes_of(request.sql)
+        if lexemes is None:
+            raise LeftAloneError(Reason.NOT_PARSED, "no text of Trino's SQL")
+        statement = read_statement(request.sql, lexemes)
+        if statement.form is Form.IMMEDIATE:
+            return self._immediate(request, statement)
+        if statement.form is not Form.QUERY:
+            self._bring_up_to_date(lexemes, request.session)
+            raise LeftAloneError(Reason.NOT_A_QUERY)
+        try:
+            return self._query(request, lexemes, statement)
+        except LeftAloneError:
+            self._bring_up_to_date(lexemes, request.session)
+            raise
+
+    def _immediate(self, request: _Request, statement: Statement) -> Rewritten:
+        """EXECUTE IMMEDIATE: the statement is inside a string."""
+        sql = request.sql
+        inner = sql[statement.start + 1 : statement.end - 1].replace("''", "'")
+        found = self._rewritten(replace(request, sql=inner, parameters=statement.parameters))
+        text = spliced(sql, [(statement.start, statement.end, quoted_text(found.sql))]) if found.changed else sql
+        if len(text) > request.limit:
+            raise LeftAloneError(Reason.TOO_LONG)
+        return replace(found, sql=text)
+
+    def _query(self, request: _Request, lexemes: Sequence[Lexeme], statement: Statement) -> Rewritten:
+        begin = time.perf_counter()
+        sql, session = request.sql, request.session
+        tree = parse_query(sql, lexemes, statement, request.parameters)
+        references = references_of(tree, sql, lexemes, session)
+        known = self._known(references)
+        if not known:
+            return Rewritten(sql, changed=False, reason=Reason.NO_TABLE)
+        filters = filters_of(tree, session, {name: table.schema for name, table in known.items()})
+        places = [
+            self._planned(reference, known[reference.name], filters.get(id(reference.node)), begin)
+            for reference in references
+            if reference.name in known
+        ]
+        chosen = self._chosen(places)
+        for table in known.values():
+            if not any(place.known.synced is table.synced for place in chosen):
+                self.tables.point_at(table.synced, table.snapshot)
+        if not chosen:
+            problem = next((place.reference.problem for place in places if place.reference.problem), "")
+            reason = Reason.NOT_ATTRIBUTED if problem else Reason.KEEPS_MOST
+            return Rewritten(sql, changed=False, reason=reason, detail=problem)
+        return self._spliced(sql, chosen, request.limit)
+
+    def _known(self, references: Sequence[Reference]) -> dict[FullName, _Known]:
+        known: dict[FullName, _Known] = {}
+        seen: dict[tuple[str, str], _Known | None] = {}
+        for name in dict.fromkeys(reference.name for reference in references):
+            if name.catalog not in self.options.catalogs:
+                continue
+            key = (name.schema, name.table)
+            if key not in seen:
+                synced = self.tables.find(*key)
+                seen[key] = None if synced is None else _Known(synced, self.tables.newest(synced), name)
+            found = seen[key]
+            if found is not None:
+                known[name] = found
+        return known
+
+    def _planned(self, reference: Reference, known: _Known, told: HudiExpression | None, begin: float) -> _Place:
+        snapshot = known.snapshot
+        wanted = Constant(value=True) if told is None else told
+        expression = as_trino_filters(wanted, snapshot.schema)
+        plan = Scan(snapshot, expression, None, self.options.scan).plan()
+        if self.log is not None:
+            self.log.planned(
+                "gateway",
+                f"{known.name.schema}.{known.name.table}",
+                plan,
+                received=wanted.to_sql(),
+                seconds=time.perf_counter() - begin,
+            )
+        return _Place(reference, known, plan)
+
+    def _chosen(self, places: Sequence[_Place]) -> list[_Place]:
+        """The places of those tables of which some place is worth it, and every one can be replaced.
+
+        All places of one table see one snapshot: all are replaced, or none.
+        """
+        fixed = {id(place.known.synced) for place in places if place.reference.problem}
+        worth = {id(place.known.synced) for place in places if self._is_worth_it(place.plan)}
+        return [place for place in places if id(place.known.synced) in worth - fixed]
+
+    def _is_worth_it(self, plan: Plan) -> bool:
+        if len(plan) == plan.files_total:
+            return False
+        return plan.bytes_kept <= self.options.kept_at_most * plan.bytes_total
+
+    def _spliced(self, sql: str, places: Sequence[_Place], limit: int) -> Rewritten:
+        paths = [self._paths(place) for place in places]
+        texts = [self._text(place, listed) for place, listed in zip(places, paths, strict=True)]
+        if len(sql) + sum(map(len, texts)) > limit:
+            texts = [self._text(place, None) for place in places]
+        text = spliced(
+            sql, [(place.reference.start, place.reference.end, new) for place, new in zip(places, texts, strict=True)]
+        )
+        if len(text) > limit:
+            raise LeftAloneError(Reason.TOO_LONG, f"{len(text):,} characters")
+        tables = tuple(
+            RewrittenTable(
+                f"{place.known.name.schema}.{place.known.name.table}",
+                place.known.snapshot.instant,
+                len(place.plan),
+                place.plan.files_total,
+            )
+            for place in places
+        )
+        return Rewritten(text, changed=True, reason=Reason.REWRITTEN, tables=tables)
+
+    def _paths(self, place: _Place) -> list[str] | None:
+        """The paths to write into the query; None for all of the snapshot, or where they are too many."""
+        plan = place.plan
+        if not self._is_worth_it(plan) or len(plan) > self.options.paths:
+            return None
+        column: Any = self.tables.path_column(place.known.synced, place.known.snapshot, plan.rows)
+        listed: list[str] = column.to_pylist()
+        return listed if sum(map(len, listed)) <= self.options.paths_length else None
+
+    def _text(self, place: _Place, paths: Sequence[str] | None) -> str:
+        known, plan = place.known, place.plan
+        rows = None if paths is not None or not self._is_worth_it(plan) else plan.rows
+        schema, table = self.tables.pin(known.synced, known.snapshot, rows)
+        name = quoted_name(place.reference.name.catalog, schema, table)
+        return table_of_files(name, paths, place.reference.own_name)
+
+    def _bring_up_to_date(self, lexemes: Sequence[Lexeme], session: SessionNames) -> None:
+        """Let the tables that a statement names show their newest snapshot, though it is not rewritten."""
+        for name in likely_tables(lexemes, session)[:_MOST_NAMES]:
+            synced = self.tables.find(name.schema, name.table) if name.catalog in self.options.catalogs else None
+            if synced is not None:
+                self.tables.point_at(synced, self.tables.newest(synced))
