@@ -93,21 +93,19 @@ def read_struct(kind: Any, data: bytes, at: int) -> Any:
 @functools.cache
 def _struct_reader(kind: Any) -> _Read:
     """A function that reads structs of a class."""
-    fields: dict[bytes, tuple[str, _Read]] = {}
+    fields: dict[bytes, tuple[int, _Read]] = {}
     numbers: dict[int, tuple[str, int]] = {}
-    for number, (declared, name, *more) in kind.thrift_spec.items():
+    for place, (number, (declared, name, *more)) in enumerate(kind.thrift_spec.items()):
         wire = _STRING if declared == _BINARY else declared
-        fields[_FIELD.pack(wire, number)] = (name, _value_reader(declared, more[0] if len(more) > 1 else None))
+        fields[_FIELD.pack(wire, number)] = (place, _value_reader(declared, more[0] if len(more) > 1 else None))
         numbers[number] = (name, wire)
-    empty = dict.fromkeys(name for name, _ in fields.values())
-    required = tuple(spec[1] for spec in kind.thrift_spec.values() if spec[-1])
-    make = kind.__new__
+    names = [spec[1] for spec in kind.thrift_spec.values()]
+    required = tuple(place for place, spec in enumerate(kind.thrift_spec.values()) if spec[-1])
+    empty = [None] * len(names)
 
     def read(source: Source, at: int) -> tuple[Any, int]:
         data, begin = source.data, at
-        found = make(kind)
-        values = found.__dict__
-        values.update(empty)
+        values: list[Any] = empty.copy()
         while True:
             head = data[at : at + 3]
             field = fields.get(head)
@@ -116,14 +114,15 @@ def _struct_reader(kind: Any) -> _Read:
                     break
                 at = _pass_over_field(source, at, numbers, kind.__name__)
                 continue
-            name = field[0]
-            if values[name] is not None:
-                raise MalformedStructError(at, f"{kind.__name__} has {name} twice")
-            values[name], at = field[1](source, at + 3)
-        for name in required:
-            if values[name] is None:
-                raise MalformedStructError(begin, f"{kind.__name__} without {name}")
-        return found, at + 1
+            place = field[0]
+            if values[place] is not None:
+                raise MalformedStructError(at, f"{kind.__name__} has {names[place]} twice")
+            values[place], at = field[1](source, at + 3)
+        for place in required:
+            if values[place] is None:
+                raise MalformedStructError(begin, f"{kind.__name__} without {names[place]}")
+        # Its __init__ takes the fields in the order of the IDL; to set them one by one would cost a dictionary each.
+        return kind(*values), at + 1
 
     return read
 
@@ -147,8 +146,13 @@ def _split(spec: Any) -> tuple[int, Any]:
 def _later(kind: Any) -> _Read:
     """Reads structs of a class that is looked at when the first one comes, since classes may contain each other."""
 
+    found: _Read | None = None
+
     def read(source: Source, at: int) -> tuple[Any, int]:
-        return _struct_reader(kind)(source, at)
+        nonlocal found
+        if found is None:
+            found = _struct_reader(kind)
+        return found(source, at)
 
     return read
 
@@ -208,7 +212,8 @@ def _list_reader(declared: int, spec: Any) -> _Read:
     wire = _STRING if declared == _BINARY else declared
     least = _LEAST[wire]
     element = _value_reader(declared, spec)
-    form = _NUMBERS.get(declared) if spec is None else None
+    form = _NUMBERS.get(declared, "") if spec is None else ""
+    unpack_one = struct.Struct(f">{form}").unpack_from
 
     def head(source: Source, at: int) -> int:
         if source.data[at] != wire:
@@ -217,6 +222,8 @@ def _list_reader(declared: int, spec: Any) -> _Read:
 
     def read_numbers(source: Source, at: int) -> tuple[list[Any], int]:
         count = head(source, at)
+        if count == 1:
+            return list(unpack_one(source.data, at + 5)), at + 5 + least
         return list(struct.unpack_from(f">{count}{form}", source.data, at + 5)), at + 5 + count * least
 
     def read_bools(source: Source, at: int) -> tuple[list[bool], int]:
