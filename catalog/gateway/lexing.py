@@ -44,9 +44,12 @@ class Lexeme:
     @property
     def name(self) -> str | None:
         """The name that it spells, in lower case as Trino folds names, quoted or not; None if it spells none."""
-        if self.kind is Kind.WORD:
-            return self.text.lower()
-        return self.text[1:-1].replace('""', '"').lower() if self.kind is Kind.QUOTED else None
+        return self.spelled.lower() if self.kind in {Kind.WORD, Kind.QUOTED} else None
+
+    @property
+    def spelled(self) -> str:
+        """The text without the quotes of a quoted name."""
+        return self.text[1:-1].replace('""', '"') if self.kind is Kind.QUOTED else self.text
 
 
 # Comments do not nest, a backslash escapes nothing, and words are of ASCII letters.

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from catalog.gateway.lexing import Kind, Lexeme
+from catalog.gateway.lexing import Kind, Lexeme, lexemes_of
 
 _BEGINS_QUERY = frozenset({"SELECT", "WITH", "("})
 # The forms of EXPLAIN that show how the query runs; the others tell of the tables that it names.
@@ -31,7 +31,7 @@ class Statement:
         form: its kind; `OTHER` is left as it is.
         start: where the query begins, or the string of EXECUTE IMMEDIATE.
         end: the position behind it.
-        name: of the prepared statement that EXECUTE runs, in lower case.
+        name: of the prepared statement that EXECUTE runs, in the case in which it is written: Trino does not fold it.
         parameters: the texts of the values behind USING.
     """
 
@@ -63,6 +63,17 @@ def read_statement(sql: str, lexemes: Sequence[Lexeme]) -> Statement:
     if start >= end or real[start].word not in _BEGINS_QUERY or _has_functions(real[start:end]):
         return _OTHER
     return Statement(Form.QUERY, real[start].start, real[end - 1].end)
+
+
+def prepared_call(sql: str) -> tuple[str, tuple[str, ...]] | None:
+    """The name and the parameters' texts of an EXECUTE of a prepared statement; None for any other statement.
+
+    >>> prepared_call("EXECUTE monthly USING 3, DATE '2024-01-01'")
+    ('monthly', ('3', "DATE '2024-01-01'"))
+    """
+    lexemes = lexemes_of(sql)
+    statement = _OTHER if lexemes is None else read_statement(sql, lexemes)
+    return (statement.name, statement.parameters) if statement.form is Form.EXECUTE else None
 
 
 def _has_functions(query: Sequence[Lexeme]) -> bool:
@@ -136,7 +147,7 @@ def _execute(sql: str, real: Sequence[Lexeme]) -> Statement:
         return Statement(Form.IMMEDIATE, target.start, target.end, parameters=parameters)
     if target.name is None:
         return _OTHER
-    return Statement(Form.EXECUTE, name=target.name, parameters=parameters)
+    return Statement(Form.EXECUTE, name=target.spelled, parameters=parameters)
 
 
 def _parameters(sql: str, real: Sequence[Lexeme], position: int) -> tuple[str, ...] | None:
