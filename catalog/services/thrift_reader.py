@@ -145,7 +145,6 @@ def _split(spec: Any) -> tuple[int, Any]:
 
 def _later(kind: Any) -> _Read:
     """Reads structs of a class that is looked at when the first one comes, since classes may contain each other."""
-
     found: _Read | None = None
 
     def read(source: Source, at: int) -> tuple[Any, int]:
