@@ -8,9 +8,7 @@ exception: they are kept here, by digest, and not repeated in each id.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
-import secrets
 import struct
 import threading
 import time
@@ -19,12 +17,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from catalog.services.secret import SIGNATURE_BYTES, Secret
+from catalog.trino.options import SPLIT_LIFETIME
 from table_format.errors import SplitError
 
-LIFETIME_KEY = "hoodie.catalog.trino.split.lifetime"
 _VERSION = 1
 _HEAD = struct.Struct(">BcQ")
-_MAC_BYTES = 32
 _LENGTH = struct.Struct(">I")
 _CLOCK_SKEW_SECONDS = 300.0
 
@@ -42,8 +40,8 @@ class TrinoSplit:
     """A file slice, or some row groups of a base file, to be read as of one instant.
 
     Attributes:
-        table: name in the catalog, such as `db.table`.
-        instant: of the snapshot that the query is pinned to.
+        table: its name, such as `db.table`.
+        instant: the snapshot that the query is pinned to, as `OpenTables.pin` says it.
         partition: path of the partition, "" in a table without partitions.
         file_id: the file group.
         base: path of the base file relative to the table; None for log files alone.
@@ -51,9 +49,10 @@ class TrinoSplit:
         logs: path relative to the table, and bytes, of each log file in merge order.
         row_groups: ordinals of those to read; None for the whole file.
         constraint: Thrift bytes of the TupleDomain that rows should meet; empty for none.
-        key_columns: names, in the table, of the columns whose values are in `keys`; empty when no keys were asked for.
-        keys: an Arrow IPC stream with one column for each of `key_columns`: only rows with one of these key tuples are
-            rows of the split.
+        key_columns: names, in Trino, of the columns whose values are in `keys`; empty when no keys were asked for.
+        keys: an Arrow IPC stream with one column for each of `key_columns`, of values as they are served: only rows
+            with one of these key tuples are rows of the split.
+        scan: id of the scan that the split is of.
     """
 
     table: str
@@ -67,6 +66,7 @@ class TrinoSplit:
     constraint: bytes = b""
     key_columns: tuple[str, ...] = ()
     keys: bytes = b""
+    scan: str = ""
 
 
 class HeldBytes:
@@ -121,7 +121,7 @@ class SplitCodec:
 
     def __init__(
         self,
-        secret: bytes | None = None,
+        secret: Secret | None = None,
         lifetime_seconds: float = 86_400.0,
         *,
         inline_bytes: int = 4_096,
@@ -129,8 +129,7 @@ class SplitCodec:
         held_bytes: int = 128 << 20,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._key = hmac.digest(secret or secrets.token_bytes(32), b"hudi-catalog: split ids for Trino", "sha256")
-        self.is_shared = secret is not None
+        self._secret = (secret or Secret.random()).for_purpose("split ids for Trino")
         self._lifetime = lifetime_seconds
         self._inline = inline_bytes
         self._inline_keys = inline_key_bytes
@@ -141,7 +140,7 @@ class SplitCodec:
     def seal(self, purpose: Purpose, payload: bytes) -> bytes:
         """Bytes that only this service can have made."""
         head = _HEAD.pack(_VERSION, purpose.value, int(self._clock() * 1000))
-        return b"".join((head, payload, hmac.digest(self._key, head + payload, "sha256")))
+        return b"".join((head, payload, self._secret.sign(head + payload)))
 
     def open(self, purpose: Purpose, sealed: bytes) -> bytes:
         """The payload of sealed bytes.
@@ -150,10 +149,10 @@ class SplitCodec:
             SplitError: they are forged, damaged, too old, or for another purpose.
         """
         what = "split id" if purpose is Purpose.SPLIT else "page token"
-        if len(sealed) < _HEAD.size + _MAC_BYTES:
+        if len(sealed) < _HEAD.size + SIGNATURE_BYTES:
             raise SplitError(f"a {what} of {len(sealed)} bytes: this service gave out none like it")
-        signed, mac = sealed[:-_MAC_BYTES], sealed[-_MAC_BYTES:]
-        if not hmac.compare_digest(hmac.digest(self._key, signed, "sha256"), mac):
+        signed, mac = sealed[:-SIGNATURE_BYTES], sealed[-SIGNATURE_BYTES:]
+        if not self._secret.verify(signed, mac):
             raise SplitError(
                 f"a {what} that this service did not sign: it is forged, or of a service with another secret, or from "
                 "before a restart of a service without one. Run the query again; a shared secret lets scans outlive "
@@ -166,7 +165,7 @@ class SplitCodec:
         if not -_CLOCK_SKEW_SECONDS <= age <= self._lifetime:
             raise SplitError(
                 f"a {what} that was given out {age:,.0f} s ago; they are good for {self._lifetime:,.0f} s "
-                f"({LIFETIME_KEY}). Run the query again"
+                f"({SPLIT_LIFETIME}). Run the query again"
             )
         return signed[_HEAD.size :]
 
@@ -183,6 +182,7 @@ class SplitCodec:
                 split.logs,
                 split.row_groups,
                 split.key_columns,
+                split.scan,
             ],
             separators=(",", ":"),
         ).encode()
@@ -238,7 +238,7 @@ def _parts(payload: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 def _split(texts: bytes) -> TrinoSplit:
-    table, instant, partition, file_id, base, base_instant, logs, groups, key_columns = json.loads(texts)
+    table, instant, partition, file_id, base, base_instant, logs, groups, key_columns, scan = json.loads(texts)
     split = TrinoSplit(
         table=table,
         instant=instant,
@@ -249,6 +249,7 @@ def _split(texts: bytes) -> TrinoSplit:
         logs=tuple((path, size) for path, size in logs),
         row_groups=None if groups is None else tuple(groups),
         key_columns=tuple(key_columns),
+        scan=scan,
     )
     for path in (split.base, *(log for log, _ in split.logs)):
         if path is not None and (path.startswith("/") or ".." in path.split("/") or "\0" in path):

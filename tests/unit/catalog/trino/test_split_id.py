@@ -2,9 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catalog.services.secret import Secret
 from catalog.trino.split_id import HeldBytes, Purpose, SplitCodec, TrinoSplit
 from table_format.errors import SplitError
 
+SECRET = Secret(b"secret")
 SPLIT = TrinoSplit(
     table="db.trips",
     instant="20260101000000000",
@@ -17,6 +19,7 @@ SPLIT = TrinoSplit(
     constraint=b"\x00\xff domain",
     key_columns=("a", "b"),
     keys=b"\x01\x00 keys",
+    scan="0123456789abcdef",
 )
 
 
@@ -29,24 +32,24 @@ class Clock:
 
 
 def test_a_split_comes_back_as_it_went() -> None:
-    codec = SplitCodec(b"secret")
+    codec = SplitCodec(SECRET)
     assert codec.unpack(codec.pack(SPLIT)) == SPLIT
     plain = TrinoSplit("t", "1", "", "f", None, "1")
     assert codec.unpack(codec.pack(plain)) == plain
 
 
 def test_another_instance_with_the_secret_reads_it() -> None:
-    assert SplitCodec(b"secret").unpack(SplitCodec(b"secret").pack(SPLIT)) == SPLIT
+    assert SplitCodec(SECRET).unpack(SplitCodec(SECRET).pack(SPLIT)) == SPLIT
 
 
-@pytest.mark.parametrize("other", [SplitCodec(b"another"), SplitCodec(None)])
+@pytest.mark.parametrize("other", [SplitCodec(Secret(b"another")), SplitCodec(None)])
 def test_a_service_with_another_secret_does_not(other: SplitCodec) -> None:
-    for codec in (SplitCodec(b"secret"), SplitCodec(None)):
+    for codec in (SplitCodec(SECRET), SplitCodec(None)):
         with pytest.raises(SplitError, match="did not sign"):
             other.unpack(codec.pack(SPLIT))
 
 
-CODEC = SplitCodec(b"secret")
+CODEC = SplitCodec(SECRET)
 SEALED = CODEC.pack(SPLIT)
 
 
@@ -78,7 +81,7 @@ def test_a_token_is_not_a_split_id(purpose: Purpose) -> None:
 
 def test_old_ids_are_refused() -> None:
     clock = Clock()
-    codec = SplitCodec(b"secret", 60, clock=clock)
+    codec = SplitCodec(SECRET, 60, clock=clock)
     split_id = codec.pack(SPLIT)
     clock.now += 59
     assert codec.unpack(split_id) == SPLIT
@@ -102,26 +105,26 @@ def test_no_signed_path_leaves_the_table(path: str) -> None:
 
 def test_long_constraints_are_not_repeated_in_each_id() -> None:
     split = TrinoSplit("t", "1", "", "f", None, "1", constraint=b"x" * 10_000)
-    codec = SplitCodec(b"secret")
+    codec = SplitCodec(SECRET)
     split_id = codec.pack(split)
     assert len(split_id) < 300
     assert codec.unpack(split_id) == split
     # Trino filters again, so that an instance that never saw it may serve all rows.
-    assert SplitCodec(b"secret").unpack(split_id).constraint == b""
+    assert SplitCodec(SECRET).unpack(split_id).constraint == b""
 
 
 def test_keys_are_never_left_out() -> None:
     split = TrinoSplit("t", "1", "", "f", None, "1", key_columns=("a",), keys=b"x" * 100_000)
-    codec = SplitCodec(b"secret")
+    codec = SplitCodec(SECRET)
     split_id = codec.pack(split)
     assert len(split_id) < 300
     assert codec.unpack(split_id) == split
     with pytest.raises(SplitError, match="keys of this index look-up"):
-        SplitCodec(b"secret").unpack(split_id)
+        SplitCodec(SECRET).unpack(split_id)
 
 
 def test_a_constraint_that_was_dropped_and_packed_again_is_kept_again() -> None:
-    codec = SplitCodec(b"secret", held_bytes=25_000)
+    codec = SplitCodec(SECRET, held_bytes=25_000)
     splits = [TrinoSplit("t", "1", "", "f", None, "1", constraint=bytes([i]) * 10_000) for i in range(3)]
     ids = [codec.pack(split) for split in splits]
     assert codec.unpack(ids[0]).constraint == b""

@@ -1,0 +1,112 @@
+"""Schemas, tables and columns as Trino sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pyarrow as pa
+
+from catalog.services.open_tables import OpenTables
+from catalog.table import Table
+from catalog.trino.options import TrinoOptions
+from catalog.trino.table_names import TableName, TableNames
+from catalog.trino.types import Form, ServedColumn, columns_of
+from catalog.trino.wire import trino_service
+from table_format.meta_columns import META_FIELDS, RECORD_KEY
+
+
+class Metadata:
+    """Answers what there is, from tables' properties and timelines alone: no list of files is read for it.
+
+    Args:
+        tables: of the warehouse.
+        names: finds them.
+        options: of the service.
+    """
+
+    def __init__(self, tables: OpenTables, names: TableNames, options: TrinoOptions) -> None:
+        self._tables = tables
+        self._names = names
+        self._options = options
+        self._structs: Any = trino_service()
+
+    def schema_names(self) -> list[str]:
+        """The schemas that have tables."""
+        return self._names.schemas()
+
+    def table_names(self, schema: str | None) -> list[Any]:
+        """A ``TrinoThriftSchemaTableName`` for each table that can be read, of one schema or of all."""
+        return [self._structs.TrinoThriftSchemaTableName(*name) for name in self._names.readable(schema)]
+
+    def table(self, name: TableName) -> Any:
+        """A ``TrinoThriftNullableTableMetadata``, empty when there is no such table.
+
+        Raises:
+            HudiError: the table cannot be read, or not as of the time that its name has.
+        """
+        named = self._names.find(name)
+        if named is None:
+            return self._structs.TrinoThriftNullableTableMetadata()
+        table = self._tables.table(named.name)
+        schema = newest_schema(table) if named.when is None else self._names.snapshot(named).schema
+        columns = columns_of(schema, self._options.types)
+        keys = indexable_keys(table, columns) if self._joins_by_index(named.name) else ()
+        metadata = self._structs.TrinoThriftTableMetadata(
+            self._structs.TrinoThriftSchemaTableName(*name),
+            [self._column(column) for column in columns],
+            _comment(table, named.when),
+            [sorted(names) for names in keys] or None,
+        )
+        return self._structs.TrinoThriftNullableTableMetadata(metadata)
+
+    def _column(self, column: ServedColumn) -> Any:
+        comment = "; ".join(text for text in (column.comment, column.problem) if text)
+        return self._structs.TrinoThriftColumnMetadata(column.name, column.trino_type, comment or None, column.hidden)
+
+    def _joins_by_index(self, name: str) -> bool:
+        return any(fnmatchcase(str(TableName.of(name)), pattern.lower()) for pattern in self._options.index_joins)
+
+
+def newest_schema(table: Table) -> pa.Schema:
+    """The columns of a table by its timeline, meta columns first, as its newest snapshot will have them."""
+    fields = table.client.table_schema()
+    return pa.schema([*META_FIELDS, *fields]) if table.config.populate_meta_fields else fields
+
+
+def indexable_keys(table: Table, columns: Sequence[ServedColumn]) -> list[frozenset[str]]:
+    """The sets of columns, by their names in Trino, by whose values an index finds rows.
+
+    They are the record key, the part of it that buckets are made of, and the meta column of keys; the partition columns
+    may stand beside them. Only columns whose values go to Trino as they are count: others do not come back exactly.
+    """
+    by_source = {column.source: column for column in columns}
+    found: dict[frozenset[str], None] = {}
+    for sources in _key_sets(table):
+        served = [by_source.get(source) for source in sources]
+        if all(one is not None and one.form is Form.PLAIN and one.trino_type in _COMPARED for one in served):
+            found[frozenset(one.name for one in served if one is not None)] = None
+    return list(found)
+
+
+# Doubles have two zeros and a NaN, and lists are not keys.
+_COMPARED = frozenset({"integer", "bigint", "varchar", "date", "boolean"})
+
+
+def _key_sets(table: Table) -> Iterator[tuple[str, ...]]:
+    config = table.config
+    keys, partitions = config.record_key_fields, config.partition_fields
+    sets = [keys, config.bucket_hash_fields or (), (RECORD_KEY,) if config.populate_meta_fields else ()]
+    for one in sets:
+        if one:
+            yield tuple(dict.fromkeys(one))
+            if partitions:
+                yield tuple(dict.fromkeys([*one, *partitions]))
+
+
+def _comment(table: Table, when: str | None) -> str:
+    config = table.config
+    kind = config.table_type.replace("_", " ").lower()
+    past = "" if when is None else f", as of {when}"
+    return f"Hudi table, {kind}, version {config.version}{past}: {table.client.storage.uri}"

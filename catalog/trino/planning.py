@@ -1,0 +1,127 @@
+"""Scans: a TupleDomain becomes an expression, the expression a plan, and the plan the splits that Trino reads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from catalog.planner import Plan, make_plan
+from catalog.scan_options import ScanOptions
+from catalog.services.open_tables import OpenTables
+from catalog.services.query_log import QueryLog
+from catalog.snapshot import Snapshot
+from catalog.trino.batches import PlannedScan, SplitBatch, SplitBatches
+from catalog.trino.domain_text import domain_text
+from catalog.trino.domains import expression_of
+from catalog.trino.options import TrinoOptions
+from catalog.trino.split_id import TrinoSplit
+from catalog.trino.table_names import NamedTable, TableName, TableNames
+from catalog.trino.types import ServedColumn, columns_of
+from catalog.trino.wire import struct_bytes
+from pushdown.bind import bind
+from pushdown.errors import ExpressionError
+from pushdown.expression import Constant, HudiExpression, Unknown
+from pushdown.simplify import simplify
+
+
+class SplitPlanner:
+    """Answers requests for the splits of scans: planned at the newest snapshot, handed out in batches.
+
+    Args:
+        tables: of the warehouse.
+        names: finds them.
+        options: of the service.
+        batches: hands out splits.
+        log: of planned scans.
+    """
+
+    def __init__(
+        self, tables: OpenTables, names: TableNames, options: TrinoOptions, batches: SplitBatches, log: QueryLog
+    ) -> None:
+        self._tables = tables
+        self._names = names
+        self._options = options
+        self._batches = batches
+        self._log = log
+
+    def splits(
+        self,
+        said: TableName,
+        *,
+        desired: Sequence[str] | None,
+        constraint: Any,
+        most: int,
+        token: bytes | None,
+    ) -> SplitBatch:
+        """Some splits of a scan.
+
+        Args:
+            said: name of the table.
+            desired: columns that will be read; None for all of them.
+            constraint: a TupleDomain that rows have to meet.
+            most: splits at most.
+            token: of the batch before; None for the first ones.
+
+        Raises:
+            SplitError: the token is forged or too old.
+            TableNotFoundError: there is no such table.
+            OptionError: the snapshot of the scan is gone.
+        """
+        named = self._names.require(said)
+
+        def replanned(pin: str) -> PlannedScan:
+            return self._scan(named, self._tables.at(named.name, pin), constraint)
+
+        if token is not None:
+            return self._batches.next(token, named.name, replanned, most)
+        begin = time.perf_counter()
+        scan = self._scan(named, self._names.snapshot(named), constraint)
+        self._log.planned(
+            "trino",
+            str(said),
+            scan.plan,
+            received=domain_text(constraint),
+            seconds=time.perf_counter() - begin,
+            scan=scan.template.scan,
+            columns=None if desired is None else sorted(desired),
+        )
+        return self._batches.first(scan, most)
+
+    def _scan(self, named: NamedTable, snapshot: Snapshot, constraint: Any) -> PlannedScan:
+        expression = bound_domain(snapshot, columns_of(snapshot.schema, self._options.types), constraint)
+        return PlannedScan.of(plan_of(snapshot, expression), template_of(named.name, snapshot, constraint))
+
+
+def plan_of(snapshot: Snapshot, expression: HudiExpression | None) -> Plan:
+    """The plan for a bound expression."""
+    return make_plan(snapshot, expression, ScanOptions())
+
+
+def bound_domain(snapshot: Snapshot, columns: Sequence[ServedColumn], constraint: Any) -> HudiExpression | None:
+    """The expression of a TupleDomain over a snapshot's columns; None when all rows pass."""
+    return bound_filter(snapshot, expression_of(constraint, tuple(columns), snapshot.schema))
+
+
+def bound_filter(snapshot: Snapshot, expression: HudiExpression) -> HudiExpression | None:
+    """A filter bound to a snapshot's columns; None when all rows pass, unknown when it does not fit them."""
+    try:
+        bound = simplify(bind(expression, snapshot.schema, case_sensitive=True))
+    except ExpressionError as error:
+        return Unknown(f"the constraint does not fit the table: {error}")
+    return None if bound == Constant(value=True) else bound
+
+
+def template_of(table: str, snapshot: Snapshot, constraint: Any) -> TrinoSplit:
+    """A split of a scan without its file."""
+    domains = constraint.domains
+    content = b"" if domains is not None and not domains else struct_bytes(constraint)
+    return TrinoSplit(
+        table=table,
+        instant=OpenTables.pin(snapshot),
+        partition="",
+        file_id="",
+        base=None,
+        base_instant="",
+        constraint=content,
+    )

@@ -1,0 +1,154 @@
+"""Names as Trino says them, and the tables of the warehouse that they mean.
+
+Trino knows schemas and tables in lower case. A table `db.trips` is `trips` in schema `db`; tables without a database
+are in schema `default`. `trips@20260101120000000`, which has to be quoted in SQL, is the table as of that instant, or
+as of a time such as `trips@2026-01-01T12:00:00`.
+"""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from time import monotonic
+from typing import NamedTuple
+
+from catalog.services.open_tables import OpenTables
+from catalog.snapshot import Snapshot
+from table_format.errors import HudiError, TableNotFoundError
+
+_LOG = logging.getLogger(__name__)
+DEFAULT_SCHEMA = "default"
+_TIME_MARK = "@"
+_CHECKERS = 8
+# Whether a table can be read is looked at again after so long.
+_GOOD_SECONDS, _BAD_SECONDS = 600.0, 30.0
+
+
+class TableName(NamedTuple):
+    """A table's name as Trino says it, in lower case.
+
+    Attributes:
+        schema: `default` for a table without a database.
+        table: may end with `@` and a time.
+    """
+
+    schema: str
+    table: str
+
+    @classmethod
+    def of(cls, name: str) -> TableName:
+        """The name of a table of the warehouse; what stands before the last dot is the schema."""
+        schema, _, table = name.rpartition(".")
+        return cls(schema.lower() or DEFAULT_SCHEMA, table.lower())
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+
+class NamedTable(NamedTuple):
+    """What a name means.
+
+    Attributes:
+        said: the name, as Trino says it.
+        name: of the table in the warehouse.
+        when: an instant or a time; None for the newest state.
+    """
+
+    said: TableName
+    name: str
+    when: str | None = None
+
+
+class TableNames:
+    """Lists tables, and finds one by its name.
+
+    Args:
+        tables: of the warehouse.
+    """
+
+    def __init__(self, tables: OpenTables) -> None:
+        self._tables = tables
+        self._lock = Lock()
+        self._checked: dict[str, tuple[bool, float]] = {}
+        self._known: dict[TableName, str] = {}
+
+    def schemas(self) -> list[str]:
+        """Names of the schemas, `default` among them only if it has a table."""
+        return sorted({name.schema for name in self._by_name()})
+
+    def readable(self, schema: str | None = None) -> list[TableName]:
+        """The tables that can be read, of one schema or of all.
+
+        Trino asks for the columns of all tables that it is told of, and shows none if one of them fails.
+        """
+        wanted = [(key, names) for key, names in sorted(self._by_name().items()) if schema in {None, key.schema}]
+        with ThreadPoolExecutor(_CHECKERS, thread_name_prefix="hudi-list") as pool:
+            good = pool.map(lambda one: len(one[1]) == 1 and self._is_readable(one[1][0]), wanted)
+            return [key for (key, _), is_good in zip(wanted, good, strict=True) if is_good]
+
+    def find(self, said: TableName) -> NamedTable | None:
+        """The table of a name; None when there is none.
+
+        Raises:
+            TableNotFoundError: several tables have this name in lower case.
+        """
+        base, mark, when = said.table.rpartition(_TIME_MARK)
+        for table, time in ((said.table, None), (base, when.strip().upper() if mark and base else None)):
+            name = self._name_of(TableName(said.schema, table))
+            if name is not None:
+                return NamedTable(said, name, time)
+        return None
+
+    def require(self, said: TableName) -> NamedTable:
+        """The table of a name.
+
+        Raises:
+            TableNotFoundError: there is none, or several.
+        """
+        found = self.find(said)
+        if found is None:
+            raise TableNotFoundError(f"{self._tables.uri}: there is no table {said}")
+        return found
+
+    def snapshot(self, named: NamedTable) -> Snapshot:
+        """The newest state, or that of the name's time.
+
+        Raises:
+            SplitError: the state of that time is gone.
+            OptionError: the time is none.
+        """
+        return self._tables.newest(named.name)[1] if named.when is None else self._tables.at(named.name, named.when)
+
+    def _name_of(self, said: TableName) -> str | None:
+        """The name in the warehouse; listed again only for a name that was never seen."""
+        known = self._known.get(said)
+        if known is not None:
+            return known
+        found = self._by_name().get(said, [])
+        if len(found) > 1:
+            raise TableNotFoundError(f"{said}: {' and '.join(sorted(found))} are one name in lower case")
+        return found[0] if found else None
+
+    def _by_name(self) -> dict[TableName, list[str]]:
+        found: dict[TableName, list[str]] = {}
+        for name in self._tables.names():
+            found.setdefault(TableName.of(name), []).append(name)
+        self._known = {said: names[0] for said, names in found.items() if len(names) == 1}
+        return found
+
+    def _is_readable(self, name: str) -> bool:
+        with self._lock:
+            good, since = self._checked.get(name, (False, -_GOOD_SECONDS))
+        if monotonic() - since < (_GOOD_SECONDS if good else _BAD_SECONDS):
+            return good
+        try:
+            self._tables.table(name).client.table_schema()
+        except HudiError as error:
+            _LOG.warning("%s is left out of lists: %s", name, error)
+            good = False
+        else:
+            good = True
+        with self._lock:
+            self._checked[name] = (good, monotonic())
+        return good

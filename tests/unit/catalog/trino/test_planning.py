@@ -1,0 +1,294 @@
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from catalog import Catalog
+from catalog.services.open_tables import OpenTables
+from catalog.services.query_log import QueryLog
+from catalog.services.secret import Secret
+from catalog.trino.batches import SplitBatches
+from catalog.trino.options import TrinoOptions
+from catalog.trino.planning import SplitPlanner
+from catalog.trino.scans import OpenScans
+from catalog.trino.split_id import Purpose, SplitCodec, TrinoSplit
+from catalog.trino.table_names import TableName, TableNames
+from table_format.errors import ServiceError, SplitError, TableNotFoundError
+from tests.local_writes import LocalTable
+
+from .domains import EVERYTHING, NOTHING, between, domain, points, ranges
+
+SCHEMA = pa.schema([("k", pa.int64()), ("day", pa.string()), ("v", pa.float64())])
+TRIPS = TableName("db", "trips")
+LARGE = TableName("default", "large")
+
+
+def rows(keys: range) -> pa.Table:
+    days = [f"2026-01-0{key % 3 + 1}" for key in keys]
+    return pa.table({"k": list(keys), "day": days, "v": [key / 4 for key in keys]}, SCHEMA)
+
+
+def create(path: Path, **more: str) -> LocalTable:
+    options = {
+        "hoodie.table.name": path.name,
+        "hoodie.datasource.write.recordkey.field": "k",
+        "hoodie.datasource.write.partitionpath.field": "day",
+        "hoodie.index.type": "BUCKET",
+        "hoodie.bucket.index.num.buckets": "4",
+        "hoodie.clean.automatic": "false",
+        **more,
+    }
+    return LocalTable.create(str(path), SCHEMA, options)
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("warehouse")
+    (folder / "db").mkdir()
+    create(folder / "db" / "trips").write("insert", rows(range(300)))
+    large = create(folder / "large", **{"hoodie.parquet.block.size": "4096", "hoodie.bucket.index.num.buckets": "1"})
+    large.write("bulk_insert", rows(range(20_000)))
+    create(folder / "empty")
+    return folder
+
+
+class Serving:
+    """A planner, as one process has it."""
+
+    def __init__(self, warehouse: Path, **options: str) -> None:
+        self.codec = SplitCodec(Secret(b"of the planner's tests"))
+        self.scans = OpenScans()
+        self.log = QueryLog()
+        parsed = TrinoOptions.parse({f"hoodie.catalog.trino.{key.replace('_', '.')}": v for key, v in options.items()})
+        self.tables = OpenTables(Catalog(str(warehouse)))
+        batches = SplitBatches(self.codec, self.scans, parsed.split_size)
+        self.planner = SplitPlanner(self.tables, TableNames(self.tables), parsed, batches, self.log)
+
+    def batch(
+        self, table: TableName, constraint: Any = EVERYTHING, most: int = 1_000, token: bytes | None = None
+    ) -> tuple[list[TrinoSplit], bytes | None]:
+        found = self.planner.splits(table, desired=["k"], constraint=constraint, most=most, token=token)
+        return [self.codec.unpack(one) for one in found.split_ids], found.next_token
+
+
+def key_of(split: TrinoSplit) -> tuple[Any, ...]:
+    return split.partition, split.file_id, split.base, split.row_groups
+
+
+@pytest.fixture
+def serving(warehouse: Path) -> Serving:
+    return Serving(warehouse)
+
+
+def test_a_split_names_the_snapshot_and_the_file(serving: Serving, warehouse: Path) -> None:
+    splits, token = serving.batch(TRIPS)
+    assert token is None
+    assert len(splits) == 12
+    assert [key_of(split) for split in splits] == sorted(key_of(split) for split in splits)
+    snapshot = serving.tables.newest("db.trips")[1]
+    for split in splits:
+        assert serving.tables.at(split.table, split.instant) is snapshot
+        assert (warehouse / "db" / "trips" / str(split.base)).is_file()
+        assert split.base_instant == snapshot.instant
+        assert (split.constraint, split.keys, split.row_groups, split.logs) == (b"", b"", None, ())
+    assert len({split.scan for split in splits}) == 1
+
+
+def test_the_domain_prunes_and_travels(serving: Serving) -> None:
+    splits, _ = serving.batch(TRIPS, domain(day=points("varchar", "2026-01-02")))
+    assert {split.partition for split in splits} == {"2026-01-02"}
+    assert all(split.constraint for split in splits)
+    splits, _ = serving.batch(TRIPS, domain(k=points("bigint", 7)))
+    assert {int(split.file_id[:8]) for split in splits} == {int(splits[0].file_id[:8])}
+    assert len(splits) <= 3  # of one bucket, one of them in each partition at most
+
+
+@pytest.mark.parametrize("constraint", [NOTHING, domain(k=ranges())])
+def test_a_domain_that_nothing_meets_has_no_splits(serving: Serving, constraint: Any) -> None:
+    assert serving.batch(TRIPS, constraint) == ([], None)
+
+
+def test_a_table_without_commits_has_no_splits(serving: Serving) -> None:
+    assert serving.batch(TableName("default", "empty")) == ([], None)
+
+
+def test_the_log_tells_what_was_planned(serving: Serving) -> None:
+    serving.batch(
+        TRIPS, domain(day=points("varchar", "2026-01-02", "2026-01-03"), v=ranges(between("double", None, 9.5)))
+    )
+    record = serving.log.recent()[0]
+    assert record["table"] == "db.trips"
+    assert record["columns"] == ["k"]
+    assert record["received"] == {
+        "day": {"ranges": ["'2026-01-02'", "'2026-01-03'"], "null": False},
+        "v": {"ranges": ["(-inf, 9.5]"], "null": False},
+    }
+    assert record["expression"] == "day IN ('2026-01-02', '2026-01-03') AND v <= 9.5e0"
+    assert record["files_in"] == 12
+    assert record["files_out"] == 8 == next(s["out"] for s in record["stages"] if s["name"] == "column statistics")
+    assert record["ms"] > 0
+
+
+def all_batches(serving: Serving, table: TableName, most: int, constraint: Any = EVERYTHING) -> list[list[TrinoSplit]]:
+    found, token = [], None
+    while True:
+        splits, token = serving.batch(table, constraint, most, token)
+        found.append(splits)
+        if token is None:
+            return found
+
+
+@pytest.mark.parametrize("most", [1, 5, 11, 12, 13])
+def test_batches_are_as_small_as_asked_for(serving: Serving, most: int) -> None:
+    whole, _ = serving.batch(TRIPS)
+    batches = all_batches(serving, TRIPS, most)
+    assert [len(batch) for batch in batches] == [most] * (12 // most) + [12 % most] * (12 % most > 0)
+    assert [key_of(split) for batch in batches for split in batch] == [key_of(split) for split in whole]
+    assert [record["table"] for record in serving.log.recent()].count("db.trips") == 2  # planned once each
+
+
+@pytest.mark.parametrize("most", [0, -1])
+def test_no_splits_cannot_be_asked_for(serving: Serving, most: int) -> None:
+    with pytest.raises(ServiceError, match="at least one"):
+        serving.batch(TRIPS, most=most)
+
+
+def test_large_files_are_divided(warehouse: Path) -> None:
+    whole, _ = Serving(warehouse).batch(LARGE)
+    assert [split.row_groups for split in whole] == [None] * 3
+    splits, _ = Serving(warehouse, split_size="20000").batch(LARGE)
+    assert len(splits) >= 6
+    for split in whole:
+        groups = [split2.row_groups for split2 in splits if split2.base == split.base]
+        flat = [group for part in groups for group in part or ()]
+        assert flat == list(range(len(flat)))
+        assert len(flat) > len(groups) > 1
+
+
+@pytest.mark.parametrize("most", [1, 2, 7])
+@pytest.mark.parametrize("size", ["20000", "5000000"])
+def test_another_instance_goes_on_where_the_first_ended(warehouse: Path, most: int, size: str) -> None:
+    """Each batch by a service that has never heard of the scan, every other one with other sizes of splits."""
+    wanted = parts_of(Serving(warehouse, split_size="1").batch(LARGE)[0])
+    found: list[TrinoSplit] = []
+    token = None
+    for number in range(100):
+        serving = Serving(warehouse, split_size=size if number % 2 else "20000")
+        splits, token = serving.batch(LARGE, EVERYTHING, most, token)
+        found += splits
+        if token is None:
+            break
+    counts = {split.base: len([s for s in found if s.base == split.base]) for split in found}
+    assert len(counts) == 3
+    whole = {split.base for split in found if split.row_groups is None}
+    assert parts_of(split for split in found if split.base not in whole) == {p for p in wanted if p[0] not in whole}
+    assert all(counts[base] == 1 for base in whole)
+    flat = [(split.base, group) for split in found for group in split.row_groups or ()]
+    assert len(flat) == len(set(flat))
+
+
+def parts_of(splits: Any) -> set[tuple[str | None, int]]:
+    return {(split.base, group) for split in splits for group in split.row_groups or ()}
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> LocalTable:
+    table = create(tmp_path / "trips", **{"hoodie.metadata.enable": "true"})
+    table.write("insert", rows(range(300)))
+    return table
+
+
+def test_a_scan_stays_at_its_snapshot(written: LocalTable, tmp_path: Path) -> None:
+    name = TableName("default", "trips")
+    serving = Serving(tmp_path)
+    before, _ = serving.batch(name)
+    first, token = serving.batch(name, most=5)
+    written.write("upsert", rows(range(250, 400)))
+    second, token_2 = serving.batch(name, most=4, token=token)
+    other, none = Serving(tmp_path).batch(name, most=4, token=token_2)  # one that never saw the older state
+    assert none is None
+    assert [key_of(split) for split in first + second + other] == [key_of(split) for split in before]
+    assert {split.instant for split in first + second + other} == {before[0].instant}
+    after, _ = serving.batch(name)
+    assert after[0].instant != before[0].instant
+    assert {split.base for split in after}.isdisjoint({split.base for split in before})
+
+
+def test_order_does_not_depend_on_refreshes(written: LocalTable, tmp_path: Path) -> None:
+    """What a refresh brings stands behind the others in a snapshot, and not in one that is loaded afresh."""
+    name = TableName("default", "trips")
+    serving = Serving(tmp_path)
+    serving.batch(name)
+    written.write("upsert", rows(range(250, 252)))
+    first, token = serving.batch(name, most=3)
+    rest, _ = Serving(tmp_path).batch(name, token=token)
+    fresh, _ = Serving(tmp_path).batch(name)
+    assert [key_of(split) for split in first + rest] == [key_of(split) for split in fresh]
+
+
+def test_a_table_as_of_a_time(written: LocalTable, tmp_path: Path) -> None:
+    serving = Serving(tmp_path)
+    before, _ = serving.batch(TableName("default", "trips"))
+    written.write("upsert", rows(range(250, 400)))
+    instant = before[0].base_instant
+    then, _ = serving.batch(TableName("default", f"trips@{instant}"))
+    assert [key_of(split) for split in then] == [key_of(split) for split in before]
+    now, _ = serving.batch(TableName("default", "trips@9999-12-31t00:00:00"))
+    assert [key_of(split) for split in now] == [key_of(s) for s in serving.batch(TableName("default", "trips"))[0]]
+    with pytest.raises(SplitError, match="YESTERDAY"):
+        serving.batch(TableName("default", "trips@yesterday"))
+    with pytest.raises(SplitError, match="oldest commit"):
+        serving.batch(TableName("default", "trips@2001-01-01"))
+
+
+def test_a_state_that_is_gone_is_an_error(written: LocalTable, tmp_path: Path) -> None:
+    name = TableName("default", "trips")
+    _, token = Serving(tmp_path).batch(name, most=1)
+    for folder in (tmp_path / "trips" / ".hoodie").glob("**/*"):
+        if folder.is_file() and folder.suffix in {".commit", ".inflight", ".requested"}:
+            os.unlink(folder)
+    with pytest.raises(SplitError):
+        Serving(tmp_path).batch(name, most=1, token=token)
+
+
+def test_tokens_are_of_one_table_and_not_forged(serving: Serving) -> None:
+    _, token = serving.batch(TRIPS, most=1)
+    assert token is not None
+    with pytest.raises(SplitError, match=r"of db\.trips for large"):
+        serving.batch(LARGE, token=token)
+    with pytest.raises(SplitError, match="did not sign"):
+        serving.batch(TRIPS, token=token[:-1] + bytes([token[-1] ^ 1]))
+    with pytest.raises(SplitError, match="did not sign"):
+        serving.batch(TRIPS, token=b"x" * 80)
+    with pytest.raises(SplitError, match="cannot be read"):
+        serving.batch(TRIPS, token=serving.codec.seal(Purpose.SPLITS_TOKEN, b"[1]"))
+
+
+@pytest.mark.parametrize("name", [TableName("db", "nothing"), TableName("nodb", "trips"), TableName("db", "@1")])
+def test_unknown_tables(serving: Serving, name: TableName) -> None:
+    with pytest.raises(TableNotFoundError, match="there is no table"):
+        serving.batch(name)
+
+
+def test_a_column_that_is_not_there_does_not_prune(serving: Serving) -> None:
+    splits, _ = serving.batch(TRIPS, domain(gone=points("bigint", 7), day=points("varchar", "2026-01-02")))
+    assert len(splits) == 4
+    assert serving.log.recent()[0]["unknown"] == ["there is no column gone"]
+
+
+def test_unread_scans_are_counted(serving: Serving) -> None:
+    splits, token = serving.batch(TRIPS, most=11)
+    scan = splits[0].scan
+    assert serving.scans.count() == 1
+    for _ in splits:
+        serving.scans.asked(scan, finished=True)
+    assert serving.scans.count() == 1  # there are more splits
+    serving.batch(TRIPS, most=11, token=token)
+    assert serving.scans.count() == 1
+    serving.scans.asked(scan, finished=False)
+    serving.scans.asked(scan, finished=True)
+    assert serving.scans.count() == 0
+    serving.batch(TRIPS, NOTHING)
+    assert serving.scans.count() == 0
