@@ -13,6 +13,7 @@ from sqlglot import exp
 from catalog.gateway.lexing import Lexeme, chains
 from catalog.gateway.parsing import DIALECT
 from catalog.gateway.reasons import LeftAloneError, Reason
+from catalog.gateway.session_names import SessionNames
 from pushdown.errors import FilterSyntaxError
 from pushdown.expression import Constant, HudiExpression
 from pushdown.sql.queries import table_scans
@@ -21,19 +22,6 @@ from pushdown.sql.scopes import table_parts
 _KNOWN_PARTS = frozenset({"this", "db", "catalog", "alias", "joins"})
 _MOST_PARTS = 3
 _TABLE_WORDS = {"FROM": 0, "JOIN": 0, "TABLE": 0, "DESCRIBE": 0, "DESC": 0, "USING": 0, "(": 1, ",": 1}
-
-
-@dataclass(frozen=True)
-class SessionNames:
-    """What a session says that names in its statements depend on.
-
-    Attributes:
-        catalog: in which tables are looked for that are named without one; None when the session has none.
-        schema: likewise.
-    """
-
-    catalog: str | None = None
-    schema: str | None = None
 
 
 @dataclass(frozen=True)

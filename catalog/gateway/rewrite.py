@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
-from catalog.gateway.attribution import FullName, Reference, SessionNames, filters_of, likely_tables, references_of
+from catalog.gateway.attribution import FullName, Reference, filters_of, likely_tables, references_of
 from catalog.gateway.lexing import Lexeme, lexemes_of
 from catalog.gateway.options import GatewayOptions
 from catalog.gateway.parsing import parse_query
 from catalog.gateway.reasons import LeftAloneError, Reason
+from catalog.gateway.session_names import SessionNames
 from catalog.gateway.splice import quoted_name, quoted_text, spliced, table_of_files
 from catalog.gateway.statement import Form, Statement, read_statement
 from catalog.gateway.trino_filter import as_trino_filters, seen_schema
@@ -150,11 +151,20 @@ class Rewriter:
             found = Rewritten(sql, changed=False, reason=left.reason, detail=left.detail)
         except Exception as error:  # noqa: BLE001  # a query never fails because of its rewriting
             found = Rewritten(sql, changed=False, reason=Reason.FAILED, detail=f"{type(error).__name__}: {error}")
-            if self.log is not None:
-                self.log.event("gateway", "not rewritten", error=found.detail, sql=sql)
-        return Rewritten(
-            found.sql, found.changed, found.reason, found.detail, found.tables, time.perf_counter() - begin
-        )
+        found = replace(found, seconds=time.perf_counter() - begin)
+        if self.log is not None:
+            self.log.query(
+                "gateway",
+                outcome="rewritten" if found.changed else "unchanged",
+                reason=str(found.reason),
+                detail=found.detail,
+                sql=sql,
+                ms=round(found.seconds * 1000, 3),
+                tables=[asdict(table) for table in found.tables],
+                catalog=session.catalog,
+                schema=session.schema,
+            )
+        return found
 
     def _rewritten(self, request: _Request) -> Rewritten:
         lexemes = lexemes_of(request.sql)
@@ -231,7 +241,7 @@ class Rewriter:
                 "gateway",
                 f"{known.name.schema}.{known.name.table}",
                 plan,
-                received=wanted.to_sql(),
+                received=repr(wanted),
                 seconds=time.perf_counter() - begin,
             )
         return _Place(reference, known, plan)

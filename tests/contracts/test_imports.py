@@ -19,7 +19,7 @@ ALLOWED = {
 ENGINE_LIBRARIES = {
     "pyspark": ("spark_writer",),
     "py4j": ("spark_writer",),
-    "sqlglot": ("pushdown",),
+    "sqlglot": ("pushdown", "catalog.gateway"),
     "typer": ("catalog",),
     "thriftpy2": ("catalog.services", "catalog.trino", "catalog.sync"),
     "aiohttp": ("catalog.services", "catalog.gateway"),
