@@ -1,0 +1,153 @@
+"""The command line of the sync: `hudi-catalog sync`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import track
+
+from catalog.catalog import Catalog, TableEntry
+from catalog.option_groups import key_value
+from catalog.table import Table
+from table_format.errors import HudiError, OptionError
+
+if TYPE_CHECKING:
+    from catalog.sync.trino_target import TrinoSync
+
+_THREADS = 8
+
+
+class Target(StrEnum):
+    """For which engine tables are registered."""
+
+    trino = "trino"
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What became of one table."""
+
+    path: str
+    done: TrinoSync | None
+    problem: str | None = None
+
+
+def sync(
+    path: Annotated[str, typer.Argument(help="Folder or URI of a table; with --all of a warehouse.")],
+    *,
+    metastore: Annotated[
+        str, typer.Option("--metastore", help="thrift://host:port, or the folder of Trino's file metastore.")
+    ],
+    target: Annotated[Target, typer.Option("--target", help="Engine that is to read the tables.")] = Target.trino,
+    schema: Annotated[
+        str | None, typer.Option("--schema", help="Schema of the entries; the table's database by default.")
+    ] = None,
+    table: Annotated[str | None, typer.Option("--table", help="Name of the entry; the table's by default.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All tables under the folder.")] = False,
+    also_hudi: Annotated[
+        bool, typer.Option("--also-hudi", help="Also register for Trino's own Hudi connector, as NAME_hudi.")
+    ] = False,
+    locations: Annotated[
+        str | None,
+        typer.Option("--location-prefix", help="How Trino spells places, ours=theirs: file:///data=local:///"),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the changes, make none.")] = False,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="Option of the sync as key=value; repeatable.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="For scripts: JSON on standard output, nothing else.")
+    ] = False,
+) -> None:
+    """Register tables in a metastore, or bring what is registered up to date."""
+    # here, because what the other commands need is imported faster alone
+    from catalog.sync import options as keys
+    from catalog.sync.open_metastore import open_metastore
+    from catalog.sync.trino_target import sync as sync_for_trino
+
+    if table is not None and every:
+        raise OptionError("--table names one entry, and --all makes many; leave one of them out")
+    run = {Target.trino: sync_for_trino}[target]
+    given = dict(key_value(text) for text in option or [])
+    flags = {keys.DATABASE: schema, keys.TABLE: table, keys.LOCATIONS: locations}
+    values = given | {key: value for key, value in flags.items() if value is not None}
+    store = open_metastore(metastore)
+
+    def one(path: str, names: dict[str, str]) -> TrinoSync:
+        parsed = keys.SyncOptions.parse(names | values)
+        return run(Table.open(path), store, parsed, also_hudi=also_hudi, dry_run=dry_run)
+
+    def named(entry: TableEntry) -> TrinoSync:
+        database, _, name = entry.name.rpartition(".")
+        return one(entry.uri, {keys.DATABASE: database or "default", keys.TABLE: name})
+
+    try:
+        if not every:
+            _print([_Outcome(path, one(path, {}))], dry_run=dry_run, as_json=as_json)
+            return
+        outcomes = list(_all(path, named))
+    finally:
+        store.close()
+    _print(outcomes, dry_run=dry_run, as_json=as_json)
+    if any(outcome.problem for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+def _all(warehouse: str, named: Callable[[TableEntry], TrinoSync]) -> Iterator[_Outcome]:
+    """Each table of a warehouse; what one of them fails at does not keep the others."""
+
+    def attempt(entry: TableEntry) -> _Outcome:
+        try:
+            if entry.problem is not None:
+                return _Outcome(entry.path, None, entry.problem)
+            return _Outcome(entry.path, named(entry))
+        except HudiError as error:
+            return _Outcome(entry.path, None, str(error))
+
+    entries = Catalog(warehouse).tables()
+    console = Console(stderr=True)
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="hudi-sync") as pool:
+        outcomes = pool.map(attempt, entries)
+        disable = not console.is_terminal
+        yield from track(outcomes, "tables", len(entries), console=console, transient=True, disable=disable)
+
+
+def _print(outcomes: list[_Outcome], *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps([_json(outcome) for outcome in outcomes], ensure_ascii=False, indent=2) + "\n")
+        return
+    for outcome in outcomes:
+        done = outcome.done
+        if done is None:
+            sys.stderr.write(f"hudi-catalog: {outcome.path}: {' '.join((outcome.problem or '').split())}\n")
+            continue
+        said = f"{len(done.changes)} change{'' if len(done.changes) == 1 else 's'}" if done.changes else "up to date"
+        when = f" at {done.instant}" if done.instant else ""
+        sys.stdout.write(f"{done.schema}.{done.name}{when}: {said}{', not made' if dry_run and done.changes else ''}\n")
+        for change in done.changes if dry_run or len(outcomes) == 1 else ():
+            sys.stdout.write(f"  {change}\n")
+
+
+def _json(outcome: _Outcome) -> dict[str, object]:
+    done = outcome.done
+    if done is None:
+        return {"path": outcome.path, "problem": outcome.problem}
+    changes = [
+        {"kind": change.kind, "what": change.what, "before": change.before, "after": change.after}
+        for change in done.changes
+    ]
+    return {
+        "path": outcome.path,
+        "schema": done.schema,
+        "table": done.name,
+        "instant": done.instant,
+        "changes": changes,
+    }
