@@ -82,7 +82,7 @@ def slice_batches(
     start: int = 0,
     batch_rows: int = 65_536,
 ) -> Iterator[tuple[int, pa.Table]]:
-    """The rows that a query sees of a file slice, piece by piece; slices with log files in one.
+    """The rows that a query sees of a file slice, piece by piece; one with log files is merged as a whole before.
 
     Args:
         snapshot: of the table.
@@ -91,7 +91,7 @@ def slice_batches(
         expression: a bound filter; row groups in which no row makes it true may be left out.
         row_groups: ordinals of those of the base file that are wanted, for a slice without log files; None for all.
         start: rows of the slice to leave out, rows of row groups that are not read counted too.
-        batch_rows: rows in a piece at most, of a slice without log files.
+        batch_rows: rows in a piece at most.
 
     Yields:
         Position in the slice of the first row, and the rows. Positions do not depend on filter, columns or row groups.
@@ -102,8 +102,8 @@ def slice_batches(
     """
     if files.logs or files.base is None:
         whole = _merged(snapshot, files, columns)
-        if start < whole.num_rows:
-            yield start, whole.slice(start)
+        for at in range(start, whole.num_rows, batch_rows):
+            yield at, whole.slice(at, batch_rows)
         return
     schema, history = _schema(snapshot, columns), snapshot.schema_history
     names: Sequence[str] = schema.names

@@ -74,8 +74,14 @@ class Cells:
 
     @property
     def item_bytes(self) -> int:
-        """Bytes of each item: of a text 1, of a list's members 8, and 1 more where some of them are null."""
-        return 1 if self.items is None else WIDTHS[self.items.wire] + (self.items.nulls is not None)
+        """Bytes of each item, nulls left aside: of a text 1, of a list's members 8."""
+        return 1 if self.items is None else WIDTHS[self.items.wire]
+
+    @property
+    def memory(self) -> int:
+        """Bytes that they hold in memory, nearly."""
+        inside = 0 if self.items is None else self.items.memory
+        return len(self.values) + inside + sum(held.nbytes for held in (self.nulls, self.ends) if held is not None)
 
     @property
     def byte_count(self) -> int:

@@ -1,0 +1,282 @@
+"""Rows of a split in pages: only the columns asked for, only rows that the query may want, a piece at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from catalog.needed_columns import needed_columns
+from catalog.slice_rows import SliceFiles, slice_batches
+from catalog.snapshot import Snapshot
+from catalog.trino.blocks import Parts
+from catalog.trino.cells import Cells, cells_of
+from catalog.trino.cursors import Cursors
+from catalog.trino.domains import expression_of, row_condition
+from catalog.trino.key_rows import KeySet
+from catalog.trino.options import TrinoOptions
+from catalog.trino.pages import PageBuilder
+from catalog.trino.scans import Recent
+from catalog.trino.split_id import TrinoSplit
+from catalog.trino.types import ServedColumn, columns_of
+from catalog.trino.values import wire_values
+from catalog.trino.wire import domain_of
+from pushdown.expression import HudiExpression
+from pushdown.rows import matches
+from table_format.arrow_numpy import Mask, from_numpy, one_chunk, to_numpy
+from table_format.base_file import footer
+from table_format.errors import MissingFileError, ServiceError, SplitError
+
+pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+
+_FILTERS = 64
+_CURSOR_BYTES = 4 << 20  # beside the rows: pages of the file that are not decoded yet
+_MOST_SECONDS = 10.0
+"""A page in which nothing matches is sent before Trino gives up waiting for it."""
+
+
+class Snapshots(Protocol):
+    """Where pinned snapshots come from: `catalog.services.open_tables.OpenTables`."""
+
+    def at(self, name: str, when: str) -> Snapshot:
+        """The state of a table at an instant."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Filter:
+    """What the rows of a scan's splits must meet.
+
+    Attributes:
+        columns: the table's, by name in Trino.
+        expression: of the constraint, for row groups.
+        condition: the part that can be told of rows; None for all.
+        keys: of an index look-up.
+    """
+
+    columns: dict[str, ServedColumn]
+    expression: HudiExpression | None
+    condition: HudiExpression | None
+    keys: KeySet | None
+
+    def served(self, names: Sequence[str]) -> list[ServedColumn]:
+        """The columns of some names.
+
+        Raises:
+            ServiceError: there is none of a name, or it cannot be served.
+        """
+        found = []
+        for name in names:
+            column = self.columns.get(name)
+            if column is None:
+                raise ServiceError(f"there is no column {name} in the table as the query sees it")
+            if column.problem is not None:
+                raise ServiceError(column.problem)
+            found.append(column)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """Rows as they are sent.
+
+    Attributes:
+        columns: their cells.
+        places: position of each row in the slice; None where they follow the first one without a gap.
+        first: position of the first row.
+        rows: how many there are.
+    """
+
+    columns: list[Cells]
+    places: NDArray[np.int64] | None
+    first: int
+    rows: int
+
+    def place(self, row: int) -> int:
+        """The position in the slice of a row."""
+        return self.first + row if self.places is None else int(self.places[row])
+
+
+class _Reading:
+    """A split that is read in part: the batches to come, and what is left of the one at hand."""
+
+    def __init__(self, batches: Iterator[_Batch]) -> None:
+        self._batches = batches
+        self.batch: _Batch | None = None
+        self.at = 0
+        self.advance()
+
+    def advance(self) -> None:
+        """Go to the next batch; None when there is none."""
+        self.batch, self.at = next(self._batches, None), 0
+
+    @property
+    def memory(self) -> int:
+        """Bytes held."""
+        return _CURSOR_BYTES + sum(cells.memory for cells in (self.batch.columns if self.batch else ()))
+
+    def close(self) -> None:
+        """Close the file."""
+        close = getattr(self._batches, "close", None)
+        if close is not None:
+            close()
+
+
+class RowServer:
+    """Serves the rows of splits. Threads may share it.
+
+    A page is found again by its position alone; a reading that was kept only saves to read and skip.
+
+    Args:
+        tables: where snapshots come from.
+        options: of the service.
+    """
+
+    def __init__(self, tables: Snapshots, options: TrinoOptions | None = None) -> None:
+        self._tables = tables
+        self._options = options or TrinoOptions()
+        self._filters: Recent[_Filter] = Recent(_FILTERS)
+        self._readings: Cursors[_Reading] = Cursors(self._options.cursor_memory, self._options.cursor_idle)
+
+    def page(
+        self, split: TrinoSplit, columns: Sequence[str], max_bytes: int, position: int, seal: Callable[[int], bytes]
+    ) -> Parts:
+        """The next rows of a split, as the parts of an encoded ``TrinoThriftPageResult``.
+
+        Args:
+            split: what to read.
+            columns: names in Trino, in the order of the blocks wanted; none when rows are only counted.
+            max_bytes: of the page; a row that is larger goes alone.
+            position: 0, or what `seal` was given for this page.
+            seal: makes the token of the next page out of its position.
+
+        Raises:
+            SplitError: a file of the split is gone.
+            ServiceError: a column is not there, or cannot be served.
+            HudiError: the table or a file cannot be read.
+        """
+        snapshot = self._tables.at(split.table, split.instant)
+        wanted = self._filter(split, snapshot).served(columns)
+        reading = self._readings.take((split, tuple(columns), position))
+        try:
+            if reading is None:
+                reading = _Reading(self._batches(split, snapshot, wanted, position))
+            builder = PageBuilder([column.wire for column in wanted], min(max_bytes, self._options.page_size))
+            after = _fill(builder, reading)
+        except MissingFileError as error:
+            raise SplitError(
+                f"{split.table}: {error}: it was cleaned away while the query ran; run it again"
+            ) from error
+        if after is None:
+            reading.close()
+            return builder.parts(None)
+        self._readings.put((split, tuple(columns), after), reading)
+        return builder.parts(seal(after))
+
+    def close(self) -> None:
+        """Close all files that are read in part."""
+        self._readings.clear()
+
+    def _filter(self, split: TrinoSplit, snapshot: Snapshot) -> _Filter:
+        digest = hashlib.sha256(repr((split.table, split.instant)).encode())
+        for content in (split.constraint, split.keys):
+            digest.update(len(content).to_bytes(8, "big") + content)
+        name = digest.hexdigest()
+        known = self._filters.get(name)
+        if known is None:
+            known = _filter_of(split, snapshot, self._options)
+            self._filters.put(name, known)
+        return known
+
+    def _batches(
+        self, split: TrinoSplit, snapshot: Snapshot, wanted: Sequence[ServedColumn], position: int
+    ) -> Iterator[_Batch]:
+        files = _files(split)
+        chosen = self._filter(split, snapshot)
+        keyed = chosen.served(chosen.keys.names) if chosen.keys else []
+        if not wanted and not keyed and chosen.condition is None and files.base is not None and not files.logs:
+            yield _counted(snapshot, files.base, split.row_groups, position)
+            return
+        sources = [column.source for column in (*wanted, *keyed)]
+        pieces = slice_batches(
+            snapshot,
+            files,
+            needed_columns(snapshot.schema, sources, chosen.condition),
+            expression=chosen.expression,
+            row_groups=split.row_groups,
+            start=position,
+            batch_rows=self._options.batch_rows,
+        )
+        for first, table in pieces:
+            yield _batch(first, table, wanted, keyed, chosen)
+
+
+def _filter_of(split: TrinoSplit, snapshot: Snapshot, options: TrinoOptions) -> _Filter:
+    columns = columns_of(snapshot.schema, options.types)
+    expression = None
+    if split.constraint:
+        expression = expression_of(domain_of(split.constraint), columns, snapshot.schema)
+    keys = KeySet(pa.ipc.open_stream(split.keys).read_all()) if split.key_columns else None
+    return _Filter({column.name: column for column in columns}, expression, row_condition(expression), keys)
+
+
+def _files(split: TrinoSplit) -> SliceFiles:
+    """The files of a split, after a look at where they lie: a signed split is no reason to open any file."""
+    for path in (split.base, *(path for path, _ in split.logs)):
+        if path is not None and (posixpath.normpath(path) != path or path.startswith(("/", "..")) or "\0" in path):
+            raise SplitError(f"{split.table}: {path!r} is not inside the table")
+    return SliceFiles(split.partition, split.base, split.base_instant, split.logs)
+
+
+def _counted(snapshot: Snapshot, path: str, row_groups: Sequence[int] | None, position: int) -> _Batch:
+    found = footer(snapshot.client.storage, path).metadata
+    groups = range(found.num_row_groups) if row_groups is None else row_groups
+    rows = sum(found.row_group(group).num_rows for group in groups)
+    return _Batch([], None, position, max(0, rows - position))
+
+
+def _batch(
+    first: int, table: pa.Table, wanted: Sequence[ServedColumn], keyed: Sequence[ServedColumn], chosen: _Filter
+) -> _Batch:
+    places: NDArray[np.int64] | None = None
+    if chosen.condition is not None:
+        found = matches(chosen.condition, table, case_sensitive=True)
+        table, places = _kept(table, places, to_numpy(pc.fill_null(found, fill_value=False)).astype(np.bool_))
+    if chosen.keys is not None:
+        served = {column.name: wire_values(one_chunk(table.column(column.source)), column) for column in keyed}
+        table, places = _kept(table, places, chosen.keys.rows(served))
+    columns = [cells_of(wire_values(one_chunk(table.column(one.source)), one), one.wire) for one in wanted]
+    rows = table.num_rows
+    return _Batch(columns, None if places is None or not rows else places + first, first, rows)
+
+
+def _kept(table: pa.Table, places: NDArray[np.int64] | None, keep: Mask) -> tuple[pa.Table, NDArray[np.int64] | None]:
+    """The rows that are kept, and where they were."""
+    if keep.all():
+        return table, places
+    at = np.flatnonzero(keep)
+    return table.filter(from_numpy(keep)), at if places is None else places[at]
+
+
+def _fill(builder: PageBuilder, reading: _Reading) -> int | None:
+    """Take rows until the page is full; the position of the next page, None after the last one."""
+    deadline = time.monotonic() + _MOST_SECONDS
+    while reading.batch is not None:
+        batch = reading.batch
+        count = builder.fitting(batch.columns, reading.at, batch.rows)
+        if count:
+            builder.add(batch.columns, reading.at, reading.at + count)
+            reading.at += count
+        if reading.at < batch.rows:
+            return batch.place(reading.at)
+        reading.advance()
+        if reading.batch is not None and time.monotonic() > deadline:
+            return reading.batch.place(0)
+    return None

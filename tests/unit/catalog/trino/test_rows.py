@@ -1,0 +1,38 @@
+"""Rows of splits as Trino gets them, against the rows of a scan."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+from catalog.trino.options import TrinoOptions
+from catalog.trino.rows import RowServer
+from catalog.trino.types import columns_of
+from tests.unit.catalog.conftest import GoldenTable
+from tests.unit.catalog.tables import NAMES, NEWER_NAMES
+
+from .served import Pinned, expected_rows, rows_of, splits_of
+
+Golden = Callable[[str], GoldenTable]
+TRUNCATED = TrinoOptions.parse({"hoodie.catalog.trino.type.timestamp": "truncate"})
+
+
+@pytest.mark.parametrize("name", [*NAMES, *NEWER_NAMES])
+def test_golden_tables(golden: Golden, name: str) -> None:
+    table = golden(name).open()
+    snapshot = table.snapshot()
+    server = RowServer(Pinned(snapshot), TRUNCATED)
+    columns = columns_of(snapshot.schema, TRUNCATED.types)
+    names = [column.name for column in columns]
+    found: list[Any] = []
+    for split in splits_of(table, snapshot):
+        whole = rows_of(server, split, names)
+        assert repr(rows_of(server, split, names, 700)) == repr(whole)  # NaN differs from itself
+        assert rows_of(server, split, []) == [()] * len(whole)
+        assert repr(rows_of(server, split, names[-1:], 300)) == repr([row[-1:] for row in whole])
+        found += whole
+    expected = expected_rows(table.scan().to_arrow(), columns)
+    assert Counter(map(repr, found)) == Counter(map(repr, expected))
+    assert found
