@@ -72,7 +72,7 @@ def rows_of(server: RowServer, split: TrinoSplit, columns: Sequence[str], max_by
     return result
 
 
-def expected_value(value: Any, column: ServedColumn) -> Any:  # noqa: PLR0911
+def expected_value(value: Any, column: ServedColumn) -> Any:
     """A value of the table, as thriftpy2 decodes what is served for it."""
     if value is None:
         return None
@@ -105,7 +105,7 @@ def expected_value(value: Any, column: ServedColumn) -> Any:  # noqa: PLR0911
     return value.encode() if isinstance(value, str) else value
 
 
-def plain_json(value: Any, kind: Any) -> Any:  # noqa: PLR0911
+def plain_json(value: Any, kind: Any) -> Any:
     if value is None:
         return None
     if pa.types.is_struct(kind):

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-
 from catalog.trino.options import TrinoOptions
 from catalog.trino.rows import RowServer
 from catalog.trino.types import columns_of
