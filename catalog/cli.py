@@ -1,4 +1,4 @@
-"""The command line: `hudi-catalog tables | show | history | plan | explain | read`."""
+"""The command line: `hudi-catalog tables | show | history | plan | explain | read | sync | serve | gateway`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from catalog.explain import plan_json
 from catalog.html import plan_html
 from catalog.incremental import EARLIEST
 from catalog.json_rows import json_lines
+from catalog.option_groups import key_value
 from catalog.print import history_table, rows_table, show_json, show_lines, tables_json, tables_table
 from catalog.scan import Scan
 from catalog.scan_options import BUCKET_COUNT
+from catalog.serve_commands import gateway, serve_app
+from catalog.sync.commands import sync as sync_command
 from catalog.table import READ_OPTIMIZED, SNAPSHOT, Table
 from table_format.errors import HudiError, OptionError
 
@@ -182,6 +185,12 @@ def read(
         console.print(f"first {shown} rows; --limit shows more", style="dim")
 
 
+# What comes with the other commands is imported when they run.
+app.command(name="sync")(sync_command)
+app.add_typer(serve_app, name="serve")
+app.command()(gateway)
+
+
 @dataclass(frozen=True)
 class _Question:
     """What the commands that scan have in common."""
@@ -211,15 +220,8 @@ def _range(text: str) -> tuple[str, str | None]:
 
 
 def _options(buckets: int | None, option: list[str] | None) -> dict[str, str]:
-    options = dict(_key_value(text) for text in option or [])
+    options = dict(key_value(text) for text in option or [])
     return options if buckets is None else {**options, BUCKET_COUNT: str(buckets)}
-
-
-def _key_value(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise OptionError(f"--option {text}: write key=value")
-    return key.strip(), value.strip()
 
 
 def _write_rows(scan: Scan, limit: int | None) -> None:

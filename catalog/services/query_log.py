@@ -19,6 +19,7 @@ from typing import IO, Any, Protocol
 
 from catalog.planner import Plan
 from pushdown.expression import HudiExpression
+from table_format.errors import OptionError
 
 _LINE = 32_000
 _TEXT = 4_000
@@ -159,6 +160,18 @@ class QueryLog:
         self.lost += 1
         if self.lost == 1:
             print(f"hudi-catalog: the query log cannot be written: {error}", file=sys.stderr)  # noqa: T201
+
+
+def open_log(target: str | None, metrics: QueryCounter | None) -> QueryLog:
+    """The log as a flag names it.
+
+    Raises:
+        OptionError: its file cannot be opened.
+    """
+    try:
+        return QueryLog(target, metrics)
+    except OSError as error:
+        raise OptionError(f"--query-log {target}: {error.strerror or error}") from error
 
 
 def plan_record(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -87,7 +88,7 @@ class StatusServer:
         except OSError as error:
             await runner.cleanup()
             raise ServiceError(
-                f"{self._host}:{self._port}: the status page cannot listen there ({error.strerror or error}); "
+                f"{self._host}:{self._port}: the status page cannot listen there ({os.strerror(error.errno or 0)}); "
                 "choose another --http-port, or 0 for a free one"
             ) from error
         self._runner = runner

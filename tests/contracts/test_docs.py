@@ -14,6 +14,12 @@ import typer
 from typer.testing import CliRunner
 
 import catalog
+import catalog.gateway.options
+import catalog.gateway.proxy_settings
+import catalog.services.options
+import catalog.sync.options
+import catalog.trino.options
+import catalog.trino.types
 import pushdown
 import spark_writer
 from catalog.cli import app
@@ -25,6 +31,7 @@ from spark_writer.options import WriteOptions
 from spark_writer.write_job import _KEY_PREFIXES
 from table_format.base_file_options import BaseFileOptions
 from table_format.column_statistics import indexable_columns
+from table_format.errors import OptionError
 from table_format.key_generator import key_spec_of_properties
 from table_format.metadata_table.compaction import MAX_DELTA_COMMITS_KEY, _limit
 from table_format.timestamp_keys import TimestampFormat
@@ -60,9 +67,20 @@ def table_cells(text: str) -> Iterator[list[str]]:
 
 
 def page_parts() -> tuple[str, str]:
-    """The two tables of the page: options, and properties of a table."""
+    """The two parts of the page: options, and what stands in tables and metastores."""
     options, properties = (ROOT / "docs/reference/options.md").read_text().split("## Table properties")
     return options, properties
+
+
+# Options of services, each with what reads it.
+SERVICE_OPTIONS = {
+    "service": (catalog.services.options.KEYS, catalog.services.options.ServiceOptions.parse),
+    "trino": (catalog.trino.options.KEYS, catalog.trino.options.TrinoOptions.parse),
+    "rewriting": (catalog.gateway.options.KEYS, catalog.gateway.options.GatewayOptions.parse),
+    "proxy": (catalog.gateway.proxy_settings.KEYS, catalog.gateway.proxy_settings.ProxySettings.parse),
+    "sync": (catalog.sync.options.KEYS, catalog.sync.options.SyncOptions.parse),
+}
+SERVICE_KEYS = {key for keys, _ in SERVICE_OPTIONS.values() for key in keys}
 
 
 def documented() -> dict[str, Row]:
@@ -136,7 +154,7 @@ def keys_of_readers() -> set[str]:
 
 def keys_of_code() -> set[str]:
     registered = {name for option in REGISTRY for name in (option.key, *option.aliases)}
-    return registered | set(_KEYS) | set(TABLE_KEYS) | set(_ALIASES) | keys_of_readers()
+    return registered | set(_KEYS) | set(TABLE_KEYS) | set(_ALIASES) | SERVICE_KEYS | keys_of_readers()
 
 
 def test_every_option_is_documented_and_no_other() -> None:
@@ -208,23 +226,68 @@ def test_defaults_of_table_options() -> None:
         assert TableOptions.parse({key: str(int(DOCUMENTED[key].default) + 1)}) != TableOptions()
 
 
+def another(row: Row) -> str:
+    """A value that is not the default."""
+    if row.kind == "choice":
+        return next(word for word in re.findall(r"`(\w+)`", row.meaning) if word != row.default)
+    if row.kind == "flag":
+        return "true" if row.default == "false" else "false"
+    if row.kind == "fraction":
+        return str(float(row.default) / 2)
+    if row.kind in ("number", "seconds"):
+        return str(int(row.default) + 1)
+    others = {
+        "hoodie.catalog.gateway.upstream": "https://trino:8443",
+        "hoodie.catalog.sync.locations": "file:///data=local:///",
+        "hoodie.catalog.sync.trino.hudi.name": "{table}_other",
+    }
+    return others.get(row.key, "elsewhere")
+
+
+@pytest.mark.parametrize("key", sorted(SERVICE_KEYS))
+def test_defaults_of_service_options(key: str) -> None:
+    row = DOCUMENTED[key]
+    for keys, parse in SERVICE_OPTIONS.values():
+        if key in keys:
+            assert parse({} if row.default == NONE else {key: row.default}) == parse({})
+            assert parse({key: another(row)}) != parse({})
+            if row.kind in ("number", "seconds", "choice", "flag", "fraction"):
+                with pytest.raises(OptionError, match=re.escape(key)):
+                    parse({key: "no such value"})
+            if row.kind == "choice":
+                words = [word for word in re.findall(r"`(\w+)`", row.meaning) if word != "rewritten"]
+                assert all(parse({key: word}) for word in words)
+
+
+def test_choices_of_types_are_documented() -> None:
+    for kind, choices in catalog.trino.types._CHOICES.items():
+        meaning = DOCUMENTED[f"{catalog.trino.types.TYPE_PREFIX}{kind}"].meaning
+        assert re.findall(r"`(\w+)`", meaning) == list(choices)
+        guide = (ROOT / "docs/guide/trino.md").read_text()
+        assert f"`{kind}`: {', '.join(f'`{choice}`' for choice in choices[:1])}" in guide
+
+
 def test_our_own_options_are_told_apart_by_name() -> None:
     for row in DOCUMENTED.values():
         assert (row.whose == "ours") == row.key.startswith("hoodie.catalog."), row.key
 
 
-def commands() -> dict[str, set[str]]:
-    group = typer.main.get_command(app)
-    return {
-        name: {flag for param in command.params for flag in param.opts if flag.startswith("-") and flag != "--help"}
-        for name, command in group.commands.items()
-    }
+def commands(group=None, prefix: str = "") -> dict[str, set[str]]:
+    """The flags of each command, by its name; `serve trino` is a command of the group `serve`."""
+    found = {}
+    for name, command in (group or typer.main.get_command(app)).commands.items():
+        if hasattr(command, "commands"):
+            found |= commands(command, f"{prefix}{name} ")
+        else:
+            flags = {flag for param in command.params for flag in param.opts if flag.startswith("-")}
+            found[prefix + name] = flags - {"--help"}
+    return found
 
 
 @pytest.mark.parametrize("name", commands())
 def test_flags_of_each_command_are_documented(name: str) -> None:
     text = (ROOT / "docs/reference/cli.md").read_text()
-    headings = re.findall(r"(?m)^## `([a-z]+)`$", text)
+    headings = re.findall(r"(?m)^## `([a-z ]+)`$", text)
     assert sorted(headings) == sorted(commands())
     section = text.split(f"## `{name}`\n")[1].split("\n## ")[0]
     rows = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `-")]

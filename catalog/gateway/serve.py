@@ -1,0 +1,174 @@
+"""The gateway, put together from its parts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from catalog.gateway.options import KEYS as REWRITE_KEYS
+from catalog.gateway.options import GatewayOptions
+from catalog.gateway.proxy import GatewayProxy
+from catalog.gateway.proxy_settings import KEYS as PROXY_KEYS
+from catalog.gateway.proxy_settings import UPSTREAM, ProxySettings
+from catalog.gateway.rewrite import Rewriter
+from catalog.option_groups import divided
+from catalog.scan_options import FOOTER_LIMIT, THREADS, UNIQUE_KEYS
+from catalog.services.hosting import hosted
+from catalog.services.metrics import Metrics
+from catalog.services.options import DRAIN_TIMEOUT, ServiceOptions
+from catalog.services.query_log import open_log
+from catalog.services.secret import Secret
+from catalog.services.status_server import StatusServer
+from catalog.services.tls import TlsFiles, client_context, server_context
+from catalog.sync.metastore import Metastore
+from catalog.sync.open_metastore import open_metastore
+from catalog.sync.options import KEYS as SYNC_KEYS
+from catalog.sync.options import SyncOptions
+from catalog.sync.trino_tables import TrinoTables
+
+_NAME = "gateway"
+_SCAN_KEYS = (FOOTER_LIMIT, THREADS, UNIQUE_KEYS)
+
+
+@dataclass(frozen=True)
+class GatewaySettings:
+    """What the gateway is told.
+
+    Attributes:
+        upstream: Trino's coordinator, `http://host:port` or `https://host:port`.
+        metastore: that Trino's hive catalog uses, `thrift://host:port` or the URI of a file metastore's folder.
+        host: address to listen at.
+        port: for clients, 0 for a free one.
+        http_port: of the status page, 0 for a free one.
+        options: by key: `hoodie.catalog.gateway.*`, `hoodie.catalog.sync.*`.
+        secret: that clients have to name; None for open doors.
+        tls: what clients' connections are encrypted with; None for no encryption.
+        upstream_ca: certificates that sign Trino's; None for the system's.
+        query_log: file of the query log, `-` for standard output, None to keep the newest records only.
+    """
+
+    upstream: str
+    metastore: str
+    host: str = "127.0.0.1"
+    port: int = 0
+    http_port: int = 0
+    options: Mapping[str, str] = field(default_factory=dict)
+    secret: Secret | None = None
+    tls: TlsFiles | None = None
+    upstream_ca: str | None = None
+    query_log: str | None = None
+
+
+class ServingGateway:
+    """The gateway with its port, status page, log and counts; see `catalog.services.hosting.Service`.
+
+    Args:
+        settings: what it is told.
+
+    Attributes:
+        port: for clients, once it has started.
+        http_port: of the status page, once it has started.
+        log: of planned scans and statements.
+        metrics: counts.
+        rewriter: changes the statements.
+
+    Raises:
+        OptionError: an option, a certificate or the log file cannot be used.
+        MetastoreError: the metastore cannot be reached.
+    """
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        given = {UPSTREAM: settings.upstream, **settings.options}
+        options = divided(
+            given,
+            {
+                "proxy": PROXY_KEYS,
+                "rewrite": (*REWRITE_KEYS, *_SCAN_KEYS),
+                "sync": SYNC_KEYS,
+                "service": (DRAIN_TIMEOUT,),
+            },
+        )
+        self._limits = ServiceOptions.parse(options["service"])
+        proxy = ProxySettings.parse(options["proxy"], host=settings.host, port=settings.port)
+        tls = None if settings.tls is None else server_context(settings.tls)
+        upstream_tls = None if settings.upstream_ca is None else client_context(ca=settings.upstream_ca)
+        metastore = open_metastore(settings.metastore)
+        self.port = settings.port
+        self.http_port = settings.http_port
+        self.metrics = Metrics()
+        self.log = open_log(settings.query_log, self.metrics)
+        tables = TrinoTables(metastore, SyncOptions.parse(options["sync"]))
+        self.rewriter = Rewriter(tables, GatewayOptions.parse(options["rewrite"]), self.log)
+        self._proxy = GatewayProxy(
+            proxy,
+            self.rewriter,
+            metrics=self.metrics,
+            secret=settings.secret,
+            tls=tls,
+            upstream_tls=upstream_tls,
+        )
+        self._status = StatusServer(
+            _NAME,
+            self.metrics,
+            self.log,
+            checks={"trino": self._proxy.check_upstream, "metastore": lambda: _check(metastore)},
+            facts={"trino": proxy.upstream, "metastore": settings.metastore},
+            host=settings.host,
+            port=settings.http_port,
+        )
+
+    @property
+    def drain_seconds(self) -> float:
+        """How long running queries are waited for at the end."""
+        return float(self._limits.drain_timeout)
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            ServiceError: an address is taken, or not one of this machine.
+        """
+        self.port = await self._proxy.start()
+        try:
+            self.http_port = await self._status.start()
+        except BaseException:
+            await self._proxy.stop()
+            raise
+
+    def set_ready(self, ready: bool, /) -> None:
+        """Say whether queries are to be sent here; without, new statements are refused."""
+        self._status.ready = ready
+        if not ready:
+            self._proxy.begin_drain()
+
+    def busy(self) -> bool:
+        """Whether queries are running."""
+        return self._proxy.busy()
+
+    async def stop(self, drain_seconds: float, /) -> None:
+        """Close everything; running queries get so many seconds."""
+        self._status.ready = False
+        await self._proxy.stop(drain_seconds)
+        await self._status.stop()
+        self.log.close()
+
+    def reopen_log(self) -> None:
+        """Open the log file anew."""
+        self.log.reopen()
+
+
+@contextlib.contextmanager
+def running_gateway(settings: GatewaySettings) -> Iterator[ServingGateway]:
+    """The gateway in a thread of its own for as long as a `with` block lasts.
+
+    Raises:
+        HudiError: it cannot be started.
+    """
+    serving = ServingGateway(settings)
+    with hosted(serving):
+        yield serving
+
+
+def _check(metastore: Metastore) -> None:
+    metastore.schemas()
