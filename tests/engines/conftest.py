@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.conftest import skip_or_fail
 from tests.engines.apache_hudi.client import VERSIONS, ApacheHudi, missing
 from tests.engines.trino_engine import Engine
+from tests.engines.trino_world import World
 from tools.engines.artifacts import EngineMissingError
 from tools.engines.metastore import MetastoreServer
 from tools.engines.presto import PrestoServer
@@ -61,6 +63,13 @@ def trino(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         server.stop()
     else:
         engine.drop_catalogs()
+
+
+@pytest.fixture(scope="session")
+def world(trino: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A warehouse, empty at first, that Trino reads through the service and through the gateway."""
+    with ExitStack() as stack:
+        yield World(trino, Path(tmp_path_factory.mktemp("warehouse")), stack)
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_writer.plans import FilePlan, SplitPlan, TaskIdentity
 from spark_writer.placement import placements
+from spark_writer.plans import FilePlan, SplitPlan, TaskIdentity
 from spark_writer.slot_writer import WrittenFile, write_blocks
 from spark_writer.split import split_batches
 from tests import local_writes
@@ -48,7 +48,7 @@ def generate(folder: Path, scale: str) -> dict[str, pa.Table]:
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "lineitem.parquet").exists():
         generator = Path(sys.executable).with_name("tpchgen-cli")
-        command = [generator, "parquet", "-s", scale, f"--output-dir={folder}"]
+        command = [str(generator), "parquet", "-s", scale, f"--output-dir={folder}"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return {name: _plain(pq.read_table(folder / f"{name}.parquet")) for name in LAYOUTS}
 
@@ -105,10 +105,10 @@ def _write_files(frame: LocalFrame, split: SplitPlan, files: FilePlan) -> list[W
         for made in split_batches(split, numbers, [batch], task):
             sent: Any = made.column("slot").to_numpy(zero_copy_only=False)
             for number in np.unique(sent):
-                rows = made.take(pa.array(np.flatnonzero(sent == number)))
+                rows = made.take(np.flatnonzero(sent == number))
                 blocks.setdefault(slot_of[int(number)], []).append(rows)
     written = []
-    for slot, rows in sorted(blocks.items()):
-        for made in write_blocks(files, rows, TaskIdentity(slot, f"{slot}-0-{slot}")):
+    for slot, received in sorted(blocks.items()):
+        for made in write_blocks(files, received, TaskIdentity(slot, f"{slot}-0-{slot}")):
             written += [WrittenFile.from_row(row["stat"], row["statistics"]) for row in made.to_pylist()]
     return written

@@ -81,7 +81,14 @@ class PrestoServer:
         _write_properties(etc / "config.properties", config)
         node = {"node.environment": "test", "node.id": "n1", "node.bind-ip": "127.0.0.1"}
         node |= {"node.internal-address": "127.0.0.1", "node.data-dir": f"{folder}/data"}
-        options = ["-server", "-Xmx1G", "-XX:+UseG1GC", "-XX:+ExitOnOutOfMemoryError", "-XX:TieredStopAtLevel=1"]
+        options = [
+            "-server",
+            "-Xmx1G",
+            "-XX:+UseG1GC",
+            "-XX:+ExitOnOutOfMemoryError",
+            "-XX:TieredStopAtLevel=1",
+            "-Duser.timezone=UTC",
+        ]
         options += ["-Djdk.attach.allowAttachSelf=true", *(f"--add-opens={name}=ALL-UNNAMED" for name in _OPENED)]
         options += [f"-D{name}={value}" for name, value in {**node, "config": f"{etc}/config.properties"}.items()]
         command = [str(java), *options, "-cp", f"{home}/lib/*", "com.facebook.presto.server.PrestoServer"]

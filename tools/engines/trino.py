@@ -78,6 +78,7 @@ class TrinoServer:
         # classes of the server are mapped from here: about five seconds sooner from the second start on
         archive = cache_folder() / f"trino-{VERSION}.jsa"
         options += [
+            "-Duser.timezone=UTC",
             "-XX:+AutoCreateSharedArchive",
             f"-XX:SharedArchiveFile={archive}",
             "-Xlog:cds=off",

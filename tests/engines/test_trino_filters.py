@@ -1,0 +1,50 @@
+"""Filters drawn at random give the rows that DuckDB and Trino's own connector give, through both ways."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.engines.answers import DuckDb, rows_agree
+from tests.engines.tpch_tables import Layout, write
+from tests.engines.trino_filters import Filters, table_of_kinds
+from tests.engines.trino_world import World, planned
+
+pytestmark = pytest.mark.engine
+
+FILTERS = [Filters(seed).draw() for seed in range(200)]
+SCHEMA = "kinds"
+
+
+@pytest.fixture(scope="module")
+def kinds(world: World) -> DuckDb:
+    """The table, in two commits, and what DuckDB says of its files."""
+    rows = table_of_kinds()
+    table = write(world.folder(SCHEMA), "kinds", rows, Layout("id", "id", 8, "region"))
+    table.write("upsert", rows.slice(100, 500))
+    world.register(SCHEMA, "kinds")
+    return DuckDb.of_warehouse(world.folder(SCHEMA))
+
+
+def wrong_answers(world: World, kinds: DuckDb, ask: str) -> list[str]:
+    """Filters answered otherwise than by DuckDB, each with the difference."""
+    statements = [f"SELECT id FROM kinds WHERE {text}" for text in FILTERS]
+    expected = [kinds.query(statement) for statement in statements]
+    with ThreadPoolExecutor(4) as threads:
+        answers = threads.map(lambda statement: getattr(world, ask)(statement, SCHEMA), statements)
+        compared = zip(FILTERS, answers, expected, strict=True)
+        return [f"{text}: {found}" for text, rows, other in compared if (found := rows_agree(rows, other))]
+
+
+def test_some_filters_keep_rows_and_some_leave_rows_out(kinds: DuckDb) -> None:
+    counts = [kinds.query(f"SELECT count(*) FROM kinds WHERE {text}")[0][0] for text in FILTERS]
+    assert sum(0 < count < 4000 for count in counts) > 140
+
+
+@pytest.mark.parametrize("ask", ["by_trino", "through_service", "through_gateway"])
+def test_filters(world: World, kinds: DuckDb, ask: str) -> None:
+    assert wrong_answers(world, kinds, ask) == []
+
+
+def test_many_filters_left_files_out(world: World, kinds: DuckDb) -> None:
+    world.through_service("SELECT count(*) FROM kinds WHERE region = 'north'", SCHEMA)
+    assert planned(world.service.log, f"{SCHEMA}.kinds")[-1]["files_out"] == 8
