@@ -14,7 +14,7 @@ PATHS = "hoodie.catalog.gateway.paths.most"
 PATHS_LENGTH = "hoodie.catalog.gateway.paths.length"
 QUERY_LENGTH = "hoodie.catalog.gateway.query.length"
 KEYS = (CATALOGS, KEPT_AT_MOST, PATHS, PATHS_LENGTH, QUERY_LENGTH)
-_SCAN_KEYS = (FOOTER_LIMIT, THREADS, UNIQUE_KEYS)
+SCAN_KEYS = (FOOTER_LIMIT, THREADS, UNIQUE_KEYS)
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class GatewayOptions:
             OptionError: an unknown key, or a value that does not fit it.
         """
         values = {key: str(value).strip() for key, value in (options or {}).items()}
-        unknown = sorted(set(values) - {*KEYS, *_SCAN_KEYS})
+        unknown = sorted(set(values) - {*KEYS, *SCAN_KEYS})
         if unknown:
-            known = ", ".join((*KEYS, *_SCAN_KEYS))
+            known = ", ".join((*KEYS, *SCAN_KEYS))
             raise OptionError(f"{unknown[0]}: no such option of the gateway; there are {known}")
         catalogs = frozenset(name.strip().lower() for name in values.get(CATALOGS, "hive").split(",") if name.strip())
         if not catalogs:
@@ -62,7 +62,7 @@ class GatewayOptions:
             paths=_number(values, PATHS, cls.paths),
             paths_length=_number(values, PATHS_LENGTH, cls.paths_length),
             query_length=_number(values, QUERY_LENGTH, cls.query_length),
-            scan=ScanOptions.parse({key: value for key, value in values.items() if key in _SCAN_KEYS}),
+            scan=ScanOptions.parse({key: value for key, value in values.items() if key in SCAN_KEYS}),
         )
 
 

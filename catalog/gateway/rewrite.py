@@ -8,7 +8,7 @@ query gets an entry that lists exactly the files of the newest snapshot, which n
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -109,6 +109,12 @@ class _Place:
     known: _Known
     plan: Plan
 
+    @property
+    def rewritten(self) -> RewrittenTable:
+        """What is told of it."""
+        name = f"{self.known.name.schema}.{self.known.name.table}"
+        return RewrittenTable(name, self.known.snapshot.instant, len(self.plan), self.plan.files_total)
+
 
 class Rewriter:
     """Rewrites statements. Threads may share it.
@@ -200,6 +206,7 @@ class Rewriter:
         known = self._known(references)
         if not known:
             return Rewritten(sql, changed=False, reason=Reason.NO_TABLE)
+        _check_reads_by_name({name.catalog for name in known}, session)
         filters = filters_of(tree, session, {name: table.schema for name, table in known.items()})
         places = [
             self._planned(reference, known[reference.name], filters.get(id(reference.node)), begin)
@@ -214,7 +221,7 @@ class Rewriter:
             problem = next((place.reference.problem for place in places if place.reference.problem), "")
             reason = Reason.NOT_ATTRIBUTED if problem else Reason.KEEPS_MOST
             return Rewritten(sql, changed=False, reason=reason, detail=problem)
-        return self._spliced(sql, chosen, request.limit)
+        return self._spliced(request, chosen)
 
     def _known(self, references: Sequence[Reference]) -> dict[FullName, _Known]:
         known: dict[FullName, _Known] = {}
@@ -260,31 +267,23 @@ class Rewriter:
             return False
         return plan.bytes_kept <= self.options.kept_at_most * plan.bytes_total
 
-    def _spliced(self, sql: str, places: Sequence[_Place], limit: int) -> Rewritten:
-        paths = [self._paths(place) for place in places]
-        texts = [self._text(place, listed) for place, listed in zip(places, paths, strict=True)]
-        if len(sql) + sum(map(len, texts)) > limit:
+    def _spliced(self, request: _Request, places: Sequence[_Place]) -> Rewritten:
+        sql = request.sql
+        texts = [self._text(place, self._paths(place, request.session)) for place in places]
+        if len(sql) + sum(map(len, texts)) > request.limit:
             texts = [self._text(place, None) for place in places]
-        text = spliced(
-            sql, [(place.reference.start, place.reference.end, new) for place, new in zip(places, texts, strict=True)]
-        )
-        if len(text) > limit:
+        spans = [(place.reference.start, place.reference.end) for place in places]
+        text = spliced(sql, [(start, end, new) for (start, end), new in zip(spans, texts, strict=True)])
+        if len(text) > request.limit:
             raise LeftAloneError(Reason.TOO_LONG, f"{len(text):,} characters")
-        tables = tuple(
-            RewrittenTable(
-                f"{place.known.name.schema}.{place.known.name.table}",
-                place.known.snapshot.instant,
-                len(place.plan),
-                place.plan.files_total,
-            )
-            for place in places
-        )
+        tables = tuple(place.rewritten for place in places)
         return Rewritten(text, changed=True, reason=Reason.REWRITTEN, tables=tables)
 
-    def _paths(self, place: _Place) -> list[str] | None:
+    def _paths(self, place: _Place, session: SessionNames) -> list[str] | None:
         """The paths to write into the query; None for all of the snapshot, or where they are too many."""
         plan = place.plan
-        if not self._is_worth_it(plan) or len(plan) > self.options.paths:
+        most = min(self.options.paths, _threshold(place.reference.name.catalog, session))
+        if not self._is_worth_it(plan) or len(plan) > most:
             return None
         column: Any = self.tables.path_column(place.known.synced, place.known.snapshot, plan.rows)
         listed: list[str] = column.to_pylist()
@@ -303,3 +302,15 @@ class Rewriter:
             synced = self.tables.find(name.schema, name.table) if name.catalog in self.options.catalogs else None
             if synced is not None:
                 self.tables.point_at(synced, self.tables.newest(synced))
+
+
+def _threshold(catalog: str, session: SessionNames) -> float:
+    """How many paths a session lets the connector prune by, where it says so itself."""
+    text = session.properties.get(f"{catalog}.domain_compaction_threshold", "")
+    return int(text) if text.isdecimal() else float("inf")
+
+
+def _check_reads_by_name(catalogs: Iterable[str], session: SessionNames) -> None:
+    for catalog in catalogs:
+        if session.properties.get(f"{catalog}.parquet_use_column_names", "true").lower() != "true":
+            raise LeftAloneError(Reason.NOT_ATTRIBUTED, "the session reads columns by their place, not by their name")

@@ -1,0 +1,23 @@
+"""`connect` without a need for Trino's client before it is called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from table_format.errors import OptionError
+
+if TYPE_CHECKING:
+    from catalog.trino.dbapi import Connection
+
+
+def connect(*arguments: Any, **named: Any) -> Connection:
+    """Connect to Trino, in place of `trino.dbapi.connect`; see `catalog.trino.dbapi.connect` for the arguments.
+
+    Raises:
+        OptionError: Trino's Python client is not installed, or an option does not fit.
+    """
+    try:
+        from catalog.trino import dbapi  # noqa: PLC0415  # the service does without Trino's client
+    except ModuleNotFoundError as error:
+        raise OptionError(f"catalog.trino.connect needs pip install 'hudi-catalog[trino]': {error}") from error
+    return dbapi.connect(*arguments, **named)
