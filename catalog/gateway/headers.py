@@ -30,8 +30,8 @@ def passed_on(lines: RawHeaders, *, without: Iterable[str] = ()) -> CIMultiDict[
         without: lower-case names of more lines to leave out.
 
     Returns:
-        The lines but those of this connection (RFC 9110, 7.6.1) and those that `Connection` names. Bytes that are no
-        UTF-8 stand as lone surrogates; see `exact`.
+        In their order, a repeated name spelled as at first, the lines but those of this connection (RFC 9110, 7.6.1)
+        and those that `Connection` names. Bytes that are no UTF-8 stand as lone surrogates; see `exact`.
     """
     drop = {*_HOP, *without}
     for name, value in lines:
@@ -39,10 +39,12 @@ def passed_on(lines: RawHeaders, *, without: Iterable[str] = ()) -> CIMultiDict[
             # Content-Length frames the body: a client that names it here gets no say in that.
             drop.update({part.strip().lower() for part in _text(value).split(",")} - {"content-length", "host", ""})
     kept: CIMultiDict[str] = CIMultiDict()
+    spelled: dict[str, str] = {}
     for name, value in lines:
         text = _text(name)
         if text.lower() not in drop:
-            kept.add(text, _text(value))
+            # aiohttp's client drops earlier lines when a later one of the same name is spelled in other cases.
+            kept.add(spelled.setdefault(text.lower(), text), _text(value))
     return kept
 
 

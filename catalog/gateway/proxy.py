@@ -19,9 +19,10 @@ from catalog.gateway.listening import Listening
 from catalog.gateway.proxy_settings import ProxySettings
 from catalog.gateway.relay import Way, refusal, relay
 from catalog.gateway.running_queries import RunningQueries
-from catalog.gateway.statements import StatementRewriter, Statements
+from catalog.gateway.statements import Passed, StatementRewriter, Statements
 from catalog.gateway.upstream import Upstream, UpstreamError
 from catalog.services.metrics import Metrics
+from catalog.services.query_log import QueryLog
 from catalog.services.secret import Secret
 
 _LOGGER = logging.getLogger(__name__)
@@ -37,7 +38,8 @@ class GatewayProxy:
     Args:
         settings: where Trino is, where to listen, times and limits.
         rewriter: changes statements; None to pass all of them on as they are.
-        metrics: counts requests and statements; None for nobody.
+        log: gets a line for each statement that the rewriter was not asked about or did not finish; None for none.
+        metrics: counts requests; None for nobody.
         secret: clients must name it in the extra credential `hudi-catalog-secret`; None for open doors.
         tls: to serve HTTPS with; None for HTTP.
         upstream_tls: how Trino's certificate is checked; None for the system's authorities.
@@ -48,6 +50,7 @@ class GatewayProxy:
         settings: ProxySettings,
         rewriter: StatementRewriter | None,
         *,
+        log: QueryLog | None = None,
         metrics: Metrics | None = None,
         secret: Secret | None = None,
         tls: ssl.SSLContext | None = None,
@@ -55,6 +58,7 @@ class GatewayProxy:
     ) -> None:
         self._settings = settings
         self._rewriter = rewriter
+        self._log = log
         self._metrics = metrics
         self._access = Access(secret)
         self._secure = tls is not None
@@ -72,13 +76,12 @@ class GatewayProxy:
         Raises:
             ServiceError: the address is taken, or not one of this machine.
         """
-        self._statements = Statements(self._rewriter, self._settings, self._metrics)
+        self._statements = None if self._rewriter is None else Statements(self._rewriter, self._settings)
         self._loop = asyncio.get_running_loop()
         await self._upstream.start()
         try:
             port = await self._listening.start()
         except BaseException:
-            self._statements.close()
             await self._upstream.stop()
             raise
         if self._metrics is not None:
@@ -169,7 +172,16 @@ class GatewayProxy:
         if statement and self._draining:
             return refusal(503, "the gateway is shutting down and takes no new statements", {"Retry-After": "1"})
         way = self._way(request, headers)
-        body = await self._body(request, headers, statement=statement)
+        passed: Passed | None = None
+        content = request.content.iter_any() if request.can_read_body else None
+        body: bytes | AsyncIterator[bytes] | None = content
+        if statement and content is not None:
+            body = await self._read(request, content)
+        if isinstance(body, bytes):
+            if self._statements is not None:
+                passed = await self._statements.for_trino(body, headers)
+                body = passed.body
+            headers.popall("Content-Length", None)
         self._queries.asked(path)
         async with self._upstream.exchange(
             request.method,
@@ -177,32 +189,40 @@ class GatewayProxy:
             headers,
             body,
             # Trino only registers a statement until its first URI is asked for, which nobody can do for a lost answer.
-            repeatable=isinstance(body, bytes) if statement else body is None and request.method in {"GET", "HEAD"},
+            repeatable=isinstance(body, bytes) or (body is None and request.method in {"GET", "HEAD"}),
         ) as answer:
             response, head = await relay(request, answer, way)
         if path.startswith(_STATEMENT):
             encoding = answer.headers.get("Content-Encoding", "").lower()
-            self._queries.answered(request.method, path, answer.status, head, encoding)
+            identity = self._queries.answered(request.method, path, answer.status, head, encoding)
+            if passed is not None:
+                self._note(passed, identity)
         return response
 
-    async def _body(
-        self, request: web.Request, headers: CIMultiDict[str], *, statement: bool
-    ) -> bytes | AsyncIterator[bytes] | None:
-        """The body for Trino: read and rewritten when it is a statement of usual size, else passed on as it comes."""
-        if not request.can_read_body:
-            return None
-        if not statement or (request.content_length or 0) > self._settings.statement_size:
-            return request.content.iter_any()
-        read = bytearray()
+    async def _read(self, request: web.Request, content: AsyncIterator[bytes]) -> bytes | AsyncIterator[bytes]:
+        """The body of a statement, unread when it is too long to be looked at."""
+        most = self._settings.statement_size
+        if (request.content_length or 0) > most:
+            return content
+        body = bytearray()
         async with asyncio.timeout(self._settings.answer_timeout):
-            async for chunk in request.content.iter_any():
-                read += chunk
-                if len(read) > self._settings.statement_size:
-                    return _joined(bytes(read), request.content.iter_any())
-        headers.popall("Content-Length", None)
-        if self._statements is None:
-            return bytes(read)
-        return await self._statements.for_trino(bytes(read), headers)
+            async for chunk in content:
+                body += chunk
+                if len(body) > most:
+                    return _joined(bytes(body), content)
+        return bytes(body)
+
+    def _note(self, passed: Passed, identity: str | None) -> None:
+        """Log a statement that the rewriter has not logged, as it never came to its end there."""
+        if self._log is not None and passed.unplanned is not None:
+            self._log.query(
+                _SERVICE,
+                outcome="unchanged",
+                reason=passed.unplanned,
+                detail=passed.detail,
+                sql=passed.sql,
+                query_id=identity,
+            )
 
     def _way(self, request: web.Request, headers: CIMultiDict[str]) -> Way | None:
         """What to change in the answer; the headers for Trino are set so that it is as little as can be."""

@@ -47,7 +47,7 @@ class RunningQueries:
         elif path.startswith("/v1/spooled/"):
             self._spooled = self._clock()
 
-    def answered(self, method: str, path: str, status: int, head: bytes, encoding: str) -> None:
+    def answered(self, method: str, path: str, status: int, head: bytes, encoding: str) -> str | None:
         """An answer to a statement, or to a request for its next rows, went by.
 
         Args:
@@ -56,24 +56,28 @@ class RunningQueries:
             status: of the answer.
             head: the answer's first bytes.
             encoding: of its content.
+
+        Returns:
+            The query's id, None when the answer does not tell.
         """
         found = _QUERY_OF_PATH.match(path)
         if found is not None and (status in {204, 404, 410} or (method == "DELETE" and "/partialCancel/" not in path)):
             self._seen.pop(found[1], None)
-            return
+            return found[1]
         text = readable_head(head, encoding) if status == 200 else None
         if text is None:
-            return
+            return None
         opening = opening_of(text)
         identity = _member(text, opening.members, "id")
         if identity is None:
-            return
+            return None
         if "nextUri" in opening.members or (not opening.whole and len(text) >= HEAD):
             self._touch(identity)
         else:
             self._seen.pop(identity, None)
             if b'"segments"' in text:
                 self._spooled = self._clock()
+        return identity
 
     def _touch(self, identity: str) -> None:
         self._seen[identity] = self._clock()

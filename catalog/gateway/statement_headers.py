@@ -1,14 +1,13 @@
 """Trino's headers of a statement: the session, prepared statements, and credentials for connectors.
 
-Their grammar is that of Trino's coordinator: lists of `name=value` are divided at commas, then at the first `=`; values
-are URL-encoded. Several lines of one name count as one list.
+Their grammar is that of Trino's coordinator: lists of `name=value`, divided at commas; values are URL-encoded, so that
+they hold no further `=`. Several lines of one name count as one list.
 """
 
 from __future__ import annotations
 
 import io
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote_plus
@@ -24,22 +23,14 @@ EXTRA_CREDENTIAL = "X-Trino-Extra-Credential"
 _COMPRESSED = "$zstd:"
 _MOST_TEXT = 64_000_000
 # Visible ASCII that may stand in a value as it is: all but what the list or the encoding gives a meaning.
-_PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '%+,"\\')
+_PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in "%+,=")
 
 
 def session_of(headers: CIMultiDict[str]) -> SessionNames:
-    """The session that a request's headers tell of."""
-    properties: dict[str, str] = {}
-    for name, value in _pairs(headers, "X-Trino-Session"):
-        properties[name.lower()] = unquote_plus(value)
-    return SessionNames(
-        catalog=_first(headers, "X-Trino-Catalog"),
-        schema=_first(headers, "X-Trino-Schema"),
-        time_zone=_first(headers, "X-Trino-Time-Zone"),
-        properties=properties,
-        path=_first(headers, "X-Trino-Path"),
-        user=_first(headers, "X-Trino-User"),
-    )
+    """The session that a request's headers tell of, as far as the meaning of statements depends on it."""
+    items = [item.partition("=") for line in values_of(headers, "X-Trino-Session") for item in line.split(",")]
+    properties = {name.strip().lower(): unquote_plus(value.strip()) for name, sign, value in items if sign}
+    return SessionNames(_first(headers, "X-Trino-Catalog"), _first(headers, "X-Trino-Schema"), properties)
 
 
 @dataclass(frozen=True)
@@ -75,7 +66,7 @@ def prepared_statement(headers: CIMultiDict[str], name: str) -> Prepared | None:
             key, sign, value = item.partition("=")
             if not sign or unquote_plus(key.strip()) != name:
                 continue
-            if found is not None:
+            if found is not None or "=" in value:
                 return None
             encoded = unquote_plus(value.strip())
             text = _decoded(encoded)
@@ -126,14 +117,6 @@ def take_credential(headers: CIMultiDict[str], name: str) -> list[str]:
     return taken
 
 
-def _pairs(headers: CIMultiDict[str], name: str) -> Iterator[tuple[str, str]]:
-    for line in values_of(headers, name):
-        for item in line.split(","):
-            key, sign, value = item.partition("=")
-            if sign:
-                yield key.strip(), value.strip()
-
-
 def _first(headers: CIMultiDict[str], name: str) -> str | None:
     return headers.get(name, "").strip() or None
 
@@ -155,6 +138,5 @@ def _decoded(value: str) -> str | None:
 def _encoded(text: str, *, compressed: bool) -> str:
     if compressed:
         packed: Any = pa.Codec("zstd").compress(text.encode(), asbytes=True)
-        # The `$` and `:` of the mark need no escapes, the base64 of URLs has none but `=`, which may stand as it is.
-        return _COMPRESSED + urlsafe_b64encode(packed).decode()
+        text = _COMPRESSED + urlsafe_b64encode(packed).decode()
     return quote(text, safe=_PLAIN)

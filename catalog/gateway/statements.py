@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Protocol
 
 from multidict import CIMultiDict
 
-from catalog.gateway.execute import Execute, execute_of
 from catalog.gateway.proxy_settings import ProxySettings
 from catalog.gateway.session_names import SessionNames
+from catalog.gateway.statement import prepared_call
 from catalog.gateway.statement_headers import prepared_statement, room_for, session_of, with_prepared
 
 _LOGGER = logging.getLogger(__name__)
@@ -48,28 +48,35 @@ class StatementRewriter(Protocol):
         """The statement for Trino; `parameters` are the SQL texts of its `?`, in order."""
 
 
-class UnchangedCounter(Protocol):
-    """Counts the statements that went on unchanged because rewriting did not come to an end."""
+@dataclass(frozen=True)
+class Passed:
+    """A statement as it goes to Trino, and what the rewriter's own log does not say of it.
 
-    def query(self, service: str, outcome: str, reason: str) -> None:
-        """One more."""
+    Attributes:
+        body: for Trino.
+        sql: as the client sent it; None for one that was not read.
+        unplanned: why it goes on unchanged without that the rewriter has said so, of a small set of words; None for a
+            statement that the rewriter has seen to its end.
+        detail: more of that, for people.
+    """
+
+    body: bytes
+    sql: str | None = None
+    unplanned: str | None = None
+    detail: str = ""
 
 
 class Statements:
     """Rewrites statements in threads of its own.
 
     Args:
-        rewriter: None to pass everything on as it is.
+        rewriter: changes statements.
         settings: threads, time and header size.
-        counter: told of statements that could not be rewritten.
     """
 
-    def __init__(
-        self, rewriter: StatementRewriter | None, settings: ProxySettings, counter: UnchangedCounter | None = None
-    ) -> None:
+    def __init__(self, rewriter: StatementRewriter, settings: ProxySettings) -> None:
         self._rewriter = rewriter
         self._settings = settings
-        self._counter = counter
         self._pool = ThreadPoolExecutor(settings.rewrite_threads, thread_name_prefix="rewrite")
         self._places = asyncio.Semaphore(settings.rewrite_threads)
 
@@ -77,59 +84,50 @@ class Statements:
         """Take no more statements; one that is being rewritten is not waited for."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def for_trino(self, body: bytes, headers: CIMultiDict[str]) -> bytes:
-        """The body for Trino; a prepared statement is exchanged in `headers`.
+    async def for_trino(self, body: bytes, headers: CIMultiDict[str]) -> Passed:
+        """The statement for Trino; a prepared statement is exchanged in `headers`.
 
         Args:
             body: as the client sent it.
             headers: of the request for Trino.
         """
         sql = _text_of(body, headers)
-        rewriter = self._rewriter
-        if rewriter is None or sql is None or not sql.strip():
-            return body
-        began = time.monotonic()
+        if sql is None:
+            return Passed(body, unplanned="not read")
         try:
             async with asyncio.timeout(self._settings.rewrite_timeout):
-                execute = execute_of(sql)
-                if execute is not None:
-                    await self._prepared(rewriter, execute, headers)
-                    return body
+                call = prepared_call(sql)
+                if call is not None:
+                    return Passed(body, sql, unplanned=await self._prepared(*call, headers))
                 session = session_of(headers)
-                changed = await self._in_thread(lambda: rewriter.rewrite(sql, session))
-                return body if changed is None else changed.encode()
+                done = await self._in_thread(lambda: self._rewriter.rewrite(sql, session))
+                return Passed(done.sql.encode() if done.changed else body, sql)
         except TimeoutError:
-            _LOGGER.warning("a statement goes on unchanged: no plan within %.1f s", time.monotonic() - began)
-            self._unchanged("timeout")
-        except Exception:
+            _LOGGER.warning("a statement goes on unchanged: no plan within %g s", self._settings.rewrite_timeout)
+            return Passed(body, sql, "timeout")
+        except Exception as error:
             _LOGGER.exception("a statement goes on unchanged: rewriting it failed")
-            self._unchanged("error")
-        return body
+            return Passed(body, sql, "failed", f"{type(error).__name__}: {error}")
 
-    async def _prepared(self, rewriter: StatementRewriter, execute: Execute, headers: CIMultiDict[str]) -> None:
-        prepared = prepared_statement(headers, execute.name)
-        if prepared is None or execute_of(prepared.text) is not None:
-            return
+    async def _prepared(self, name: str, values: Sequence[str], headers: CIMultiDict[str]) -> str | None:
+        """Exchange the statement that an EXECUTE runs; why not, None when the rewriter has been asked."""
+        prepared = prepared_statement(headers, name)
+        if prepared is None or prepared_call(prepared.text) is not None:
+            return "no prepared statement"
         size = self._settings.prepared_header_size
-        session, text, values = session_of(headers), prepared.text, execute.parameters
-        limit = room_for(prepared, size)
-        changed = await self._in_thread(lambda: rewriter.rewrite(text, session, parameters=values, length_limit=limit))
-        if changed is not None and not with_prepared(headers, prepared, changed, size):
-            self._unchanged("header size")
+        session, limit = session_of(headers), room_for(prepared, size)
+        done = await self._in_thread(
+            lambda: self._rewriter.rewrite(prepared.text, session, parameters=values, length_limit=limit)
+        )
+        return "header size" if done.changed and not with_prepared(headers, prepared, done.sql, size) else None
 
-    async def _in_thread(self, rewrite: Callable[[], RewrittenStatement]) -> str | None:
-        """The changed text, None for an unchanged one."""
+    async def _in_thread(self, rewrite: Callable[[], RewrittenStatement]) -> RewrittenStatement:
         await self._places.acquire()
         task = self._pool.submit(rewrite)
         # The place is free when the thread is, not when nobody waits for it any more.
         loop = asyncio.get_running_loop()
         task.add_done_callback(lambda _: _call_soon(loop, self._places.release))
-        done = await asyncio.wrap_future(task)
-        return done.sql if done.changed else None
-
-    def _unchanged(self, reason: str) -> None:
-        if self._counter is not None:
-            self._counter.query("gateway", "unchanged", reason)
+        return await asyncio.wrap_future(task)
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
