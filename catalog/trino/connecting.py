@@ -17,7 +17,7 @@ def connect(*arguments: Any, **named: Any) -> Connection:
         OptionError: Trino's Python client is not installed, or an option does not fit.
     """
     try:
-        from catalog.trino import dbapi  # noqa: PLC0415  # the service does without Trino's client
+        from catalog.trino import dbapi  # the service does without Trino's client
     except ModuleNotFoundError as error:
         raise OptionError(f"catalog.trino.connect needs pip install 'hudi-catalog[trino]': {error}") from error
     return dbapi.connect(*arguments, **named)
