@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from catalog.trino.column_names import column_names
 from table_format.errors import OptionError
 from table_format.meta_columns import META_COLUMNS
 
@@ -69,7 +70,7 @@ class ServedColumn:
     """A column of a table as Trino sees it.
 
     Attributes:
-        name: in Trino, in lower case.
+        name: in Trino.
         trino_type: its type there.
         wire: the block that carries it.
         form: how values become those of the block.
@@ -141,24 +142,14 @@ class TypeMapping:
 def columns_of(schema: pa.Schema, mapping: TypeMapping) -> tuple[ServedColumn, ...]:
     """The columns of a table as Trino sees them, in their order.
 
-    Trino knows names in lower case only. Of two columns whose names differ in case alone, the later one gets a number
-    at the end: ``name_2``.
+    Their names are those of `column_names`; the comment tells the table's where it is more than a matter of case.
 
     Args:
         schema: of the table's snapshot, meta columns first; a field's ``comment`` metadata is its comment.
         mapping: the forms of types that the connector does not carry.
     """
-    taken = {name.lower() for name in schema.names}
-    seen: set[str] = set()
-    result = []
-    for field in schema:
-        name = field.name.lower()
-        if name in seen:
-            name = _numbered(name, taken)
-        seen.add(name)
-        taken.add(name)
-        result.append(_served(name, field, mapping))
-    return tuple(result)
+    names = column_names(schema.names)
+    return tuple(_served(name, field, mapping) for name, field in zip(names, schema, strict=True))
 
 
 def constraint_types(columns: tuple[ServedColumn, ...]) -> dict[str, str]:
@@ -166,19 +157,14 @@ def constraint_types(columns: tuple[ServedColumn, ...]) -> dict[str, str]:
     return {column.name: column.trino_type for column in columns}
 
 
-def _numbered(name: str, taken: set[str]) -> str:
-    number = 2
-    while f"{name}_{number}" in taken:
-        number += 1
-    return f"{name}_{number}"
-
-
 def _served(name: str, field: pa.Field[Any], mapping: TypeMapping) -> ServedColumn:
     trino_type, wire, form, problem = _place(field.type, mapping)
     if form is Form.REFUSED:
         why = problem or f"Trino's Thrift connector carries no type for {field.type}"
         problem = f"column {field.name!r} cannot be read: {why}"
-    comment = (field.metadata or {}).get(b"comment")
+    comment = (field.metadata or {}).get(b"comment", b"").decode("utf-8", "replace") or None
+    if name != field.name.lower():
+        comment = f"{field.name} in the table{f': {comment}' if comment else ''}"
     return ServedColumn(
         name=name,
         trino_type=trino_type,
@@ -186,7 +172,7 @@ def _served(name: str, field: pa.Field[Any], mapping: TypeMapping) -> ServedColu
         form=form,
         source=field.name,
         kind=field.type,
-        comment=comment.decode("utf-8", "replace") if comment else None,
+        comment=comment,
         hidden=field.name in META_COLUMNS,
         problem=problem,
     )
