@@ -1,13 +1,14 @@
 """Names as Trino says them, and the tables of the warehouse that they mean.
 
-Trino knows schemas and tables in lower case. A table `db.trips` is `trips` in schema `db`; tables without a database
-are in schema `default`. `trips@20260101120000000`, which has to be quoted in SQL, is the table as of that instant, or
-as of a time such as `trips@2026-01-01T12:00:00`.
+A table `db.trips` is `trips` in schema `db`; tables without a database are in schema `default`; see
+`catalog.trino.names` for how names are spelled. `trips__at_20260101120000000` is the table as of that instant, where
+the digits may also be those of a second (14) or of a day's beginning (8).
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from time import monotonic
@@ -15,22 +16,24 @@ from typing import NamedTuple
 
 from catalog.services.open_tables import OpenTables
 from catalog.snapshot import Snapshot
+from catalog.trino.names import valid_name
 from table_format.errors import HudiError, TableNotFoundError
 
 _LOG = logging.getLogger(__name__)
 DEFAULT_SCHEMA = "default"
-_TIME_MARK = "@"
+_AT_A_TIME = re.compile(r"(.+)__at_(\d{17}|\d{14}|\d{8})\Z")
+_DAY_DIGITS = 8
 _CHECKERS = 8
 # Whether a table can be read is looked at again after so long.
 _GOOD_SECONDS, _BAD_SECONDS = 600.0, 30.0
 
 
 class TableName(NamedTuple):
-    """A table's name as Trino says it, in lower case.
+    """A table's name as Trino says it.
 
     Attributes:
         schema: `default` for a table without a database.
-        table: may end with `@` and a time.
+        table: may end with `__at_` and a time.
     """
 
     schema: str
@@ -40,7 +43,7 @@ class TableName(NamedTuple):
     def of(cls, name: str) -> TableName:
         """The name of a table of the warehouse; what stands before the last dot is the schema."""
         schema, _, table = name.rpartition(".")
-        return cls(schema.lower() or DEFAULT_SCHEMA, table.lower())
+        return cls(valid_name(schema, "s") if schema else DEFAULT_SCHEMA, valid_name(table, "t"))
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.table}"
@@ -91,14 +94,14 @@ class TableNames:
         """The table of a name; None when there is none.
 
         Raises:
-            TableNotFoundError: several tables have this name in lower case.
+            TableNotFoundError: the names of several tables are spelled so.
         """
-        base, mark, when = said.table.rpartition(_TIME_MARK)
-        for table, time in ((said.table, None), (base, when.strip().upper() if mark and base else None)):
-            name = self._name_of(TableName(said.schema, table))
-            if name is not None:
-                return NamedTable(said, name, time)
-        return None
+        name = self._name_of(said)
+        if name is not None:
+            return NamedTable(said, name)
+        past = _AT_A_TIME.match(said.table)
+        name = None if past is None else self._name_of(TableName(said.schema, past[1]))
+        return None if past is None or name is None else NamedTable(said, name, _time(past[2]))
 
     def require(self, said: TableName) -> NamedTable:
         """The table of a name.
@@ -127,7 +130,7 @@ class TableNames:
             return known
         found = self._by_name().get(said, [])
         if len(found) > 1:
-            raise TableNotFoundError(f"{said}: {' and '.join(sorted(found))} are one name in lower case")
+            raise TableNotFoundError(f"{said}: {' and '.join(sorted(found))} are spelled alike")
         return found[0] if found else None
 
     def _by_name(self) -> dict[TableName, list[str]]:
@@ -152,3 +155,8 @@ class TableNames:
         with self._lock:
             self._checked[name] = (good, monotonic())
         return good
+
+
+def _time(digits: str) -> str:
+    """An instant as it is, the beginning of a day as a date."""
+    return digits if len(digits) > _DAY_DIGITS else f"{digits[:4]}-{digits[4:6]}-{digits[6:]}"

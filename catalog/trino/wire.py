@@ -31,7 +31,8 @@ def presto_service() -> ModuleType:
 def struct_bytes(struct: Any) -> bytes:
     """A struct in the binary protocol."""
     buffer = TCyMemoryBuffer()
-    TCyBinaryProtocol(buffer).write_struct(struct)
+    protocol: Any = TCyBinaryProtocol  # thriftpy2 has types for its interpreted half only
+    protocol(buffer).write_struct(struct)
     written: bytes = buffer.getvalue()
     return written
 
