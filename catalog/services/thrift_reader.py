@@ -15,8 +15,9 @@ from typing import Any, TypeAlias
 from table_format.errors import ServiceError
 
 # Elements of lists, sets and maps in one message, so that a message of a few megabytes doesn't become gigabytes of
-# objects. The condition of a query of a million characters has about half as many.
+# objects. The condition of a query of a million characters has fewer than half as many.
 MOST_ELEMENTS = 2_000_000
+_MOST_STRUCTS = 500_000
 _DEEPEST = 32
 
 _BOOL, _BYTE, _DOUBLE, _I16, _I32, _I64 = 2, 3, 4, 6, 8, 10
@@ -25,6 +26,7 @@ _NUMBERS = {_BYTE: "b", _DOUBLE: "d", _I16: "h", _I32: "i", _I64: "q"}
 _WIDTHS = {_BOOL: 1, _BYTE: 1, _DOUBLE: 8, _I16: 2, _I32: 4, _I64: 8}
 # Bytes that a value has at least.
 _LEAST = {**_WIDTHS, _STRING: 4, _STRUCT: 1, _MAP: 6, _SET: 5, _LIST: 5}
+_PRICES = {_STRUCT: MOST_ELEMENTS // _MOST_STRUCTS}
 _NAMES = {
     _BOOL: "bool",
     _BYTE: "byte",
@@ -62,6 +64,16 @@ class Source:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.left = MOST_ELEMENTS
+
+    def spend(self, at: int, elements: int, wire: int) -> None:
+        """Count elements that are about to be read.
+
+        Raises:
+            MalformedStructError: they are too many.
+        """
+        self.left -= elements * _PRICES.get(wire, 1)
+        if self.left < 0:
+            raise MalformedStructError(at, f"more than {MOST_ELEMENTS:,} elements, or {_MOST_STRUCTS:,} structs")
 
 
 _Read: TypeAlias = Callable[[Source, int], tuple[Any, int]]
@@ -195,15 +207,13 @@ def _number_reader(declared: int, choices: dict[int, str] | None) -> _Read:
     return read if choices is None else read_choice
 
 
-def _count(source: Source, at: int, least: int) -> int:
+def _count(source: Source, at: int, least: int, wire: int) -> int:
     """How many elements are announced at an offset, if so many can follow."""
     (count,) = _SIZE.unpack_from(source.data, at)
     left = len(source.data) - at - 4
     if count < 0 or count * least > left:
         raise MalformedStructError(at, f"{count} elements are announced and {left} bytes are left")
-    source.left -= count
-    if source.left < 0:
-        raise MalformedStructError(at, f"the message has more than {MOST_ELEMENTS:,} elements")
+    source.spend(at, count, wire)
     return int(count)
 
 
@@ -217,7 +227,7 @@ def _list_reader(declared: int, spec: Any) -> _Read:
     def head(source: Source, at: int) -> int:
         if source.data[at] != wire:
             raise MalformedStructError(at, f"a list of {_type_name(source.data[at])} instead of {_NAMES[wire]}")
-        return _count(source, at + 1, least)
+        return _count(source, at + 1, least, wire)
 
     def read_numbers(source: Source, at: int) -> tuple[list[Any], int]:
         count = head(source, at)
@@ -252,7 +262,7 @@ def _map_reader(key: tuple[int, Any], value: tuple[int, Any]) -> _Read:
     read_key, read_value = _value_reader(*key), _value_reader(*value)
 
     def read(source: Source, at: int) -> tuple[dict[Any, Any], int]:
-        count = _count(source, at + 2, least)
+        count = _count(source, at + 2, least, wires[1])
         # A map without entries may leave its types open.
         if count and (source.data[at], source.data[at + 1]) != wires:
             raise MalformedStructError(at, f"a map that is not of {_NAMES[wires[0]]} to {_NAMES[wires[1]]}")
@@ -297,7 +307,7 @@ def _pass_over(source: Source, at: int, wire: int, depth: int) -> int:
 def _pass_over_elements(source: Source, at: int, kinds_per_element: int, depth: int) -> int:
     kinds = source.data[at : at + kinds_per_element]
     at += kinds_per_element
-    count = _count(source, at, sum(_LEAST.get(kind, 1) for kind in kinds))
+    count = _count(source, at, sum(_LEAST.get(kind, 1) for kind in kinds), kinds[-1])
     at += 4
     if all(kind in _WIDTHS for kind in kinds):
         return at + count * sum(_WIDTHS[kind] for kind in kinds)

@@ -1,0 +1,52 @@
+"""Certificates for tests, made by the openssl program."""
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Signed:
+    """A certificate and its key."""
+
+    certificate: str
+    key: str
+
+
+class Authority:
+    """Signs certificates of servers and clients for a day.
+
+    Args:
+        folder: where files go.
+        name: of the authority.
+    """
+
+    def __init__(self, folder: Path, name: str = "authority") -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.certificate, self._key = f"{folder}/{name}.pem", f"{folder}/{name}.key"
+        self._name = name
+        _openssl(
+            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", f"/CN={name}",
+            "-addext", "keyUsage=critical,keyCertSign,cRLSign",
+            "-keyout", self._key, "-out", self.certificate,
+        )  # fmt: skip
+
+    def sign(self, name: str = "localhost", *, password: str | None = None) -> Signed:
+        """A certificate for a name of a host, and for 127.0.0.1; the key is encrypted if there is a password."""
+        stem = f"{self._folder}/{self._name}-{name}"
+        secret = ["-nodes"] if password is None else ["-passout", f"pass:{password}"]
+        _openssl(
+            "req", "-newkey", "rsa:2048", *secret, "-subj", f"/CN={name}",
+            "-keyout", f"{stem}.key", "-out", f"{stem}.csr",
+        )  # fmt: skip
+        Path(f"{stem}.ext").write_text(f"subjectAltName=DNS:{name},IP:127.0.0.1\n")
+        _openssl(
+            "x509", "-req", "-days", "1", "-in", f"{stem}.csr", "-CA", self.certificate, "-CAkey", self._key,
+            "-CAcreateserial", "-extfile", f"{stem}.ext", "-out", f"{stem}.pem",
+        )  # fmt: skip
+        return Signed(f"{stem}.pem", f"{stem}.key")
+
+
+def _openssl(*arguments: str) -> None:
+    subprocess.run(["openssl", *arguments], check=True, capture_output=True)
