@@ -1,0 +1,229 @@
+"""The service that Trino's and PrestoDB's Thrift connectors talk to: one call in, one reply out."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import struct
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from catalog.services.metrics import Metrics
+from catalog.services.open_tables import OpenTables
+from catalog.services.query_log import QueryLog
+from catalog.services.secret import Secret
+from catalog.services.thrift_messages import (
+    RAW_REPLY_TAIL,
+    Call,
+    MessageError,
+    encode_failure,
+    encode_message_error,
+    encode_refusal,
+    encode_reply,
+    raw_reply_head,
+    read_call,
+)
+from catalog.trino.batches import SplitBatch, SplitBatches
+from catalog.trino.index_splits import IndexPlanner
+from catalog.trino.metadata import Metadata
+from catalog.trino.options import TrinoOptions
+from catalog.trino.planning import SplitPlanner
+from catalog.trino.rows import RowServer
+from catalog.trino.scans import OpenScans
+from catalog.trino.split_id import Purpose, SplitCodec
+from catalog.trino.table_names import TableName, TableNames
+from catalog.trino.wire import presto_service, trino_service
+from table_format.errors import AlreadyExistsError, HudiError, MissingFileError, SplitError, StorageError
+
+_LOG = logging.getLogger(__name__)
+_NAME = "trino"
+_PRESTO = b"presto"
+_METHOD = slice(8, 8 + len(_PRESTO))  # behind the version and the length of the method's name
+_POSITION = struct.Struct(">Q")
+_DIGEST_BYTES = 16
+
+Parts: TypeAlias = "Sequence[bytes | memoryview]"
+
+
+class TrinoService:
+    """Answers the calls of the connectors; threads may share it.
+
+    Args:
+        tables: of the warehouse.
+        options: types, splits, index look-ups.
+        log: of planned scans; kept in memory alone when None.
+        secret: signs split ids, so that other instances of the service and later ones know them; a random one when
+            None.
+        metrics: counts requests, planned scans and served rows; None for nobody.
+    """
+
+    def __init__(
+        self,
+        tables: OpenTables,
+        options: TrinoOptions | None = None,
+        log: QueryLog | None = None,
+        secret: Secret | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        given = options or TrinoOptions()
+        kept_log = log or QueryLog()
+        self._metrics = metrics
+        self._scans = OpenScans()
+        self._codec = SplitCodec(secret, given.split_lifetime)
+        self._structs: Any = trino_service()
+        names = TableNames(tables)
+        batches = SplitBatches(self._codec, self._scans, given.split_size)
+        self._metadata = Metadata(tables, names, given)
+        self._planner = SplitPlanner(tables, names, given, batches, kept_log)
+        self._index = IndexPlanner(tables, names, given, batches, kept_log)
+        self._rows = RowServer(tables, given)
+        self._methods: Mapping[str, Callable[[Any], Any]] = {
+            "ListSchemaNames": lambda _: self._metadata.schema_names(),
+            "ListTables": lambda asked: self._metadata.table_names(_lower(asked.schemaNameOrNull.schemaName)),
+            "GetTableMetadata": lambda asked: self._metadata.table(_table_name(asked)),
+            "GetSplits": self._splits,
+            "GetIndexSplits": self._index_splits,
+        }
+
+    def dispatch(self, frame: bytes) -> Parts:
+        """The reply to a request, in parts to be sent one behind the other.
+
+        Args:
+            frame: a message without its length.
+
+        Raises:
+            MessageError: the frame is no call, and does not tell which reply it waits for.
+        """
+        service = presto_service() if frame[_METHOD] == _PRESTO else trino_service()
+        begin = time.perf_counter()
+        try:
+            call = read_call(service, frame)
+        except MessageError as error:
+            self._count("unknown", begin, "refused")
+            reply = encode_message_error(error)
+            if reply is None:
+                raise
+            return [reply]
+        outcome = "ok"
+        try:
+            return self._answer(service, call)
+        except HudiError as error:
+            outcome = "refused"
+            _LOG.warning("%s: %s", call.name, error)
+            return [self._failure(service, call, str(error), retryable=_may_pass(error))]
+        except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer
+            outcome = "failed"
+            _LOG.exception("%s failed", call.name)
+            return [self._failure(service, call, "the service failed; its log says why", retryable=False)]
+        finally:
+            self._count(_plain_name(call), begin, outcome)
+
+    @staticmethod
+    def refuse(beginning: bytes, message: str) -> bytes | None:
+        """The reply to a request of which only the beginning was taken; None when that tells nothing."""
+        return encode_refusal(beginning, message)
+
+    def busy(self) -> bool:
+        """Whether scans are under way, for which a service that is to stop should wait."""
+        return self.open_scans > 0
+
+    @property
+    def open_scans(self) -> int:
+        """How many scans are not read to their end."""
+        return self._scans.count()
+
+    def _answer(self, service: Any, call: Call) -> Parts:
+        method = _plain_name(call)
+        if method == "GetRows":
+            asked = call.arguments
+            token = asked.nextToken.token
+            page = self._page(asked.splitId.id, asked.columns, asked.maxBytes, token.id if token else None)
+            return [raw_reply_head(call.name, call.sequence), *page, RAW_REPLY_TAIL]
+        return [encode_reply(service, call, self._methods[method](call.arguments))]
+
+    def _splits(self, asked: Any) -> Any:
+        token = asked.nextToken.token
+        batch = self._planner.splits(
+            _table_name(asked),
+            desired=asked.desiredColumns.columns,
+            constraint=asked.outputConstraint,
+            most=asked.maxSplitCount,
+            token=token.id if token else None,
+        )
+        return self._batch(batch)
+
+    def _index_splits(self, asked: Any) -> Any:
+        token = asked.nextToken.token
+        batch = self._index.splits(
+            _table_name(asked),
+            index_columns=asked.indexColumnNames,
+            output_columns=asked.outputColumnNames,
+            keys=asked.keys,
+            constraint=asked.outputConstraint,
+            most=asked.maxSplitCount,
+            token=token.id if token else None,
+        )
+        return self._batch(batch)
+
+    def _batch(self, batch: SplitBatch) -> Any:
+        identity = self._structs.TrinoThriftId
+        splits = [self._structs.TrinoThriftSplit(identity(split), []) for split in batch.split_ids]
+        token = None if batch.next_token is None else identity(batch.next_token)
+        return self._structs.TrinoThriftSplitBatch(splits, token)
+
+    def _page(self, split_id: bytes, columns: Sequence[str], most: int, token: bytes | None) -> Parts:
+        """A page of rows, as the parts of its encoded struct."""
+        split = self._codec.unpack(split_id)
+        digest = _page_digest(split_id, columns)
+        position = 0 if token is None else self._position(token, digest)
+        went_on: list[int] = []
+
+        def seal(after: int) -> bytes:
+            went_on.append(after)
+            return self._codec.seal(Purpose.PAGE_TOKEN, _POSITION.pack(after) + digest)
+
+        parts: Parts = self._rows.page(split, columns, most, position, seal)
+        self._scans.asked(split.scan, finished=not went_on)
+        return parts
+
+    def _position(self, token: bytes, digest: bytes) -> int:
+        payload = self._codec.open(Purpose.PAGE_TOKEN, token)
+        if len(payload) != _POSITION.size + _DIGEST_BYTES or payload[_POSITION.size :] != digest:
+            raise SplitError("a page token of another split, or for other columns")
+        return int(_POSITION.unpack_from(payload)[0])
+
+    def _failure(self, service: Any, call: Call, message: str, *, retryable: bool) -> bytes:
+        prefix = "Presto" if call.name.startswith("presto") else "Trino"
+        failure = getattr(service, f"{prefix}ThriftServiceException")(message, retryable)
+        return encode_failure(service, call, failure)
+
+    def _count(self, method: str, begin: float, outcome: str) -> None:
+        if self._metrics is not None:
+            self._metrics.request(_NAME, method, time.perf_counter() - begin, outcome)
+
+
+def _table_name(asked: Any) -> TableName:
+    name = asked.schemaTableName
+    return TableName(name.schemaName.lower(), name.tableName.lower())
+
+
+def _lower(name: str | None) -> str | None:
+    return None if name is None else name.lower()
+
+
+def _plain_name(call: Call) -> str:
+    return call.name.removeprefix("presto").removeprefix("trino")
+
+
+def _page_digest(split_id: bytes, columns: Sequence[str]) -> bytes:
+    told = hashlib.sha256(split_id)
+    for column in columns:
+        name = column.encode("utf-8", "surrogatepass")
+        told.update(len(name).to_bytes(4, "big") + name)
+    return told.digest()[:_DIGEST_BYTES]
+
+
+def _may_pass(error: HudiError) -> bool:
+    """Whether the same request may succeed a little later."""
+    return isinstance(error, StorageError) and not isinstance(error, MissingFileError | AlreadyExistsError)
