@@ -7,10 +7,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks import million, peers, planning, writing
+from benchmarks import million, peers, planning, trino, writing
 from benchmarks.writing import Job
 
 PAGE = Path(__file__).parents[1] / "docs/benchmarks.md"
+WHAT = ["planning", "million", "peers", "writing", "trino"]
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 
 
@@ -47,7 +48,10 @@ def planning_table(figures: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "what", nargs="*", default=["planning", "million", "peers", "writing"], help="planning, million, peers, writing"
+        "what",
+        nargs="*",
+        default=["planning", "million", "peers", "writing", "trino"],
+        help="planning, million, peers, writing, trino",
     )
     parser.add_argument("--repeats", type=int, default=3, help="counted runs of each job")
     parser.add_argument("--folder", type=Path, help="where tables are kept; a temporary folder otherwise")
@@ -67,6 +71,9 @@ def main() -> None:
             answers = peers.measure(folder, given.repeats)
             heading = f"### Planning beside others, {peers.FILES:,} files"
             parts += [heading, "\n".join(peers.table(answers))]
+        if "trino" in given.what:
+            heading = f"### Trino, {trino.shipments.FILES} files"
+            parts += [heading, "\n".join(trino.table(trino.run(folder, given.repeats)))]
     text = "\n\n".join(parts)
     print(text)
     if given.write:

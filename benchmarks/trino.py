@@ -1,0 +1,252 @@
+"""Queries through the Thrift service and through the gateway beside Trino's own Hudi connector, one table of 512 files.
+
+A side is a place where the same query is sent: Trino with its Hudi connector, Trino with the catalog of `hudi-catalog
+serve trino`, and `hudi-catalog gateway` before Trino. Sides take turns, query by query, on one warm server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import trino
+
+from benchmarks import shipments
+from tools.engines.process import free_port
+from tools.engines.trino import VERSION, TrinoServer
+
+OWN, SERVICE, GATEWAY = "Trino's Hudi connector", "service", "gateway"
+SIDES = (OWN, SERVICE, GATEWAY)
+AGGREGATE = "sum(l_quantity), sum(l_extendedprice), avg(l_discount), count(*)"
+QUESTIONS = {
+    "one day, 1 of 512 files": f"SELECT {AGGREGATE} FROM {{}} WHERE l_shipdate = DATE '1995-03-15'",
+    "one week, 3 files": f"SELECT {AGGREGATE} FROM {{}} "
+    "WHERE l_shipdate BETWEEN DATE '1996-07-01' AND DATE '1996-07-07'",
+    "two weeks, 10 files, rows": "SELECT l_orderkey, l_shipmode, l_comment FROM {} "
+    "WHERE l_shipdate BETWEEN DATE '1994-02-01' AND DATE '1994-02-14' AND l_quantity > 49",
+    "full scan and aggregate": f"SELECT l_returnflag, l_linestatus, {AGGREGATE} FROM {{}} GROUP BY 1, 2 ORDER BY 1, 2",
+    "full scan, one column": "SELECT sum(l_extendedprice) FROM {}",
+    "count": "SELECT count(*) FROM {}",
+}
+CLIENTS, LOAD_SECONDS = 32, 60
+
+
+@dataclass
+class Side:
+    """Where queries are sent, and what the table is called there."""
+
+    name: str
+    port: int
+    table: str
+    process: psutil.Process | None = None
+
+    def connect(self) -> Any:
+        return trino.dbapi.connect(host="127.0.0.1", port=self.port, user="benchmark")
+
+    def ask(self, question: str) -> tuple[float, list[Any]]:
+        """Seconds from sending a query to its last row, and the rows."""
+        with contextlib.closing(self.connect()) as connection:
+            cursor = connection.cursor()
+            begin = time.perf_counter()
+            cursor.execute(question.format(self.table))
+            rows = cursor.fetchall()
+            return time.perf_counter() - begin, rows
+
+
+@dataclass
+class Figures:
+    """What was measured.
+
+    Attributes:
+        seconds: by question, by side, of each counted run.
+        planning: milliseconds of planning by question and side, as the query logs tell them.
+        load: by side: queries answered, errors, seconds at the median and the 99th percentile, MiB resident at a third
+            of the time and at its end.
+    """
+
+    seconds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    planning: dict[str, dict[str, float]] = field(default_factory=dict)
+    load: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+@contextlib.contextmanager
+def command(*arguments: str, ready: int, log: Path) -> Iterator[psutil.Process]:
+    """A command of hudi-catalog that serves until the block ends, once its status port says that it is ready."""
+    program = Path(sys.executable).with_name("hudi-catalog")
+    with log.open("w") as stream:
+        process = subprocess.Popen(
+            [program, *arguments, "--http-port", str(ready)], stdout=stream, stderr=subprocess.STDOUT
+        )
+        try:
+            wait_until_ready(f"http://127.0.0.1:{ready}/ready", process)
+            yield psutil.Process(process.pid)
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(300):
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=1):
+            return
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)
+    raise RuntimeError(f"not ready: {url}")
+
+
+@contextlib.contextmanager
+def sides(folder: Path) -> Iterator[tuple[list[Side], dict[str, Path]]]:
+    """All three, on one Trino; and the query logs of the service and the gateway."""
+    path = shipments.build(folder)
+    warehouse = folder / "warehouse"
+    metastore = folder / "metastore"
+    logs = {SERVICE: folder / "service.jsonl", GATEWAY: folder / "gateway.jsonl"}
+    for log in logs.values():
+        log.unlink(missing_ok=True)
+    service, gateway, status = free_port(), free_port(), free_port()
+    arguments = ("serve", "trino", str(warehouse), "--port", str(service), "--query-log", str(logs[SERVICE]))
+    server = TrinoServer(folder / "server", service=f"127.0.0.1:{service}", metastore=metastore)
+    with contextlib.ExitStack() as stack:
+        stack.callback(server.stop)
+        served = stack.enter_context(command(*arguments, ready=status, log=folder / "service.log"))
+        program = Path(sys.executable).with_name("hudi-catalog")
+        registering = ["sync", str(path), "--metastore", metastore.as_uri(), "--schema", "tpch", "--also-hudi"]
+        subprocess.run([program, *registering], check=True, stdout=subprocess.DEVNULL)
+        before = ("gateway", server.uri, "--metastore", metastore.as_uri(), "--port", str(gateway))
+        log = ("--query-log", str(logs[GATEWAY]))
+        proxy = stack.enter_context(command(*before, *log, ready=free_port(), log=folder / "gateway.log"))
+        yield (
+            [
+                Side(OWN, server.port, "hudi.tpch.lineitem_hudi"),
+                Side(SERVICE, server.port, "hudi_catalog.tpch.lineitem", served),
+                Side(GATEWAY, gateway, "hive.tpch.lineitem", proxy),
+            ],
+            logs,
+        )
+
+
+def run(folder: Path, repeats: int, load_seconds: int = LOAD_SECONDS) -> Figures:
+    """Measure all of it.
+
+    Raises:
+        RuntimeError: two sides gave different rows.
+    """
+    figures = Figures()
+    with sides(folder) as (every, logs):
+        for name, question in QUESTIONS.items():
+            expected = None
+            found: dict[str, list[float]] = {side.name: [] for side in every}
+            for attempt in range(repeats + 2):  # two rounds warm caches and compilers
+                for side in every:
+                    seconds, rows = side.ask(question)
+                    expected = expected or rows
+                    if not same_rows(rows, expected):
+                        raise RuntimeError(f"{name}: {side.name} gave other rows than {OWN}")
+                    if attempt >= 2:
+                        found[side.name].append(seconds)
+            figures.seconds[name] = found
+            figures.planning[name] = {side: last_planning(log) for side, log in logs.items()}
+        for side in every[1:]:
+            figures.load[side.name] = load(side, load_seconds)
+    return figures
+
+
+def same_rows(left: list[Any], right: list[Any]) -> bool:
+    """The same rows in any order; sums of doubles may differ in their last digits."""
+    if len(left) != len(right):
+        return False
+    pairs = zip(sorted(map(tuple, left)), sorted(map(tuple, right)), strict=True)
+    return all(same_value(a, b) for one, other in pairs for a, b in zip(one, other, strict=True))
+
+
+def same_value(left: Any, right: Any) -> bool:
+    if isinstance(left, float) and isinstance(right, float):
+        return math.isclose(left, right, rel_tol=1e-9)
+    return bool(left == right)
+
+
+def last_planning(log: Path) -> float:
+    """Milliseconds of the last planned query of a log."""
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    planned = [line for line in lines if "files_out" in line]
+    return float(planned[-1]["ms"]) if planned else math.nan
+
+
+def load(side: Side, seconds: int) -> dict[str, float]:
+    """Clients that ask one after the other for a time: every answer is checked."""
+    question = f"SELECT {AGGREGATE} FROM {{}} WHERE l_shipdate = DATE '1995-03-15'"
+    expected = side.ask(question)[1]
+    until = time.monotonic() + seconds
+    times: list[float] = []
+    errors: list[str] = []
+
+    def client() -> None:
+        while time.monotonic() < until:
+            try:
+                taken, rows = side.ask(question)
+            except (trino.exceptions.Error, OSError) as error:
+                errors.append(str(error))
+                continue
+            times.append(taken)
+            if not same_rows(rows, expected):
+                errors.append("other rows")
+
+    threads = [threading.Thread(target=client) for _ in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    time.sleep(seconds / 3)
+    early = resident(side)
+    for thread in threads:
+        thread.join()
+    for text in sorted(set(errors))[:5]:
+        print(f"{side.name}: {text}", file=sys.stderr)
+    tail = sorted(times)[int(len(times) * 0.99)] if times else math.nan
+    return {
+        "answers": len(times),
+        "errors": len(errors),
+        "median": statistics.median(times) if times else math.nan,
+        "p99": tail,
+        "MiB early": early,
+        "MiB late": resident(side),
+    }
+
+
+def resident(side: Side) -> float:
+    return math.nan if side.process is None else side.process.memory_info().rss / 2**20
+
+
+def table(figures: Figures) -> Iterator[str]:
+    """The figures as Markdown tables."""
+    yield f"| query on Trino {VERSION} | side | runs (s) | median (s) | times as fast | planning (ms) |"
+    yield "|---|---|---|---|---|---|"
+    for question, found in figures.seconds.items():
+        own = statistics.median(found[OWN])
+        for side in SIDES:
+            median = statistics.median(found[side])
+            runs = ", ".join(f"{seconds:.2f}" for seconds in found[side])
+            planning = figures.planning[question].get(side)
+            shown = "-" if planning is None or math.isnan(planning) else f"{planning:.1f}"
+            yield f"| {question} | {side} | {runs} | {median:.3f} | {own / median:.1f} | {shown} |"
+    yield ""
+    yield f"{CLIENTS} clients ask for one day, one query after the other:"
+    yield ""
+    yield "| side | answers | errors | median (s) | 99 % (s) | MiB after a third | MiB at the end |"
+    yield "|---|---|---|---|---|---|---|"
+    for side, found in figures.load.items():
+        yield (
+            f"| {side} | {found['answers']:.0f} | {found['errors']:.0f} | {found['median']:.2f} | {found['p99']:.2f} | "
+            f"{found['MiB early']:.0f} | {found['MiB late']:.0f} |"
+        )
