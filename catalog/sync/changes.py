@@ -50,6 +50,7 @@ def changes_of(before: HiveTable | None, after: HiveTable) -> list[Change]:
         ("location", before.location, after.location),
         ("input format", before.format.input_format, after.format.input_format),
         ("type", before.table_type, after.table_type),
+        ("partition columns", _names(before.partition_columns), _names(after.partition_columns)),
     )
     return found + [Change(ALTER, f"{what} of {name}", old, new) for what, old, new in pairs if old != new]
 
@@ -80,6 +81,10 @@ def _parameters_changed(name: str, before: Mapping[str, str], after: Mapping[str
 
 def _columns(table: HiveTable) -> dict[str, HiveColumn]:
     return {column.name: column for column in (*table.columns, *table.partition_columns)}
+
+
+def _names(columns: tuple[HiveColumn, ...]) -> str:
+    return ", ".join(column.name for column in columns)
 
 
 def _column(column: HiveColumn) -> str:

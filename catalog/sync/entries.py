@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from catalog.snapshot import Snapshot
 from catalog.sync.hive_types import hive_columns
-from catalog.sync.metastore import HUDI, SYMLINK, HiveTable
+from catalog.sync.metastore import SYMLINK, HiveTable
 from table_format.errors import UnsupportedTableError
 from table_format.meta_columns import META_COLUMNS
 
@@ -47,18 +47,6 @@ def symlink_entry(entry: HiveTable, snapshot: Snapshot, location: str) -> HiveTa
     parameters = {**entry.parameters, **_EXTERNAL, INSTANT: snapshot.instant or ""}
     columns = hive_columns(pa.schema(fields), comments)
     return replace(entry, columns=columns, location=location, format=SYMLINK, parameters=parameters)
-
-
-def hudi_entry(entry: HiveTable, name: str, location: str) -> HiveTable:
-    """The entry under which Trino's own Hudi connector reads a table, beside ours.
-
-    Args:
-        entry: ours.
-        name: of the other.
-        location: of the table, as the engine spells it.
-    """
-    parameters = {**_EXTERNAL, BASE_PATH: entry.parameters[BASE_PATH], TARGET: "hudi"}
-    return replace(entry, name=name, location=location, format=HUDI, parameters=parameters)
 
 
 def keeps_meta_fields(entry: HiveTable) -> bool:

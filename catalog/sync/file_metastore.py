@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from catalog.sync.metastore import HiveColumn, HiveTable, StorageFormat
+from catalog.sync.metastore import HiveColumn, HivePartition, HiveTable, StorageFormat
 from table_format.errors import MetastoreError, MissingFileError, StorageError
+from table_format.partition_values import escape_path_name, unescape_path_name
 from table_format.storage import Storage
 
 _FILE: Final = ".trinoSchema"
@@ -74,8 +75,8 @@ class FileMetastore:
         except StorageError as error:
             raise MetastoreError(f"{self.uri}: table {schema}.{name} cannot be read: {error}") from error
         try:
-            return _from_json(folder, entry, json.loads(text))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return _from_json(folder, entry, _parsed(text, f"{self.uri}/{path}"))
+        except (KeyError, TypeError, AttributeError) as error:
             raise MetastoreError(f"{self.uri}/{path}: no table of Trino's file metastore: {error!r}") from error
 
     def put_table(self, table: HiveTable) -> None:
@@ -101,6 +102,47 @@ class FileMetastore:
             with contextlib.suppress(OSError):
                 os.rmdir(self._storage.full_path(folder))
         return there
+
+    def partitions(self, table: HiveTable) -> list[HivePartition]:
+        """A table's partitions.
+
+        Raises:
+            MetastoreError: a partition's file is damaged or cannot be read.
+        """
+        top = f"{_checked(table.schema)}/{_checked(table.name)}"
+        folders = [top]
+        for column in table.partition_columns:
+            inside = [entry for folder in folders for entry in self._listed(folder)]
+            folders = [entry.path for entry in inside if entry.is_dir and entry.name.startswith(f"{column.name}=")]
+        found = []
+        for folder in folders:
+            path = f"{folder}/{_FILE}"
+            with _told(self, path):
+                if not self._storage.exists(path):
+                    continue
+                value = _parsed(self._storage.read(path), f"{self.uri}/{path}")
+            names = folder.removeprefix(f"{top}/").split("/")
+            values = tuple(unescape_path_name(name.partition("=")[2]) for name in names)
+            found.append(HivePartition(values, str(value.get("externalLocation") or "")))
+        return found
+
+    def put_partitions(self, table: HiveTable, partitions: Sequence[HivePartition]) -> None:
+        """Add partitions to a table, or replace those that have the same values."""
+        with _told(self, f"partitions of {table.schema}.{table.name}"):
+            for partition in partitions:
+                self._replace(self._partition_path(table, partition.values), _partition_json(table, partition))
+
+    def drop_partitions(self, table: HiveTable, values: Sequence[tuple[str, ...]]) -> None:
+        """Take partitions out of a table."""
+        with _told(self, f"partitions of {table.schema}.{table.name}"):
+            for one in values:
+                self._storage.delete(self._partition_path(table, one))
+
+    def _partition_path(self, table: HiveTable, values: tuple[str, ...]) -> str:
+        names = (
+            f"{column.name}={escape_path_name(v)}" for column, v in zip(table.partition_columns, values, strict=True)
+        )
+        return "/".join((_checked(table.schema), _checked(table.name), *names, _FILE))
 
     def close(self) -> None:
         """Nothing is held."""
@@ -138,15 +180,33 @@ def _to_json(table: HiveTable) -> dict[str, Any]:
         "dataColumns": [_column(column) for column in table.columns],
         "partitionColumns": [_column(column) for column in table.partition_columns],
         "parameters": dict(table.parameters),
-        "originalStorageFormat": {
-            "serde": table.format.serde,
-            "inputFormat": table.format.input_format,
-            "outputFormat": table.format.output_format,
-        },
-        "serdeParameters": dict(table.format.serde_parameters),
-        "externalLocation": table.location,
+        **_storage_json(table.format, table.location),
+    }
+
+
+def _partition_json(table: HiveTable, partition: HivePartition) -> dict[str, Any]:
+    columns = [_column(column) for column in table.columns]
+    return {"columns": columns, "parameters": {}, **_storage_json(table.format, partition.location)}
+
+
+def _storage_json(form: StorageFormat, location: str) -> dict[str, Any]:
+    classes = {"serde": form.serde, "inputFormat": form.input_format, "outputFormat": form.output_format}
+    return {
+        "originalStorageFormat": classes,
+        "serdeParameters": dict(form.serde_parameters),
+        "externalLocation": location,
         "columnStatistics": {},
     }
+
+
+def _parsed(text: bytes, path: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise MetastoreError(f"{path}: no JSON of Trino's file metastore: {error}") from error
+    if not isinstance(value, dict):
+        raise MetastoreError(f"{path}: no JSON object of Trino's file metastore")
+    return value
 
 
 def _column(column: HiveColumn) -> dict[str, Any]:

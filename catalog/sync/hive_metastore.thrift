@@ -58,6 +58,15 @@ struct Table {
   11: string viewExpandedText
   12: string tableType
 }
+struct Partition {
+  1: list<string> values
+  2: string dbName
+  3: string tableName
+  4: i32 createTime
+  5: i32 lastAccessTime
+  6: StorageDescriptor sd
+  7: map<string, string> parameters
+}
 struct Database {
   1: string name
   2: string description
@@ -92,5 +101,16 @@ service ThriftHiveMetastore {
     throws (1: InvalidOperationException invalid, 2: MetaException unwell)
   void drop_table_with_environment_context(1: string dbname, 2: string name, 3: bool deleteData,
                                            4: EnvironmentContext environment_context)
+    throws (1: NoSuchObjectException none, 2: MetaException unwell)
+  // A negative number asks for all.
+  list<Partition> get_partitions(1: string db_name, 2: string tbl_name, 3: i16 max_parts)
+    throws (1: NoSuchObjectException none, 2: MetaException unwell)
+  i32 add_partitions(1: list<Partition> new_parts)
+    throws (1: InvalidObjectException invalid, 2: AlreadyExistsException there, 3: MetaException unwell)
+  void alter_partitions_with_environment_context(1: string db_name, 2: string tbl_name, 3: list<Partition> new_parts,
+                                                 4: EnvironmentContext environment_context)
+    throws (1: InvalidOperationException invalid, 2: MetaException unwell)
+  bool drop_partition_with_environment_context(1: string db_name, 2: string tbl_name, 3: list<string> part_vals,
+                                               4: bool deleteData, 5: EnvironmentContext environment_context)
     throws (1: NoSuchObjectException none, 2: MetaException unwell)
 }

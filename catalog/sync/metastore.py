@@ -5,7 +5,7 @@ Trino's file metastore and a Hive Metastore both keep this; `file_metastore` and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -87,6 +87,19 @@ class HiveTable:
     owner: str = "hudi-catalog"
 
 
+@dataclass(frozen=True)
+class HivePartition:
+    """A partition as a metastore holds it.
+
+    Attributes:
+        values: one a partition column, as text; `__HIVE_DEFAULT_PARTITION__` is null.
+        location: URI of its folder, as the engine spells it.
+    """
+
+    values: tuple[str, ...]
+    location: str
+
+
 class Metastore(Protocol):
     """What tables are registered in. Threads may share one; names are looked up in lower case.
 
@@ -114,6 +127,15 @@ class Metastore(Protocol):
 
     def drop_table(self, schema: str, name: str) -> bool:
         """Take a table out; its files stay. False when there was none."""
+
+    def partitions(self, table: HiveTable) -> list[HivePartition]:
+        """A table's partitions, in no order."""
+
+    def put_partitions(self, table: HiveTable, partitions: Sequence[HivePartition]) -> None:
+        """Add partitions to a table, or replace those that have the same values."""
+
+    def drop_partitions(self, table: HiveTable, values: Sequence[tuple[str, ...]]) -> None:
+        """Take partitions out of a table; their files stay. It does not matter if they are gone already."""
 
     def close(self) -> None:
         """Let go of connections."""

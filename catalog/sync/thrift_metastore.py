@@ -16,11 +16,12 @@ from thriftpy2.thrift import TApplicationException, TClient, TException
 from thriftpy2.transport import TCyBufferedTransport, TSocket, TTransportException
 
 from catalog.sync.locations import normal_uri
-from catalog.sync.metastore import HiveColumn, HiveTable, StorageFormat
+from catalog.sync.metastore import HiveColumn, HivePartition, HiveTable, StorageFormat
 from table_format.errors import MetastoreError
 
 _IDL: Final = os.path.join(os.path.dirname(__file__), "hive_metastore.thrift")
 _MOST_IDLE: Final = 8
+_BATCH: Final = 500
 _BROKEN: Final = (TTransportException, TProtocolException, OSError, EOFError)
 _NO_STATISTICS: Final = {"DO_NOT_UPDATE_STATS": "true"}
 _socket: Any = TSocket  # thriftpy2 is typed here and there only
@@ -90,8 +91,8 @@ class ThriftMetastore:
     def put_table(self, table: HiveTable) -> None:
         """Create a table or replace its definition.
 
-        A metastore refuses some changes of a column's type, or of the columns' order, on account of Hive's own tables;
-        then the entry is dropped and made anew, and for that moment there is none.
+        A metastore refuses some changes of a column's type, of the columns' order, and of partition columns, on account
+        of Hive's own tables; then the entry is dropped and made anew, and for that moment there is none.
         """
         schema, name = table.schema.lower(), table.name.lower()
         found = self._get(schema, name)
@@ -102,11 +103,12 @@ class ThriftMetastore:
                 found = self._get(schema, name)  # somebody was faster, or a first try came through after all
             else:
                 return
+        same_keys = found is None or tuple(_columns(found.partitionKeys)) == table.partition_columns
         wanted = _thrift(table, found)
         try:
             self._call("alter_table_with_environment_context", schema, name, wanted, _context())
         except _hms.InvalidOperationException as error:
-            if "incompatible" not in str(error.message):
+            if same_keys and "incompatible" not in str(error.message):
                 raise _refused(self.uri, f"alter_table {schema}.{name}", error) from error
             self.drop_table(schema, name)
             self._call("create_table_with_environment_context", wanted, _context())
@@ -118,6 +120,40 @@ class ThriftMetastore:
         except _hms.NoSuchObjectException:
             return False
         return True
+
+    def partitions(self, table: HiveTable) -> list[HivePartition]:
+        """A table's partitions."""
+        found = self._call("get_partitions", table.schema.lower(), table.name.lower(), -1)
+        return [HivePartition(tuple(one.values), _spelled(one.sd.location or "")) for one in found]
+
+    def put_partitions(self, table: HiveTable, partitions: Sequence[HivePartition]) -> None:
+        """Add partitions to a table, or replace those that have the same values; some hundreds at a time."""
+        there = {partition.values for partition in self.partitions(table)}
+        new = [_partition(table, one) for one in partitions if one.values not in there]
+        old = [_partition(table, one) for one in partitions if one.values in there]
+        names = (table.schema.lower(), table.name.lower())
+        for start in range(0, len(new), _BATCH):
+            batch = new[start : start + _BATCH]
+            try:
+                self._call("add_partitions", batch)
+            except _hms.AlreadyExistsException:  # somebody was faster, or a first try came through after all
+                old += batch
+                self._add_missing(batch)
+        for start in range(0, len(old), _BATCH):
+            batch = old[start : start + _BATCH]
+            self._call("alter_partitions_with_environment_context", *names, batch, _context())
+
+    def _add_missing(self, batch: Sequence[Any]) -> None:
+        for one in batch:
+            with contextlib.suppress(_hms.AlreadyExistsException):
+                self._call("add_partitions", [one])
+
+    def drop_partitions(self, table: HiveTable, values: Sequence[tuple[str, ...]]) -> None:
+        """Take partitions out of a table; their files stay."""
+        names = (table.schema.lower(), table.name.lower())
+        for one in values:
+            with contextlib.suppress(_hms.NoSuchObjectException):
+                self._call("drop_partition_with_environment_context", *names, list(one), False, _context())
 
     def close(self) -> None:
         """Close connections that are not in use."""
@@ -207,13 +243,11 @@ def _refused(uri: str, what: str, error: Any) -> MetastoreError:
 
 def _table(found: Any) -> HiveTable:
     storage, serde = found.sd, found.sd.serdeInfo
-    location = storage.location or ""
     return HiveTable(
         schema=found.dbName,
         name=found.tableName,
         columns=tuple(_columns(storage.cols)),
-        # Hadoop writes file:/a where engines write file:///a
-        location=normal_uri(location) if location.startswith("file:") else location,
+        location=_spelled(storage.location or ""),
         format=StorageFormat(
             (serde.serializationLib if serde else None) or "",
             storage.inputFormat or "",
@@ -225,6 +259,11 @@ def _table(found: Any) -> HiveTable:
         table_type=found.tableType or "",
         owner=found.owner or "",
     )
+
+
+def _spelled(location: str) -> str:
+    """Hadoop writes file:/a where engines write file:///a."""
+    return normal_uri(location) if location.startswith("file:") else location
 
 
 def _columns(fields: Any) -> Iterator[HiveColumn]:
@@ -239,9 +278,26 @@ def _thrift(table: HiveTable, found: Any) -> Any:
     result.tableType, result.owner = table.table_type, table.owner
     result.parameters = dict(table.parameters)
     result.partitionKeys = _fields(table.partition_columns)
-    result.sd = _hms.StorageDescriptor(
+    result.sd = _storage(table, table.location)
+    return result
+
+
+def _partition(table: HiveTable, partition: HivePartition) -> Any:
+    return _hms.Partition(
+        values=list(partition.values),
+        dbName=table.schema.lower(),
+        tableName=table.name.lower(),
+        createTime=0,
+        lastAccessTime=0,
+        sd=_storage(table, partition.location),
+        parameters={},
+    )
+
+
+def _storage(table: HiveTable, location: str) -> Any:
+    return _hms.StorageDescriptor(
         cols=_fields(table.columns),
-        location=table.location,
+        location=location,
         inputFormat=table.format.input_format,
         outputFormat=table.format.output_format,
         compressed=False,
@@ -251,7 +307,6 @@ def _thrift(table: HiveTable, found: Any) -> Any:
         sortCols=[],
         parameters={},
     )
-    return result
 
 
 def _serde(library: str, parameters: Mapping[str, str]) -> Any:

@@ -11,6 +11,7 @@ from catalog.snapshot import Snapshot
 from catalog.sync import entries
 from catalog.sync.changes import CREATE, Change, changes_of
 from catalog.sync.file_lists import list_name, manifest_folder, paths_of
+from catalog.sync.hudi_connector import PartitionChanges, hudi_entry, partitions_of
 from catalog.sync.locations import Locations
 from catalog.sync.manifests import manifest_of
 from catalog.sync.metastore import SYMLINK, HiveTable, Metastore
@@ -77,18 +78,23 @@ def sync(
     _check_is_ours(before, place.base, metastore)
     wanted = place.symlink(before, schema, name, snapshot, query_type, dry_run=dry_run)
     pairs = [(before, wanted)]
+    partitions = None
     if also_hudi:
-        other = entries.hudi_entry(wanted, options.hudi_name.format(table=name), place.spelled)
-        pairs.append((metastore.table(schema, other.name), other))
-        _check_is_ours(pairs[-1][0], place.base, metastore)
+        other = hudi_entry(wanted, snapshot, options.hudi_name.format(table=name), place.spelled)
+        there = metastore.table(schema, other.name)
+        _check_is_ours(there, place.base, metastore)
+        pairs.append((there, other))
+        partitions = PartitionChanges(metastore, there, other, partitions_of(snapshot, place.spelled))
     changes = [] if schema in metastore.schemas() else [Change(CREATE, f"schema {schema}")]
-    for there, after in pairs:
-        changes += changes_of(there, after)
-    if not dry_run:
+    changes += [change for there, after in pairs for change in changes_of(there, after)]
+    changes += partitions.changes() if partitions else []
+    if changes and not dry_run:
         metastore.create_schema(schema)
         for there, after in pairs:
             if changes_of(there, after):
                 metastore.put_table(after)
+        if partitions:
+            partitions.make()
     return TrinoSync(schema, name, snapshot.instant or "", tuple(changes))
 
 
