@@ -1,8 +1,11 @@
 """Lists of data files that a metastore's entry points at, kept per registered table.
 
 A symlink table of Hive reads the files that the text files in its folder name, one a line. Each list lies in a folder
-of its own, whose name tells its content, and never changes. Beside the folder, `<name>.used` is as young as the list's
-last use, and `<name>.dropping` says that it is about to go (see `pins`).
+of its own, whose name tells its content, and does not change while it is used. Beside the folder, `<name>.used` is as
+young as the list's last use, and `<name>.dropping` says that it is about to go (see `pins`).
+
+Trino takes a folder that is not there for one without files, so a query that comes too late would see an empty table.
+A list that goes is therefore first overwritten by one that names a file which never was: that is an error.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from table_format.arrow_numpy import one_chunk
-from table_format.errors import UnsupportedTableError
+from table_format.errors import MissingFileError, UnsupportedTableError
 from table_format.storage import Storage
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
@@ -24,6 +27,7 @@ FOLDER: Final = ".hoodie/.catalog"
 _NAME: Final = "manifest"
 _USED: Final = ".used"
 _DROPPING: Final = ".dropping"
+_NEVER: Final = "this-pinned-snapshot-was-dropped"
 
 
 def manifest_of(paths: Any) -> bytes:
@@ -100,6 +104,22 @@ class ManifestFolder:
         """Seconds since a list's end was announced, None when it was not."""
         entry = self.storage.entry(f"{self.path}/{name}{_DROPPING}")
         return None if entry is None else time.time() - entry.mtime_ms / 1000
+
+    def expire(self, name: str) -> None:
+        """Make a list one that fails whoever reads it."""
+        self.storage.overwrite(f"{self.path}/{name}/{_NAME}", self._expired_line(name))
+        self.storage.delete(f"{self.path}/{name}{_USED}")
+
+    def expired(self, name: str) -> bool:
+        """Whether a list fails its readers, or is not there."""
+        line = self._expired_line(name)
+        try:
+            return self.storage.read_range(f"{self.path}/{name}/{_NAME}", 0, len(line)) == line
+        except MissingFileError:
+            return True
+
+    def _expired_line(self, name: str) -> bytes:
+        return f"{self.location(name)}/{_NEVER}\n".encode()
 
     def delete(self, name: str) -> None:
         """Take a list away, the announcement last."""

@@ -3,7 +3,8 @@
 Several processes may pin and clean up at once, without a lock between them. A list of files is named by its content,
 so whoever writes it writes the same. One that nobody used for the time of `retention` is announced to go first, and
 goes a minute later at the earliest, if it still was not used by then; whoever wants to use it says so first and looks
-for an announcement after, and takes another name if there is one.
+for an announcement after, and takes another name if there is one. For some days a list that is gone still tells late
+readers so.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from catalog.sync.metastore import HiveTable, Metastore
 from table_format.errors import MetastoreError
 
 GRACE: Final = 60.0
+REMEMBERED: Final = 7 * 86400.0
 _TRUST: Final = 60.0
 _MOST_KNOWN: Final = 10_000
 _CLEAN_EVERY: Final = 60.0
@@ -35,12 +37,16 @@ class Pins:
         metastore: with the entries.
         retention: seconds for which one outlives its last use.
         grace: seconds between the announcement that one goes, and that.
+        remembered: seconds for which the list of one that is gone fails its readers, before nothing is left.
     """
 
-    def __init__(self, metastore: Metastore, retention: float, *, grace: float = GRACE) -> None:
+    def __init__(
+        self, metastore: Metastore, retention: float, *, grace: float = GRACE, remembered: float = REMEMBERED
+    ) -> None:
         self._metastore = metastore
         self._retention = retention
         self._grace = grace
+        self._remembered = remembered
         self._trust = min(_TRUST, retention / 4)
         self._lock = threading.Lock()
         self._busy: dict[_Key, threading.Lock] = {}
@@ -72,9 +78,10 @@ class Pins:
                 self._make(folder, kept, content, entry)
                 if folder.idle(kept) > self._retention / 4 or known is None:
                     folder.touch(kept)
-                if folder.doomed(kept) is None:
+                if folder.doomed(kept) is not None:
+                    kept = f"{name}_{uuid.uuid4().hex[:8]}"
+                elif folder.exists(kept):  # not so when the last of it went away just now
                     break
-                kept = f"{name}_{uuid.uuid4().hex[:8]}"
             with self._lock:
                 self._known[key] = (time.monotonic(), kept)
                 self._known.move_to_end(key)
@@ -123,23 +130,25 @@ class Pins:
         """
         gone = 0
         for name in folder.names():
-            if folder.idle(name) < self._retention:
-                continue
-            if folder.name_at(pointed_at()) == name:
-                continue
             announced = folder.doomed(name)
+            if announced is not None and folder.expired(name):
+                if announced >= self._remembered:
+                    folder.delete(name)
+                continue
+            if folder.idle(name) < self._retention or folder.name_at(pointed_at()) == name:
+                continue
             if announced is None:
                 folder.doom(name)
-                continue
-            if announced < self._grace or folder.idle(name) < self._retention:
-                continue
-            schema, table = pin_name(name)
-            entry = self._metastore.table(schema, table)
-            if entry is not None and PINNED in entry.parameters and entry.location == folder.location(name):
-                self._metastore.drop_table(schema, table)
-            folder.delete(name)
-            gone += 1
+            elif announced >= self._grace:
+                self._drop(folder, name, pin_name(name))
+                gone += 1
         return gone
+
+    def _drop(self, folder: ManifestFolder, name: str, pin: _Key) -> None:
+        entry = self._metastore.table(*pin)
+        if entry is not None and PINNED in entry.parameters and entry.location == folder.location(name):
+            self._metastore.drop_table(*pin)
+        folder.expire(name)
 
     def _one_at_a_time(self, key: _Key) -> threading.Lock:
         with self._lock:

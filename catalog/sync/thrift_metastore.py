@@ -242,7 +242,8 @@ def _refused(uri: str, what: str, error: Any) -> MetastoreError:
 
 
 def _table(found: Any) -> HiveTable:
-    storage, serde = found.sd, found.sd.serdeInfo
+    storage = found.sd or _hms.StorageDescriptor()
+    serde = storage.serdeInfo
     return HiveTable(
         schema=found.dbName,
         name=found.tableName,

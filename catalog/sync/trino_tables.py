@@ -34,6 +34,7 @@ SNAPSHOTS: Final = "__snapshots"
 
 _MOST_ENTRIES: Final = 10_000
 _NAME_LENGTH: Final = 80
+_TRIES: Final = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,10 +99,7 @@ class TrinoTables:
             known = self._entries.get(key)
         if known is not None and time.monotonic() - known[0] < self.options.entry_age:
             return known[1]
-        entry = self.metastore.table(*key)
-        synced = None if entry is None or not entries.is_ours(entry) else self._synced(entry)
-        self._remember(key, synced)
-        return synced
+        return self._look_up(key)
 
     def newest(self, synced: SyncedTable) -> Snapshot:
         """The newest snapshot; in a merge-on-read table, of its base files.
@@ -135,26 +133,45 @@ class TrinoTables:
             UnsupportedTableError: Trino would misread the files.
         """
         found = self.find(synced.entry.schema, synced.entry.name)
-        if found is None:
-            raise MetastoreError(f"{synced.entry.schema}.{synced.entry.name} is no longer registered for Trino")
-        if snapshot.instant and found.entry.parameters.get(entries.INSTANT, "") > snapshot.instant:
+        for _ in range(_TRIES):
+            if found is None:
+                break
+            moved = self._moved(found, snapshot)
+            if moved is found.entry:
+                return moved
+            # what is in the metastore may be newer than what was remembered of it
+            now = self._look_up((moved.schema, moved.name))
+            if now is not None and now.entry.location == found.entry.location:
+                self._move(now, moved)
+                return moved
+            found = now
+        raise MetastoreError(
+            f"{synced.entry.schema}.{synced.entry.name}: its entry goes away, or is changed all the time"
+        )
+
+    def _moved(self, synced: SyncedTable, snapshot: Snapshot) -> HiveTable:
+        """The entry that lists a snapshot's files, or those of a newer one; the list itself is there then."""
+        entry, folder = synced.entry, synced.folder
+        if snapshot.instant and entry.parameters.get(entries.INSTANT, "") > snapshot.instant:
             # another process saw a later commit, or commits were taken back
-            snapshot = self.newest(found)
-        name = self._name(found, snapshot, None)
-        before = found.folder.name_at(found.entry.location)
-        if before is not None and (before == name or before.startswith(f"{name}_")):
-            return found.entry
-        kept = self._pins.keep(found.folder, name, lambda: manifest_of(paths_of(found.root, snapshot)), None)
-        if before == kept:
-            return found.entry
+            snapshot = self.newest(synced)
+        name, before = self._name(synced, snapshot, None), folder.name_at(entry.location)
+        if before is not None and before.startswith(f"{name}_"):
+            name = before
+        kept = self._pins.keep(folder, name, lambda: manifest_of(paths_of(synced.root, snapshot)), None)
+        if kept == before:
+            return entry
         entries.check_servable(snapshot)
-        entry = entries.symlink_entry(found.entry, snapshot, found.folder.location(kept))
+        return entries.symlink_entry(entry, snapshot, folder.location(kept))
+
+    def _move(self, synced: SyncedTable, entry: HiveTable) -> None:
+        """Put an entry in the place of a table's."""
         self.metastore.put_table(entry)
-        self._remember((entry.schema, entry.name), replace(found, entry=entry))
-        if before is not None and found.folder.exists(before):
-            found.folder.touch(before)  # for queries that Trino has begun with it
-        self._tidy(found)
-        return entry
+        self._remember((entry.schema, entry.name), replace(synced, entry=entry))
+        before = synced.folder.name_at(synced.entry.location)
+        if before is not None and synced.folder.exists(before):
+            synced.folder.touch(before)  # for queries that Trino has begun with it
+        self._tidy(synced)
 
     def pin(self, synced: SyncedTable, snapshot: Snapshot, rows: Rows | None = None) -> tuple[str, str]:
         """Make sure that there is an entry for a snapshot that goes on listing its files.
@@ -204,6 +221,12 @@ class TrinoTables:
     def close(self) -> None:
         """Let go of the metastore's connections."""
         self.metastore.close()
+
+    def _look_up(self, key: tuple[str, str]) -> SyncedTable | None:
+        entry = self.metastore.table(*key)
+        synced = None if entry is None or not entries.is_ours(entry) else self._synced(entry)
+        self._remember(key, synced)
+        return synced
 
     def _synced(self, entry: HiveTable) -> SyncedTable:
         said = entry.parameters
