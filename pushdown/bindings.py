@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +17,10 @@ from pushdown.expression import And, Constant, HudiExpression, Op, Or, Predicate
 from pushdown.kinds import Kind, kind_of
 from pushdown.simplify import simplify
 from pushdown.walk import fold
+
+_MOST_IN_RANGE = 1_000
+_LOWER, _UPPER = frozenset({Op.GT, Op.GE}), frozenset({Op.LT, Op.LE})
+_STRICT = frozenset({Op.GT, Op.LT})
 
 # The values left to some of the fields; fields that are not in it may have any value.
 _Values: TypeAlias = "dict[str, _Choice]"
@@ -42,8 +46,9 @@ def key_bindings(
 ) -> list[tuple[Any, ...]] | None:
     """All combinations of values of the fields under which the filter can be true.
 
-    Only equality, IN, ``<=>`` and IS NULL bind a field, joined by And and Or; a condition on another column, indexed or
-    not, never does.
+    Equality, IN, ``<=>``, IS NULL and ranges of up to a thousand whole numbers or days bind a field, joined by And and
+    Or; a condition on another column, indexed or not, never does. Such ranges are what engines make of an IN whose
+    values follow one another.
 
     Args:
         expression: a bound filter.
@@ -80,7 +85,7 @@ class _Binder:
         if isinstance(node, And):
             cases: list[_Values] = [{}]
             # The narrowest first, so that what exceeds the limit is given up last.
-            for child in sorted(children, key=len):
+            for child in sorted([*children, *self._short_ranges(node)], key=len):
                 cases = self._both(cases, child)
             return cases
         if isinstance(node, Or):
@@ -92,6 +97,16 @@ class _Binder:
             if values is not None and len(values) <= self.limit:
                 return [{node.column: _Choice(values)}]
         return [{}]
+
+    def _short_ranges(self, node: And) -> Iterator[list[_Values]]:
+        """The values between two limits of a field."""
+        for field in self.fields:
+            limits = [one for one in node.children if isinstance(one, Predicate) and one.column == field]
+            low = next((one for one in limits if one.op in _LOWER), None)
+            high = next((one for one in limits if one.op in _UPPER), None)
+            values = None if low is None or high is None else _between(low, high, min(self.limit, _MOST_IN_RANGE))
+            if values is not None:
+                yield [{field: _Choice(values)}]
 
     def _both(self, left: list[_Values], right: list[_Values]) -> list[_Values]:
         if len(left) * len(right) > self.limit:
@@ -140,6 +155,30 @@ def _values_of(predicate: Predicate) -> list[Any] | None:
     if kind_of(predicate.column_type) is Kind.TIMESTAMP and str(predicate.column_type).startswith("timestamp[ns"):
         return None  # Python's times end at microseconds
     return present
+
+
+def _between(low: Predicate, high: Predicate, limit: int) -> list[Any] | None:
+    """The whole numbers or days between two limits; None when they are neither, or too many."""
+    kind = low.column_type
+    is_date = kind == pa.date32()
+    if kind is None or not (is_date or pa.types.is_integer(kind)):
+        return None
+    ends: list[Any] = []
+    for one in (low, high):
+        bound: Any = one.values
+        number = bound.cast(pa.int32()) if is_date else bound
+        if number.null_count:
+            return None
+        ends.append(number[0].as_py())
+    first, last = ends[0] + (low.op in _STRICT), ends[1] - (high.op in _STRICT)
+    if last - first >= limit:
+        return None
+    numbers: Any = pa.array(range(first, last + 1), pa.int32() if is_date else kind)
+    try:
+        found: list[Any] = (numbers.cast(kind) if is_date else numbers).to_pylist()
+    except (ValueError, OverflowError):  # dates beyond Python's years
+        return None
+    return found
 
 
 def _float_forms(values: list[float], column_type: pa.DataType) -> list[float]:

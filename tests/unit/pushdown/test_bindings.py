@@ -13,6 +13,7 @@ SCHEMA = pa.schema(
         "d": pa.float64(),
         "n": pa.int64(),
         "at": pa.timestamp("us", "UTC"),
+        "day": pa.date32(),
     }
 )
 
@@ -38,6 +39,18 @@ def found(text, *fields, **more):
         ("k IN (1, 5) AND k > 2", [(5,)]),
         ("(k = 1 AND n = 1) OR (k = 2 AND n = 2)", [(1,), (2,)]),
         ("k = 1 AND k = 2", []),
+        ("k BETWEEN 1 AND 3", [(1,), (2,), (3,)]),
+        ("k > 1 AND k < 3", [(2,)]),
+        ("k > 1 AND k < 2", []),
+        ("k >= 1 AND k <= 3 AND k <> 2", [(1,), (2,), (3,)]),
+        ("k = 9 OR (k >= 1 AND k < 3 AND n = 4)", [(9,), (1,), (2,)]),
+        ("k > 2147483645", None),
+        ("k > 2147483644 AND k < 2147483647", [(2147483645,), (2147483646,)]),
+        ("k >= 1 AND k <= 1000", [(one,) for one in range(1, 1001)]),
+        ("k >= 1 AND k <= 1001", None),
+        ("k >= 1 AND n <= 3", None),
+        ("NOT (k BETWEEN 1 AND 3)", None),
+        ("k BETWEEN 1 AND 3 OR n = 1", None),
         ("k = 1.5", []),
         ("k = NULL", []),
         ("FALSE", []),
@@ -58,6 +71,19 @@ def test_one_field(text, expected):
     assert (None if bound is None else sorted(bound, key=repr)) == (
         None if expected is None else sorted(expected, key=repr)
     )
+
+
+def test_short_ranges_of_days():
+    days = [(dt.date(2026, 2, 28),), (dt.date(2026, 3, 1),)]
+    assert found("day BETWEEN date '2026-02-28' AND date '2026-03-01'", "day") == days
+    assert found("day >= date '2026-02-28' AND day < date '2026-03-02'", "day") == days
+    assert found("day > date '2026-02-28'", "day") is None
+    assert found("n BETWEEN 1 AND 3 AND p >= 'a' AND p <= 'b'", "n", "p") is None
+    assert found("d BETWEEN 1 AND 3", "d") is None
+    assert found("n BETWEEN 1 AND 3 AND k BETWEEN 4 AND 5", "k", "n", limit=6) == [
+        (k, n) for k in (4, 5) for n in (1, 2, 3)
+    ]
+    assert found("n BETWEEN 1 AND 3 AND k BETWEEN 4 AND 5", "k", "n", limit=5) is None
 
 
 def test_several_fields():
