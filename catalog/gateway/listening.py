@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import ssl
 import time
@@ -10,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from catalog.gateway.proxy_settings import ProxySettings
 from catalog.gateway.relay import drop_added_lines
@@ -23,6 +25,7 @@ _SILENT_SECONDS = 60.0
 _SWEEP_SECONDS = 5.0
 _BACKLOG = 1_024
 _STOP_SECONDS = 1.0
+_LINGER_SECONDS = 1.0
 
 
 class Listening:
@@ -73,9 +76,11 @@ class Listening:
         self._runner = web.AppRunner(
             app,
             access_log=None,
+            logger=_http_logger(),
             handle_signals=False,
             handler_cancellation=True,
             shutdown_timeout=_STOP_SECONDS,
+            lingering_time=_LINGER_SECONDS,
             keepalive_timeout=_IDLE_SECONDS,
             auto_decompress=False,
             max_line_size=_HEADER_SIZE,
@@ -131,6 +136,22 @@ class Listening:
                 elif since < oldest:
                     del self._silent[connection]
                     connection.force_close()
+
+
+def _http_logger() -> logging.Logger:
+    """Aiohttp's messages; a request that is no HTTP is one line, not a traceback."""
+
+    def shorter(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError):
+            record.msg = f"{record.getMessage()}: {' '.join(error.message.split())[:200]}"
+            record.args, record.exc_info, record.exc_text = None, None, None
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return True
+
+    logger = logging.getLogger("catalog.gateway.http")
+    logger.filters[:] = [shorter]
+    return logger
 
 
 def _reason(error: OSError) -> str:

@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterator
 from urllib.parse import unquote
 
-import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
 
@@ -17,7 +16,7 @@ from catalog.gateway.access import Access
 from catalog.gateway.headers import exact, passed_on, replace_all
 from catalog.gateway.listening import Listening
 from catalog.gateway.proxy_settings import ProxySettings
-from catalog.gateway.relay import Way, refusal, relay
+from catalog.gateway.relay import Way, read_whole, refusal, relay
 from catalog.gateway.running_queries import RunningQueries
 from catalog.gateway.statements import Passed, StatementRewriter, Statements
 from catalog.gateway.upstream import Upstream, UpstreamError
@@ -122,11 +121,8 @@ class GatewayProxy:
     async def _ask(self) -> None:
         where = self._settings.upstream
         headers = CIMultiDict({"Host": self._settings.authority})
-        try:
-            async with self._upstream.exchange("GET", "/v1/info", headers, None, repeatable=True) as answer:
-                text = await answer.read()
-        except aiohttp.ClientError as error:
-            raise UpstreamError(502, f"Trino at {where} broke off its answer: {error}") from error
+        async with self._upstream.exchange("GET", "/v1/info", headers, None) as answer:
+            text = await read_whole(answer)
         if answer.status != 200:
             raise UpstreamError(502, f"Trino at {where} answers /v1/info with status {answer.status}")
         if b'"starting":true' in text:
@@ -189,7 +185,7 @@ class GatewayProxy:
             headers,
             body,
             # Trino only registers a statement until its first URI is asked for, which nobody can do for a lost answer.
-            repeatable=isinstance(body, bytes) or (body is None and request.method in {"GET", "HEAD"}),
+            repeatable=isinstance(body, bytes),
         ) as answer:
             response, head = await relay(request, answer, way)
         if path.startswith(_STATEMENT):

@@ -9,6 +9,7 @@ import aiohttp
 from aiohttp import web
 
 from catalog.gateway.headers import passed_on
+from catalog.gateway.upstream import UpstreamError
 from catalog.gateway.uris import HEAD, lead_back, lead_segments_back, moved
 
 _LOGGER = logging.getLogger(__name__)
@@ -62,38 +63,66 @@ async def relay(request: web.Request, answer: aiohttp.ClientResponse, way: Way |
         The answer to the client, and the first bytes of its body.
 
     Raises:
-        ConnectionResetError: the client is gone.
+        UpstreamError: Trino broke off before the client got anything.
+        ConnectionResetError: the client is gone, or Trino broke off later: then the connection to the client ends.
     """
     response = Relayed(answer)
-    source = answer.content.iter_any()
     head = bytearray()
     try:
         if way is not None:
             _move_headers(response, way)
         if way is not None and _has_uris(request.path, answer):
-            first = await _changed_beginning(answer, response, way)
+            chunk = await _changed_beginning(answer, response, way)
         else:
-            first = await anext(source, b"")
+            chunk = await _next(answer)
         await response.prepare(request)
-        while first:
+        while chunk:
             if len(head) < HEAD:
-                head += first[: HEAD - len(head)]
-            await response.write(first)
-            first = await anext(source, b"")
-    except (aiohttp.ClientError, TimeoutError) as error:
+                head += chunk[: HEAD - len(head)]
+            await response.write(chunk)
+            chunk = await _next(answer)
+    except UpstreamError as error:
+        if not response.prepared:
+            raise
         # Neither a shorter body nor an end that looks like one: the client must see that rows are missing.
-        _LOGGER.warning("%s %s: Trino broke off its answer: %s", request.method, request.path, error)
+        _LOGGER.warning("%s %s: %s", request.method, request.path, error)
         if request.transport is not None:
             request.transport.abort()
-        raise ConnectionResetError("Trino broke off its answer") from error
+        raise ConnectionResetError(str(error)) from error
     await response.write_eof()
     return response, bytes(head)
+
+
+async def _next(answer: aiohttp.ClientResponse) -> bytes:
+    """The next bytes of an answer, none at its end.
+
+    Raises:
+        UpstreamError: it broke off.
+    """
+    try:
+        return await answer.content.readany()
+    except TimeoutError as error:
+        raise UpstreamError(504, f"Trino at {answer.url.authority} stopped in the middle of an answer") from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise UpstreamError(502, f"Trino at {answer.url.authority} broke off an answer") from error
+
+
+async def read_whole(answer: aiohttp.ClientResponse) -> bytes:
+    """The body of a short answer.
+
+    Raises:
+        UpstreamError: it broke off.
+    """
+    body = bytearray()
+    while chunk := await _next(answer):
+        body += chunk
+    return bytes(body)
 
 
 async def _changed_beginning(answer: aiohttp.ClientResponse, response: Relayed, way: Way) -> bytes:
     """The first bytes of an answer, all of it unless it is large, with the URIs exchanged."""
     body = bytearray()
-    while len(body) <= _SPOOLED_MOST and (chunk := await answer.content.readany()):
+    while len(body) <= _SPOOLED_MOST and (chunk := await _next(answer)):
         body += chunk
     changed = lead_back(bytes(body), way.own, way.theirs)
     response.headers.popall("Content-Length", None)

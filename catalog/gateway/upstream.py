@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -85,8 +86,9 @@ class Upstream:
             target: path and query, spelled as the client did.
             headers: all that are sent.
             body: of the request.
-            repeatable: nothing happens when Trino gets it twice, so that it may be sent again when a connection of
-                the pool turns out to have been closed by Trino meanwhile.
+            repeatable: a POST of which nothing comes when Trino gets it twice, so that it may be sent again when a
+                connection of the pool turns out to have been closed by Trino meanwhile. Methods that are idempotent
+                are anyway.
 
         Raises:
             UpstreamError: there is no answer.
@@ -130,7 +132,8 @@ def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"its certificate is not accepted: {error.certificate_error}"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return f"cannot connect: {error.os_error.strerror or error.os_error}"
+        number = error.os_error.errno
+        return f"cannot connect: {os.strerror(number) if number and number > 0 else error.os_error}"
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "it closed the connection without an answer"
     return " ".join(str(error).split())[:300] or type(error).__name__
