@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 import ssl
 import struct
 import threading
@@ -16,18 +17,22 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from catalog.services.few_warnings import FewWarnings
 from catalog.services.options import ServiceOptions
 from table_format.errors import ServiceError
 
 _LOG = logging.getLogger(__name__)
+_WARNINGS = FewWarnings(_LOG)
 _LENGTH = struct.Struct(">i")
-_CHUNK = 1 << 18
+_READ, _CHUNK, _UNSEEN = 1 << 18, 1 << 20, 1 << 16
 _BEGINNING = 300
 _TLS_HANDSHAKE_SECONDS = 15
+# A peer that is gone without a word is found out after about two minutes.
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
 # A connection whose client leaves so large a part of all bytes of replies unread is not read any further.
 _SHARE = 4
 
-Dispatch = Callable[[bytes], Sequence[bytes | memoryview]]
+Dispatch = Callable[[bytes], Sequence[bytes | memoryview] | None]
 Refuse = Callable[[bytes, str], bytes | None]
 
 
@@ -111,7 +116,7 @@ class FramedServer:
 
     Args:
         dispatch: makes the reply to a request, both without their lengths; called in threads. The parts of a reply are
-            written one after the other and not changed any more.
+            written one after the other and must not be changed any more. None ends the connection.
         options: limits and times.
         host: address to listen at.
         port: 0 for any that is free.
@@ -178,15 +183,15 @@ class FramedServer:
         self._server.close()
         for connection in self._connections:
             connection.reading.cancel()
-        answers = [answer for connection in self._connections for answer in connection.answers]
-        if answers:
-            await asyncio.wait(answers, timeout=drain_seconds)
-        ends = [connection.reading for connection in self._connections]
-        for connection in list(self._connections):
-            for answer in connection.answers:
-                answer.cancel()
-            connection.writer.transport.abort() if connection.answers else connection.writer.close()
+        ends = {connection.reading for connection in self._connections}
         if ends:
+            _, late = await asyncio.wait(ends, timeout=drain_seconds)
+            if late:
+                _LOG.warning("%d connections are closed although their requests are not answered", len(late))
+            for connection in self._connections:
+                connection.writer.transport.abort()
+                for answer in connection.answers:
+                    answer.cancel()
             await asyncio.wait(ends, timeout=1)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -195,26 +200,29 @@ class FramedServer:
         reading = asyncio.current_task()
         if reading is None or self._stopping or len(self._connections) >= self._options.max_connections:
             self._counts.refused += 1
-            _LOG.warning("a connection was closed: there are %d already", len(self._connections))
+            _WARNINGS.warn("a connection was closed: there are %d already", len(self._connections))
             writer.transport.abort()
             return
         options = self._options
         slots = asyncio.Semaphore(options.max_connection_requests)
         share = _Room(max(1, options.max_buffered_bytes // _SHARE))
         connection = _Connection(reader, writer, slots, share, reading)
-        writer.transport.set_write_buffer_limits(high=4 * _CHUNK)
+        # What waits in the transport is seen by no time-out and no limit.
+        writer.transport.set_write_buffer_limits(high=_UNSEEN)
+        _keep_alive(writer)
         self._connections.add(connection)
         self._counts.accepted += 1
         self._counts.connections = len(self._connections)
         try:
             await self._read(connection)
+            await self._finish(connection)
         finally:
+            writer.transport.abort()
             self._connections.discard(connection)
             self._counts.connections = len(self._connections)
-            writer.close()
 
     async def _read(self, connection: _Connection) -> None:
-        """Read requests until the client stops, breaks the rules, or the server stops; then wait for the answers."""
+        """Read requests until the client stops, breaks the rules, or the server stops."""
         try:
             while (frame := await self._frame(connection)) is not None:
                 await connection.slots.acquire()
@@ -224,15 +232,30 @@ class FramedServer:
                 answer.add_done_callback(connection.answers.discard)
         except _RefusedError as refusal:
             self._counts.refused += 1
-            _LOG.warning("%s: %s; the connection is closed", connection.peer, refusal)
+            _WARNINGS.warn("%s: %s; the connection is closed", connection.peer, refusal)
             await self._send_refusal(connection, refusal)
         except (OSError, asyncio.IncompleteReadError) as error:
             _LOG.info("%s: the connection broke: %s", connection.peer, error)
         except asyncio.CancelledError:
-            if not self._stopping:
-                raise
-        if connection.answers:
-            await asyncio.wait(connection.answers)
+            self._go_on(connection)
+
+    async def _finish(self, connection: _Connection) -> None:
+        """Wait until everything that was read is answered, and close the connection."""
+        while connection.answers:
+            try:
+                await asyncio.wait(connection.answers)
+            except asyncio.CancelledError:
+                self._go_on(connection)
+        connection.writer.close()
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(self._options.write_timeout):
+                await connection.writer.wait_closed()
+
+    def _go_on(self, connection: _Connection) -> None:
+        """After `stop` broke off the reading; anybody else who cancels means it."""
+        if not self._stopping:
+            raise asyncio.CancelledError
+        connection.reading.uncancel()
 
     async def _frame(self, connection: _Connection) -> bytes | None:
         """The next request; None at the end of the connection."""
@@ -268,7 +291,7 @@ class FramedServer:
         parts: list[bytes] = []
         try:
             while size:
-                parts.append(await self._part(connection, min(size, _CHUNK), parts))
+                parts.append(await self._part(connection, min(size, _READ), parts))
                 size -= len(parts[-1])
         except BaseException:
             self._requests.give_back(sum(map(len, parts)))
@@ -297,20 +320,34 @@ class FramedServer:
         return got
 
     async def _answer(self, connection: _Connection, frame: bytes) -> None:
-        counts = self._counts
-        counts.requests += 1
         try:
             async with self._work:
-                await self._replies.wait()
-                counts.in_work += 1
-                try:
-                    reply = await asyncio.get_running_loop().run_in_executor(self._pool, self._reply, frame)
-                finally:
-                    counts.in_work -= 1
-                    self._requests.give_back(len(frame))
-            await self._write(connection, reply)
+                reply = await self._replied(connection, frame)
+            if reply is None:
+                connection.writer.transport.abort()
+            else:
+                await self._write(connection, reply)
+        except Exception:  # noqa: BLE001  # whatever it is, other requests go on
+            _LOG.exception("%s: a reply could not be written; the connection is closed", connection.peer)
+            connection.writer.transport.abort()
         finally:
             connection.slots.release()
+
+    async def _replied(self, connection: _Connection, frame: bytes) -> Sequence[bytes | memoryview] | None:
+        """The reply to a request, as soon as there is room for it and a thread."""
+        counts = self._counts
+        try:
+            await self._replies.wait()
+            if connection.writer.is_closing():
+                return None
+            counts.requests += 1
+            counts.in_work += 1
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._pool, self._reply, frame)
+            finally:
+                counts.in_work -= 1
+        finally:
+            self._requests.give_back(len(frame))
 
     def _reply(self, frame: bytes) -> Sequence[bytes | memoryview] | None:
         """The reply of `dispatch`, in one of the threads; None when nothing can be said."""
@@ -322,11 +359,8 @@ class FramedServer:
             refused = self._refuse and self._refuse(frame[:_BEGINNING], "the service failed; its log says why")
             return [refused] if refused else None
 
-    async def _write(self, connection: _Connection, reply: Sequence[bytes | memoryview] | None) -> None:
+    async def _write(self, connection: _Connection, reply: Sequence[bytes | memoryview]) -> None:
         """Write a reply whole, or end the connection."""
-        if reply is None:
-            connection.writer.transport.abort()
-            return
         size = sum(memoryview(part).nbytes for part in reply)
         self._replies.take(size)
         connection.replies.take(size)
@@ -340,7 +374,7 @@ class FramedServer:
                         await connection.writer.drain()
             self._counts.bytes_out += size
         except TimeoutError:
-            _LOG.warning("%s: reads nothing; the connection is closed", connection.peer)
+            _WARNINGS.warn("%s: reads nothing; the connection is closed", connection.peer)
             connection.writer.transport.abort()
         except OSError as error:
             _LOG.info("%s: a reply could not be written: %s", connection.peer, error)
@@ -353,6 +387,14 @@ class FramedServer:
         reply = self._refuse(refusal.beginning, str(refusal)) if self._refuse and refusal.beginning else None
         if reply is not None:
             await self._write(connection, [reply])
+
+
+def _keep_alive(writer: asyncio.StreamWriter) -> None:
+    peer: socket.socket = writer.get_extra_info("socket")
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE.items():
+        if hasattr(socket, name):
+            peer.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _chunks(parts: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]:
