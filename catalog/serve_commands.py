@@ -100,9 +100,9 @@ def serve_trino(
     def started() -> None:
         lines = catalog_lines(host, serving.port, tls=tls_certificate is not None)
         _say(
-            f"serving {warehouse} to Trino at {host}:{serving.port}; status at http://{host}:{serving.http_port}/",
-            "a catalog file for Trino, such as etc/catalog/lake.properties:",
+            f"serving {warehouse} to Trino at {host}:{serving.port}; a catalog file for Trino:",
             *(f"    {line}" for line in lines),
+            f"status at http://{host}:{serving.http_port}/",
         )
 
     serve(serving, started)

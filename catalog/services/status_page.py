@@ -31,6 +31,7 @@ summary > * { overflow:hidden; text-overflow:ellipsis; white-space:nowrap; }
 pre { white-space:pre-wrap; margin:.3rem 0; } a { color:inherit; }
 .bar { height:.7rem; border-radius:3px; background:var(--gone); margin-top:.4rem; }
 .bar i { display:block; height:100%; border-radius:3px; background:var(--kept); min-width:2px; }
+.bar i[style="width:0.00%"] { display:none; }
 .more { padding:.2rem 0 1rem 7.5rem; } .more table { border-collapse:collapse; }
 .more td,.more th { text-align:left; padding:.15rem 1rem .15rem 0; vertical-align:top; font-weight:normal; }
 .more th { color:var(--dim); } .more .n { text-align:right; }
@@ -114,6 +115,7 @@ def _funnel(record: Mapping[str, Any]) -> str:
 def _other(record: Mapping[str, Any]) -> str:
     outcome = str(record.get("outcome", record.get("event", "")))
     reason = str(record.get("reason", ""))
+    reason = "" if reason == outcome else reason
     about = str(record.get("sql") or record.get("error") or record.get("table") or "")
     style = {"rewritten": "good", "unchanged": "dim"}.get(outcome, "odd")
     spent = record.get("ms")

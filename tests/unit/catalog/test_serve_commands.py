@@ -1,0 +1,317 @@
+"""The commands that run services, as processes of their own: start, status, log, stop."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from thriftpy2.protocol import TBinaryProtocolFactory
+from thriftpy2.rpc import make_client
+from thriftpy2.transport import TFramedTransportFactory
+from typer.testing import CliRunner
+
+from catalog.cli import app
+from catalog.gateway.serve import GatewaySettings, running_gateway
+from catalog.services import extras
+from table_format.errors import HudiError
+from tests.local_writes import LocalTable
+from tests.unit.catalog.trino.wire import SERVICE as T
+
+MAIN = (sys.executable, "-c", "from catalog.cli import main; main()")
+SCHEMA = pa.schema([("k", pa.int64()), ("day", pa.string())])
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("warehouse")
+    options = {
+        "hoodie.table.name": "trips",
+        "hoodie.datasource.write.recordkey.field": "k",
+        "hoodie.datasource.write.partitionpath.field": "day",
+        "hoodie.bucket.index.num.buckets": "2",
+    }
+    table = LocalTable.create(str(folder / "trips"), SCHEMA, options)
+    table.write("insert", pa.table({"k": list(range(20)), "day": ["a", "b"] * 10}, SCHEMA))
+    return folder
+
+
+class Command:
+    """A service as a process."""
+
+    def __init__(self, *arguments: str, **variables: str) -> None:
+        self.process = subprocess.Popen(
+            [*MAIN, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **variables},
+        )
+        self.said: list[str] = []
+        self._started = threading.Event()
+        assert self.process.stderr is not None
+        self._reader = threading.Thread(target=self._read, args=(self.process.stderr,))
+        self._reader.start()
+        assert self._started.wait(60), self.text
+        assert self.process.poll() is None, self.text
+
+    def _read(self, stream: Any) -> None:
+        with stream:
+            for line in stream:
+                self.said.append(line)
+                if "status at" in line:
+                    self._started.set()
+        self._started.set()
+
+    @property
+    def text(self) -> str:
+        return "".join(self.said)
+
+    @property
+    def port(self) -> int:
+        found = re.search(r"(?:to Trino at |connect to https?://)[\w.]+:(\d+)", self.text)
+        assert found, self.text
+        return int(found[1])
+
+    def get(self, path: str) -> tuple[int, str]:
+        found = re.search(r"status at (http://\S+)/", self.text)
+        assert found, self.text
+        try:
+            with urllib.request.urlopen(f"{found[1]}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def end(self, seconds: float = 60) -> tuple[int, str]:
+        """The exit code and standard output."""
+        code = self.process.wait(seconds)
+        self._reader.join()
+        assert self.process.stdout is not None
+        with self.process.stdout as stream:
+            return code, stream.read()
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Command]]:
+    started: list[Command] = []
+
+    def begin(*arguments: str, **variables: str) -> Command:
+        started.append(Command(*arguments, **variables))
+        return started[-1]
+
+    yield begin
+    for command in started:
+        if command.process.poll() is None:
+            command.process.kill()
+            command.end()
+
+
+class Scan:
+    """A query by Thrift's own client: its splits first, its rows later."""
+
+    def __init__(self, port: int) -> None:
+        self.client = make_client(
+            T.TrinoThriftService,
+            "127.0.0.1",
+            port,
+            proto_factory=TBinaryProtocolFactory(),
+            trans_factory=TFramedTransportFactory(),
+            timeout=20_000,
+        )
+        columns, first = T.TrinoThriftNullableColumnSet({"k"}), T.TrinoThriftNullableToken(None)
+        name = T.TrinoThriftSchemaTableName("default", "trips")
+        seven = T.TrinoThriftBlock(bigintData=T.TrinoThriftBigint(None, [7]))
+        exactly = T.TrinoThriftMarker(seven, 2)
+        values = T.TrinoThriftValueSet(rangeValueSet=T.TrinoThriftRangeValueSet([T.TrinoThriftRange(exactly, exactly)]))
+        domain = T.TrinoThriftTupleDomain({"k": T.TrinoThriftDomain(values, False)})
+        batch = self.client.trinoGetSplits(name, columns, domain, 100, first)
+        assert batch.nextToken is None
+        self.splits = batch.splits
+
+    def rows(self) -> list[int]:
+        found = []
+        for split in self.splits:
+            page = self.client.trinoGetRows(split.splitId, ["k"], 1 << 20, T.TrinoThriftNullableToken(None))
+            found += page.columnBlocks[0].bigintData.longs or [] if page.rowCount else []
+        return found
+
+
+def test_the_service_plans_logs_and_stops(warehouse: Path, tmp_path: Path, start: Callable[..., Command]) -> None:
+    log = tmp_path / "queries.jsonl"
+    serving = start("serve", "trino", str(warehouse), "--port", "0", "--http-port", "0", "--query-log", str(log))
+    assert f"trino.thrift.client.addresses=127.0.0.1:{serving.port}" in serving.text
+    assert serving.get("/health")[0] == 200
+    assert serving.get("/ready")[0] == 200
+    scan = Scan(serving.port)
+    assert scan.rows() == [7]
+    (line,) = [json.loads(text) for text in log.read_text().splitlines()]
+    assert (line["table"], line["expression"], line["files_in"]) == ("default.trips", "k = 7", 4)
+    assert line["files_out"] == len(scan.splits) < 4
+    log.rename(tmp_path / "older.jsonl")
+    serving.process.send_signal(signal.SIGHUP)
+    until = time.monotonic() + 10
+    while not log.exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    Scan(serving.port).rows()
+    assert len(log.read_text().splitlines()) == 1
+    status, metrics = serving.get("/metrics")
+    assert status == 200
+    assert 'hudi_catalog_planned_scans_total{service="trino"} 2.0' in metrics
+    assert 'hudi_catalog_requests_total{method="GetRows",outcome="ok",service="trino"}' in metrics
+    assert "default.trips" in serving.get("/")[1]
+    scan.client.close()
+    serving.process.terminate()
+    assert serving.end() == (0, "")
+    assert serving.said[-1] == "hudi-catalog: stopped\n"
+
+
+def test_a_running_query_is_finished_before_the_end(warehouse: Path, start: Callable[..., Command]) -> None:
+    serving = start("serve", "trino", str(warehouse), "--port", "0", "--http-port", "0")
+    scan = Scan(serving.port)
+    serving.process.terminate()
+    until = time.monotonic() + 10
+    while serving.get("/ready")[0] == 200 and time.monotonic() < until:
+        time.sleep(0.02)
+    assert serving.get("/health")[0] == 200
+    assert scan.rows() == [7]
+    code, stdout = serving.end()
+    assert code == 0
+    assert json.loads(stdout)["expression"] == "k = 7"
+
+
+def test_a_second_signal_ends_the_waiting(warehouse: Path, start: Callable[..., Command]) -> None:
+    serving = start("serve", "trino", str(warehouse), "--port", "0", "--http-port", "0")
+    scan = Scan(serving.port)
+    serving.process.send_signal(signal.SIGINT)
+    begin = time.monotonic()
+    while serving.get("/ready")[0] == 200 and time.monotonic() < begin + 10:
+        time.sleep(0.02)
+    serving.process.send_signal(signal.SIGINT)
+    assert serving.end()[0] == 0
+    assert "stopping although queries are running" in serving.text
+    scan.client.close()
+
+
+def test_a_gateway_without_trino_says_so_and_stops(tmp_path: Path, start: Callable[..., Command]) -> None:
+    gateway = start("gateway", "http://127.0.0.1:9", "--metastore", str(tmp_path), "--port", "0", "--http-port", "0")
+    status, text = gateway.get("/ready")
+    assert status == 503
+    assert json.loads(text)["checks"]["metastore"] == "ok"
+    assert "127.0.0.1:9" in json.loads(text)["checks"]["trino"]
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"http://127.0.0.1:{gateway.port}/v1/statement", b"SELECT 1", timeout=20)
+    with refused.value as answer:
+        assert answer.code == 502
+        assert "127.0.0.1:9" in answer.read().decode()
+    gateway.process.terminate()
+    code, stdout = gateway.end()
+    assert code == 0
+    assert json.loads(stdout)["sql"] == "SELECT 1"
+
+
+def lines(*arguments: str) -> list[str]:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout.splitlines()
+
+
+def test_the_catalog_file_names_the_address() -> None:
+    told = lines("serve", "trino", "absent", "--print-catalog", "--port", "7", "--host", "lake.example")
+    assert told[:2] == ["connector.name=trino_thrift", "trino.thrift.client.addresses=lake.example:7"]
+    assert "0.0.0.0" not in "".join(lines("serve", "trino", "absent", "--print-catalog", "--host", "0.0.0.0"))
+    assert "addresses=[::1]:9779" in lines("serve", "trino", "absent", "--print-catalog", "--host", "::1")[1]
+    safe = lines("serve", "trino", "absent", "--print-catalog", "--tls-certificate", "x.pem")
+    assert "trino.thrift.client.ssl.enabled=true" in safe
+
+
+SERVE, GATEWAY = ("serve", "trino", "{warehouse}"), ("gateway", "http://127.0.0.1:9", "--metastore", "{warehouse}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("serve", "trino", "{warehouse}/absent"), "absent: there is no such folder"),
+        ((*SERVE, "-o", "hoodie.catalog.trino.split.siz=1"), "did you mean hoodie.catalog.trino.split.size"),
+        ((*SERVE, "-o", "hoodie.catalog.trino.split.size=x"), "is not a whole number"),
+        ((*SERVE, "-o", "hoodie.catalog.gateway.paths.most=1"), "no such option here"),
+        ((*SERVE, "-o", "x"), "write key=value"),
+        ((*SERVE, "--config", "{warehouse}/absent"), "--config .*absent: No such file"),
+        ((*SERVE, "--query-log", "{warehouse}/absent/log"), "--query-log .*absent/log: No such file"),
+        ((*SERVE, "--secret-file", "{warehouse}/absent"), "secret file .*absent"),
+        ((*SERVE, "--tls-certificate", "{warehouse}/absent"), "TLS certificate .*absent"),
+        ((*SERVE, "--tls-key", "x"), "TLS needs a certificate"),
+        ((*SERVE, "--host", "203.0.113.5"), r"203\.0\.113\.5"),
+        ((*GATEWAY, "-o", "hoodie.catalog.trino.split.size=1"), "no such option here"),
+        ((*GATEWAY, "-o", "hoodie.catalog.gateway.paths.most=x"), "is not a whole number"),
+        ((*GATEWAY, "--upstream-ca", "{warehouse}/absent"), "TLS CA .*absent"),
+        (("gateway", "trino:8080", "--metastore", "x"), "is not http://host:port"),
+        (("gateway", "http://t:1", "--metastore", "thrift://a:b"), "no address of a Hive Metastore"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_wrong_usage_is_one_clear_error(warehouse: Path, arguments: tuple[str, ...], message: str) -> None:
+    given = [text.format(warehouse=warehouse) for text in (*arguments, "--port", "0", "--http-port", "0")]
+    with pytest.raises(HudiError, match=message):
+        CliRunner().invoke(app, given, catch_exceptions=False)
+
+
+def test_a_taken_port_is_told_in_one_line(warehouse: Path, start: Callable[..., Command]) -> None:
+    serving = start("serve", "trino", str(warehouse), "--port", "0", "--http-port", "0")
+    again = subprocess.run(
+        [*MAIN, "serve", "trino", str(warehouse), "--port", str(serving.port), "--http-port", "0"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (again.returncode, again.stdout) == (1, "")
+    assert re.fullmatch(rf"hudi-catalog: .*127\.0\.0\.1:{serving.port}.*\n", again.stderr)
+
+
+def test_options_come_from_a_file_and_flags_win(tmp_path: Path) -> None:
+    config = tmp_path / "options"
+    config.write_text("hoodie.catalog.gateway.paths.most=7\nhoodie.catalog.gateway.uris=host\n")
+    from catalog.serve_commands import _all_options
+
+    assert _all_options(str(config), ["hoodie.catalog.gateway.paths.most=8"]) == {
+        "hoodie.catalog.gateway.paths.most": "8",
+        "hoodie.catalog.gateway.uris": "host",
+    }
+
+
+def test_a_gateway_in_a_thread(tmp_path: Path) -> None:
+    options = {"hoodie.catalog.gateway.paths.most": "7", "hoodie.catalog.service.drain.timeout.seconds": "1"}
+    with running_gateway(GatewaySettings("http://127.0.0.1:9", str(tmp_path), options=options)) as serving:
+        assert serving.rewriter.options.paths == 7
+        assert serving.drain_seconds == 1
+        with urllib.request.urlopen(f"http://127.0.0.1:{serving.http_port}/health", timeout=10) as answer:
+            assert answer.status == 200
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(f"http://127.0.0.1:{serving.http_port}/health", timeout=10)
+
+
+@pytest.mark.parametrize("arguments", [SERVE, GATEWAY], ids=["serve", "gateway"])
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]) -> None:
+    monkeypatch.setattr(extras.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(HudiError, match=r"needs pip install 'hudi-catalog\[services\]'"):
+        CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+
+
+def test_other_commands_start_without_the_libraries_of_services() -> None:
+    code = (
+        "import sys, catalog, catalog.cli; "
+        "print({'aiohttp', 'prometheus_client', 'thriftpy2', 'trino', 'asyncio'} & set(sys.modules))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "set()"
