@@ -247,6 +247,8 @@ def _in_one_piece(column: Any) -> pa.Array[Any]:
 
 def as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table in the schema's columns; dictionary columns of the right values stay as they are."""
+    if table.schema.equals(schema):
+        return table
     kept = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         position = schema.get_field_index(name)

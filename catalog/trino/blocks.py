@@ -84,17 +84,18 @@ def _data(pieces: Sequence[Cells], wire: Wire) -> Iterator[bytes | memoryview]:
     yield from _nulls(pieces, count)
     if wire in _ELEMENTS:
         yield field_head(LIST, _VALUES) + list_head(_ELEMENTS[wire], count)
-        yield from (piece.values for piece in pieces)
+        yield from (piece.contents for piece in pieces)
     else:
         yield field_head(LIST, _VALUES) + list_head(I32, count)
         for piece in pieces:
             yield _sizes(piece)
         if wire is Wire.BIGINT_ARRAY:
             yield field_head(STRUCT, _TEXTS)
-            yield from _data([piece.items for piece in pieces if piece.items is not None], Wire.BIGINT)
+            yield from _data([items for piece in pieces if (items := piece.inner) is not None], Wire.BIGINT)
         else:
-            yield field_head(STRING, _TEXTS) + count_bytes(sum(len(piece.values) for piece in pieces))
-            yield from (piece.values for piece in pieces)
+            contents = [piece.contents for piece in pieces]
+            yield field_head(STRING, _TEXTS) + count_bytes(sum(map(len, contents)))
+            yield from contents
     yield STOP
 
 
@@ -109,4 +110,4 @@ def _nulls(pieces: Sequence[Cells], count: int) -> Iterator[bytes | memoryview]:
 def _sizes(piece: Cells) -> bytes | memoryview:
     if piece.ends is None or not piece.count:
         return b""
-    return bytes_of(np.diff(piece.ends).astype(np.int32).byteswap())
+    return bytes_of(np.diff(piece.ends).astype(np.int32, copy=False).byteswap(inplace=True))

@@ -37,9 +37,10 @@ class Cells:
         wire: the kind of block that they go into.
         count: how many there are.
         nulls: a byte for each, 1 for null; None when none is null.
-        values: the values, numbers with their highest byte first; of texts the UTF-8 bytes, one behind the other.
-        ends: where the bytes, or items, of each value begin, and where those of the last one end; None for values of
-            one width. Those of nulls are empty.
+        values: the values, numbers with their highest byte first; of texts the UTF-8 bytes, one behind the other,
+            and those of other rows before and behind them.
+        ends: where in them, or among the items, each value begins, and where the last one ends; None for values of one
+            width. Nulls are empty.
         items: of lists; None for other kinds.
     """
 
@@ -60,12 +61,19 @@ class Cells:
         if self.ends is None:
             width = WIDTHS[self.wire]
             return Cells(self.wire, stop - start, nulls, self.values[start * width : stop * width])
-        ends = self.ends[start : stop + 1]
-        first, last = int(ends[0]), int(ends[-1])
-        ends = ends - ends[0]
-        if self.items is None:
-            return Cells(self.wire, stop - start, nulls, self.values[first:last], ends)
-        return Cells(self.wire, stop - start, nulls, self.values, ends, self.items.part(first, last))
+        return Cells(self.wire, stop - start, nulls, self.values, self.ends[start : stop + 1], self.items)
+
+    @property
+    def contents(self) -> Bytes:
+        """The values of just these rows."""
+        return self.values if self.ends is None else self.values[int(self.ends[0]) : int(self.ends[-1])]
+
+    @property
+    def inner(self) -> Cells | None:
+        """The items of just these rows."""
+        if self.items is None or self.ends is None:
+            return None
+        return self.items.part(int(self.ends[0]), int(self.ends[-1]))
 
     @property
     def row_bytes(self) -> int:
@@ -80,8 +88,7 @@ class Cells:
     @property
     def memory(self) -> int:
         """Bytes that they hold in memory, nearly."""
-        inside = 0 if self.items is None else self.items.memory
-        return len(self.values) + inside + sum(held.nbytes for held in (self.nulls, self.ends) if held is not None)
+        return len(self.contents) + (self.items.memory if self.items else 0) + sum(held.nbytes for held in (self.nulls, self.ends) if held is not None)
 
     @property
     def byte_count(self) -> int:
@@ -119,8 +126,7 @@ def _texts(array: Any, wire: Wire, count: int, nulls: NDArray[np.uint8] | None) 
         array = _without_hidden(array)
     ends = _ends(array, count)
     data = array.buffers()[2]
-    values = memoryview(b"") if data is None else memoryview(data)[int(ends[0]) : int(ends[-1])]
-    return Cells(wire, count, nulls, values, ends - ends[0])
+    return Cells(wire, count, nulls, memoryview(b"" if data is None else data), ends)
 
 
 def _lists(array: Any, count: int, nulls: NDArray[np.uint8] | None) -> Cells:

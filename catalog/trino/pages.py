@@ -65,9 +65,10 @@ class PageBuilder:
             self._pieces[position].append(part)
             self._value_bytes += part.byte_count
             self._nullable[position] |= part.nulls is not None
-            if part.items is not None:
-                self._items[position] += part.items.count
-                self._item_nulls[position] |= part.items.nulls is not None
+            items = part.inner
+            if items is not None:
+                self._items[position] += items.count
+                self._item_nulls[position] |= items.nulls is not None
         self.rows += stop - start
 
     def parts(self, token: bytes | None) -> Parts:
