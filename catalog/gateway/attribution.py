@@ -14,6 +14,7 @@ from catalog.gateway.lexing import Lexeme, chains
 from catalog.gateway.parsing import DIALECT
 from catalog.gateway.reasons import LeftAloneError, Reason
 from catalog.gateway.session_names import SessionNames
+from catalog.gateway.unsure import take_unsure_out
 from pushdown.errors import FilterSyntaxError
 from pushdown.expression import Constant, HudiExpression
 from pushdown.sql.queries import table_scans
@@ -143,7 +144,7 @@ def filters_of(tree: Any, session: SessionNames, schemas: Mapping[FullName, pa.S
     """What the rows of tables must meet to be needed, for each place where one is read.
 
     Args:
-        tree: as parsed.
+        tree: as parsed; conditions that are not sure are taken out of it.
         session: see `SessionNames`.
         schemas: the columns of the tables, as the query sees them.
 
@@ -153,6 +154,7 @@ def filters_of(tree: Any, session: SessionNames, schemas: Mapping[FullName, pa.S
     Raises:
         LeftAloneError: the query is nested too deeply.
     """
+    take_unsure_out(tree, schemas.values())
 
     def find(parts: tuple[str, ...]) -> tuple[str, pa.Schema] | None:
         name = full_name(parts, session)

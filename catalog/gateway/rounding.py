@@ -22,10 +22,10 @@ _MANY = 100
 
 
 class Slack(enum.Enum):
-    """How far a literal may be from the value that the engine compares with."""
+    """How far a literal, moved down to a millisecond or to a day, may be from what the engine compares with."""
 
     NONE = "none"
-    MILLISECOND = "a millisecond"
+    MILLISECOND = "a millisecond to either side, or a day"
     ZONE = "two days"
 
 
@@ -54,7 +54,11 @@ class _Rounding:
         self.per_millisecond = 1 if is_date else max(per_second // 1000, 1)
         # What rounds to a whole millisecond is no further from it than this.
         self.half = 0 if self.per_millisecond == 1 else self.per_millisecond // 2
-        wide = {Slack.NONE: 0, Slack.MILLISECOND: self.per_millisecond, Slack.ZONE: 2 * (_DAY * per_second or 1)}
+        wide = {
+            Slack.NONE: 0,
+            Slack.MILLISECOND: self.per_millisecond * (1 if is_date else 2),
+            Slack.ZONE: 2 * (_DAY * per_second or 1),
+        }
         self.slack = wide[slack]
 
     @property

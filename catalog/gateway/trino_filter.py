@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -68,10 +69,12 @@ def _leaf(predicate: Predicate, schema: pa.Schema, seen: pa.Schema) -> HudiExpre
         doubt = _doubt(predicate, column.type)
         if doubt:
             return Unknown(f"{predicate.column}: {doubt}")
-        bound = bind(predicate, seen)
         slack = _slack(predicate, column.type)
+        if slack is not Slack.NONE and predicate.function is not None:
+            return Unknown(f"{predicate.function.name} of {column.name} is compared with a time that is rounded")
+        bound = bind(predicate if slack is Slack.NONE else _on_units(predicate, column.type), seen)
         stored = resolve_column(column.name, schema, case_sensitive=True).type
-    except ExpressionError as error:
+    except (ExpressionError, OverflowError) as error:
         return Unknown(str(error))
 
     def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
@@ -117,6 +120,24 @@ def _slack(predicate: Predicate, column_type: pa.DataType) -> Slack:
     if any(time.microsecond % 1000 for time in times):
         return Slack.MILLISECOND
     return Slack.NONE
+
+
+def _on_units(predicate: Predicate, column_type: Any) -> Predicate:
+    """The predicate with its times moved down to values that the column can hold, and none with a zone.
+
+    A literal between two values would be equal to none, but what it is rounded to may be.
+    """
+    whole = kind_of(column_type) is Kind.DATE
+
+    def moved(value: Any) -> Any:
+        if not isinstance(value, dt.datetime):
+            return value
+        clock = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+        if whole:
+            return clock.date()
+        return clock.replace(microsecond=0 if column_type.unit == "s" else clock.microsecond // 1000 * 1000)
+
+    return replace(predicate, values=tuple(map(moved, predicate.values)))
 
 
 def _stored(node: HudiExpression, stored: pa.DataType) -> HudiExpression:
