@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-_SHOWN = 20
+_SHOWN = 19  # and a last item that tells how many more there are
 _BELOW, _EXACTLY, _ABOVE = 1, 2, 3
 
 
