@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from catalog.gateway.options import KEYS as REWRITE_KEYS
-from catalog.gateway.options import GatewayOptions
+from catalog.gateway.options import SCAN_KEYS, GatewayOptions
 from catalog.gateway.proxy import GatewayProxy
 from catalog.gateway.proxy_settings import KEYS as PROXY_KEYS
 from catalog.gateway.proxy_settings import UPSTREAM, ProxySettings
 from catalog.gateway.rewrite import Rewriter
 from catalog.option_groups import divided
-from catalog.scan_options import FOOTER_LIMIT, THREADS, UNIQUE_KEYS
 from catalog.services.hosting import hosted
 from catalog.services.metrics import Metrics
 from catalog.services.options import DRAIN_TIMEOUT, ServiceOptions
@@ -28,7 +27,6 @@ from catalog.sync.options import SyncOptions
 from catalog.sync.trino_tables import TrinoTables
 
 _NAME = "gateway"
-_SCAN_KEYS = (FOOTER_LIMIT, THREADS, UNIQUE_KEYS)
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class ServingGateway:
             given,
             {
                 "proxy": PROXY_KEYS,
-                "rewrite": (*REWRITE_KEYS, *_SCAN_KEYS),
+                "rewrite": (*REWRITE_KEYS, *SCAN_KEYS),
                 "sync": SYNC_KEYS,
                 "service": (DRAIN_TIMEOUT,),
             },

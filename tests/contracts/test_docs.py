@@ -295,7 +295,7 @@ def test_flags_of_each_command_are_documented(name: str) -> None:
     assert shown == commands()[name]
 
 
-@pytest.mark.parametrize("package", [catalog, pushdown, spark_writer], ids=lambda package: package.__name__)
+@pytest.mark.parametrize("package", [catalog, catalog.trino, pushdown, spark_writer], ids=lambda package: package.__name__)
 def test_every_public_name_is_documented(package) -> None:
     text = (ROOT / "docs/reference/python.md").read_text()
     missing = [name for name in package.__all__ if not re.search(rf"\b{name}\b", text)]
