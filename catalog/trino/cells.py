@@ -88,7 +88,8 @@ class Cells:
     @property
     def memory(self) -> int:
         """Bytes that they hold in memory, nearly."""
-        return len(self.contents) + (self.items.memory if self.items else 0) + sum(held.nbytes for held in (self.nulls, self.ends) if held is not None)
+        items = self.items.memory if self.items else 0
+        return len(self.contents) + items + sum(held.nbytes for held in (self.nulls, self.ends) if held is not None)
 
     @property
     def byte_count(self) -> int:
