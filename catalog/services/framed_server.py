@@ -42,7 +42,7 @@ class ServerCounts:
 
     Attributes:
         connections: open now.
-        in_work: requests that wait for a thread or are being answered.
+        in_work: requests that are being answered.
         accepted: connections since the start.
         refused: connections that were too many, and frames that were not taken.
         requests: answered or not.
@@ -82,6 +82,10 @@ class _Room:
 
     def fits(self, size: int) -> bool:
         return self._held + size <= self._limit
+
+    @property
+    def is_full(self) -> bool:
+        return not self._free.is_set()
 
     async def wait(self) -> None:
         await self._free.wait()
@@ -159,7 +163,8 @@ class FramedServer:
             ServiceError: the address cannot be listened at.
         """
         options = self._options
-        self._work = asyncio.Semaphore(options.max_requests)
+        self._taken = asyncio.Semaphore(options.max_requests)
+        self._threads = asyncio.Semaphore(options.threads)
         self._requests = _Room(options.max_buffered_bytes)
         self._replies = _Room(options.max_buffered_bytes)
         self._pool = ThreadPoolExecutor(options.threads, thread_name_prefix="request")
@@ -227,6 +232,7 @@ class FramedServer:
             while (frame := await self._frame(connection)) is not None:
                 await connection.slots.acquire()
                 await connection.replies.wait()
+                await self._taken.acquire()
                 answer = asyncio.create_task(self._answer(connection, frame))
                 connection.answers.add(answer)
                 answer.add_done_callback(connection.answers.discard)
@@ -321,8 +327,7 @@ class FramedServer:
 
     async def _answer(self, connection: _Connection, frame: bytes) -> None:
         try:
-            async with self._work:
-                reply = await self._replied(connection, frame)
+            reply = await self._replied(connection, frame)
             if reply is None:
                 connection.writer.transport.abort()
             else:
@@ -334,20 +339,29 @@ class FramedServer:
             connection.slots.release()
 
     async def _replied(self, connection: _Connection, frame: bytes) -> Sequence[bytes | memoryview] | None:
-        """The reply to a request, as soon as there is room for it and a thread."""
-        counts = self._counts
+        """The reply to a request, as soon as there is a thread and room for it; None when nobody wants it."""
         try:
-            await self._replies.wait()
-            if connection.writer.is_closing():
-                return None
-            counts.requests += 1
-            counts.in_work += 1
-            try:
-                return await asyncio.get_running_loop().run_in_executor(self._pool, self._reply, frame)
-            finally:
-                counts.in_work -= 1
+            while True:
+                await connection.replies.wait()
+                await self._replies.wait()
+                async with self._threads:
+                    if connection.writer.is_closing():
+                        return None
+                    # Others may have been faster, and taken the room.
+                    if not connection.replies.is_full and not self._replies.is_full:
+                        return await self._in_thread(frame)
         finally:
             self._requests.give_back(len(frame))
+            self._taken.release()
+
+    async def _in_thread(self, frame: bytes) -> Sequence[bytes | memoryview] | None:
+        counts = self._counts
+        counts.requests += 1
+        counts.in_work += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, self._reply, frame)
+        finally:
+            counts.in_work -= 1
 
     def _reply(self, frame: bytes) -> Sequence[bytes | memoryview] | None:
         """The reply of `dispatch`, in one of the threads; None when nothing can be said."""
@@ -361,7 +375,7 @@ class FramedServer:
 
     async def _write(self, connection: _Connection, reply: Sequence[bytes | memoryview]) -> None:
         """Write a reply whole, or end the connection."""
-        size = sum(memoryview(part).nbytes for part in reply)
+        size = sum(map(_size, reply))
         self._replies.take(size)
         connection.replies.take(size)
         try:
@@ -402,18 +416,23 @@ def _chunks(parts: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]
     small: list[bytes | memoryview] = []
     held = 0
     for part in parts:
-        view = memoryview(part).cast("B")
-        if held + view.nbytes <= _CHUNK:
-            small.append(view)
-            held += view.nbytes
+        size = _size(part)
+        if held + size <= _CHUNK:
+            small.append(part)
+            held += size
             continue
         if small:
             yield b"".join(small)
             small, held = [], 0
-        for begin in range(0, view.nbytes, _CHUNK):
+        view = memoryview(part).cast("B")
+        for begin in range(0, size, _CHUNK):
             yield view[begin : begin + _CHUNK]
     if small:
         yield b"".join(small)
+
+
+def _size(part: bytes | memoryview) -> int:
+    return len(part) if isinstance(part, bytes) else part.nbytes
 
 
 @contextlib.contextmanager

@@ -51,10 +51,11 @@ class ServiceOptions:
         max_buffered_bytes: bytes of requests and replies that may be under way at once, in all connections;
             `hoodie.catalog.service.max.buffered.bytes`.
         max_connections: further ones are closed at once; `hoodie.catalog.service.max.connections`.
-        max_requests: requests in work at once; further ones stay unread; `hoodie.catalog.service.max.requests`.
+        max_requests: requests that are taken and not yet answered; further ones stay unread;
+            `hoodie.catalog.service.max.requests`.
         max_connection_requests: the same for one connection;
             `hoodie.catalog.service.max.requests.per.connection`.
-        threads: that answer requests; `hoodie.catalog.service.threads`.
+        threads: that answer requests, one each at a time; `hoodie.catalog.service.threads`.
         idle_timeout: seconds after which a connection without requests is closed, 0 for never;
             `hoodie.catalog.service.idle.timeout.seconds`.
         read_timeout: seconds in which a request must arrive whole, once it has begun;
@@ -73,7 +74,7 @@ class ServiceOptions:
     max_frame_bytes: int = 64 << 20
     max_buffered_bytes: int = 512 << 20
     max_connections: int = 2_000
-    max_requests: int = 256
+    max_requests: int = 4_000
     max_connection_requests: int = 128
     threads: int = 16
     idle_timeout: int = 0
