@@ -12,6 +12,7 @@ import pyarrow as pa
 from catalog.snapshot import Snapshot
 from catalog.sync.hive_types import hive_columns
 from catalog.sync.metastore import SYMLINK, HiveTable
+from catalog.sync.stored_types import StoredTypes
 from table_format.errors import UnsupportedTableError
 from table_format.meta_columns import META_COLUMNS
 
@@ -92,8 +93,12 @@ def check_files_have_columns(snapshot: Snapshot) -> None:
             )
 
 
-def check_servable(snapshot: Snapshot) -> None:
-    """Refuse tables whose base files alone don't hold all columns.
+def check_servable(snapshot: Snapshot, types: StoredTypes) -> None:
+    """Refuse tables whose base files an engine that goes by columns' names and types would misread.
+
+    Args:
+        snapshot: of the table.
+        types: what is known of the columns of the table's files.
 
     Raises:
         UnsupportedTableError: it is such a table.
@@ -105,3 +110,4 @@ def check_servable(snapshot: Snapshot) -> None:
             "(hoodie.datasource.write.drop.partition.columns); read the table through `hudi-catalog serve trino`"
         )
     check_files_have_columns(snapshot)
+    types.check(snapshot)

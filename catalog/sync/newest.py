@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from catalog.snapshot import Snapshot
+from catalog.sync.stored_types import StoredTypes
 from catalog.table import READ_OPTIMIZED, Table
 
 
@@ -14,11 +15,15 @@ class NewestSnapshot:
     Args:
         table: to be held open.
         query_type: see `Table.snapshot`.
+
+    Attributes:
+        types: what is known of the columns of the table's files.
     """
 
     def __init__(self, table: Table, query_type: str) -> None:
         self.table = table
         self.query_type = query_type
+        self.types = StoredTypes()
         self._lock = threading.Lock()
         self._begun = 0
         self._good = 0

@@ -47,7 +47,7 @@ class SyncOptions:
     omit_meta_fields: bool = False
     locations: Locations | None = None
     manifests: str | None = None
-    retention: float = 3600.0
+    retention: float = 86400.0
     entry_age: float = 1.0
     open_tables: int = 200
     hudi_name: str = "{table}_hudi"

@@ -161,7 +161,7 @@ class TrinoTables:
         kept = self._pins.keep(folder, name, lambda: manifest_of(paths_of(synced.root, snapshot)), None)
         if kept == before:
             return entry
-        entries.check_servable(snapshot)
+        entries.check_servable(snapshot, synced.newest.types)
         return entries.symlink_entry(entry, snapshot, folder.location(kept))
 
     def _move(self, synced: SyncedTable, entry: HiveTable) -> None:
@@ -194,7 +194,7 @@ class TrinoTables:
             return manifest_of(paths_of(synced.root, snapshot, rows))
 
         def entry(manifest: str) -> HiveTable:
-            entries.check_servable(snapshot)
+            entries.check_servable(snapshot, synced.newest.types)
             made = entries.symlink_entry(synced.entry, snapshot, synced.folder.location(manifest))
             schema, table = synced.pin_name(manifest)
             parameters = {entries.PINNED: "true", entries.INSTANT: snapshot.instant or "", "EXTERNAL": "TRUE"}

@@ -17,6 +17,7 @@ from catalog.sync.manifests import manifest_of
 from catalog.sync.metastore import SYMLINK, HiveTable, Metastore
 from catalog.sync.options import SyncOptions
 from catalog.sync.pins import Pins
+from catalog.sync.stored_types import StoredTypes
 from catalog.table import READ_OPTIMIZED, SNAPSHOT, Table
 from table_format.errors import MetastoreError
 
@@ -71,7 +72,7 @@ def sync(
     options = options or SyncOptions()
     query_type = SNAPSHOT if table.config.table_type == "COPY_ON_WRITE" else READ_OPTIMIZED
     snapshot = table.refresh().snapshot(None, query_type)
-    entries.check_servable(snapshot)
+    entries.check_servable(snapshot, StoredTypes())
     place = _Place(metastore, table, options, dict(storage_options or {}))
     schema, name = entry_name(table, options)
     before = metastore.table(schema, name)
