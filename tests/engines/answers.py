@@ -75,16 +75,17 @@ def snapshot_files(table: Path) -> list[str]:
 
 
 class DuckDb:
-    """Tables of a warehouse as views over the files of their snapshots."""
+    """Tables of a warehouse as views over the files of their snapshots; there is no view of a table without files."""
 
     def __init__(self, tables: Mapping[str, Sequence[str]]) -> None:
         self.connection = duckdb.connect()
         self.connection.execute("SET threads = 2")
         for name, files in tables.items():
+            if not files:
+                continue
             listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-            self.connection.execute(
-                f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet([{listed}], hive_partitioning = false)'
-            )
+            read = f"read_parquet([{listed}], hive_partitioning = false, union_by_name = true)"
+            self.connection.execute(f'CREATE VIEW "{name}" AS SELECT * FROM {read}')
 
     @classmethod
     def of_warehouse(cls, warehouse: Path) -> DuckDb:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from catalog.gateway.options import CATALOGS
 from catalog.gateway.serve import GatewaySettings, ServingGateway, running_gateway
 from catalog.sync.file_metastore import FileMetastore
 from catalog.sync.options import SyncOptions
@@ -40,7 +41,8 @@ class World:
     @cached_property
     def gateway(self) -> ServingGateway:
         """B, started when first asked for."""
-        settings = GatewaySettings(self.engine.uri, f"file://{self.engine.metastore}")
+        metastore = f"file://{self.engine.metastore}"
+        settings = GatewaySettings(self.engine.uri, metastore, options={CATALOGS: self.engine.hive})
         return self._stack.enter_context(running_gateway(settings))
 
     def folder(self, schema: str) -> Path:

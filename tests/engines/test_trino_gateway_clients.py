@@ -1,0 +1,192 @@
+"""Trino's real clients through the gateway: its Python client, its command line, its JDBC driver."""
+
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import trino
+
+from catalog.gateway.serve import GatewaySettings, ServingGateway, running_gateway
+from tests.conftest import skip_or_fail
+from tests.engines.tpch_tables import Layout, write
+from tests.engines.trino_engine import Engine
+from tests.engines.trino_world import World
+from tools.engines.artifacts import Artifact, EngineMissingError, fetch
+from tools.engines.jdk import find_java
+
+pytestmark = pytest.mark.engine
+
+SCHEMA = "clients"
+CLI = Artifact("io.trino", "trino-cli", "476", classifier="executable")
+JDBC = Artifact("io.trino", "trino-jdbc", "476")
+PROGRAM = Path(__file__).parent / "jdbc" / "GatewayClient.java"
+LINE_NUMBERS = 180_782
+
+
+@pytest.fixture(scope="module")
+def gateway(world: World) -> Iterator[ServingGateway]:
+    """A gateway before Trino, with a table of 16 files."""
+    ids = pa.array(range(4000), pa.int64())
+    names = pa.array([f"näme {number % 10}" for number in range(4000)])
+    write(world.folder(SCHEMA), "kinds", pa.table({"id": ids, "name": names}), Layout("id", "id", 16))
+    world.register(SCHEMA, "kinds")
+    options = {"hoodie.catalog.gateway.trino.catalogs": world.engine.hive}
+    settings = GatewaySettings(world.engine.uri, f"file://{world.engine.metastore}", options=options)
+    with running_gateway(settings) as running:
+        yield running
+
+
+def statements(gateway: ServingGateway, text: str) -> list[dict]:
+    """What the log says of statements that hold a text, newest first."""
+    return [line for line in gateway.log.recent() if line["event"] == "query" and text in str(line.get("sql"))]
+
+
+def ask(engine: Engine, gateway: ServingGateway, sql: str, **session) -> list:
+    return engine.query(sql, port=gateway.port, catalog=engine.hive, schema=SCHEMA, **session)
+
+
+def test_rows_come_as_from_trino_itself(trino: Engine, gateway: ServingGateway) -> None:
+    sql = "SELECT id, name FROM kinds WHERE id IN (3, 77, 3999) ORDER BY id"
+    assert ask(trino, gateway, sql) == [(3, "näme 3"), (77, "näme 7"), (3999, "näme 9")]
+    assert ask(trino, gateway, sql) == trino.query(sql, catalog=trino.hive, schema=SCHEMA)
+    assert statements(gateway, "3999")[0]["outcome"] == "rewritten"
+
+
+def test_large_results_pass(trino: Engine, gateway: ServingGateway) -> None:
+    sql = "SELECT * FROM tpch.tiny.lineitem ORDER BY orderkey, linenumber"
+    assert ask(trino, gateway, sql) == trino.query(sql)
+
+
+@pytest.mark.parametrize("encoding", [None, "json", "json+zstd", "json+lz4"])
+def test_encodings_that_a_client_asks_for_pass(trino: Engine, gateway: ServingGateway, encoding: str | None) -> None:
+    assert ask(trino, gateway, "SELECT sum(linenumber) FROM tpch.tiny.lineitem", encoding=encoding) == [(LINE_NUMBERS,)]
+
+
+@pytest.mark.parametrize("legacy", [True, False])
+def test_parameters(trino: Engine, gateway: ServingGateway, legacy: bool) -> None:
+    session = {"port": gateway.port, "catalog": trino.hive, "schema": SCHEMA, "legacy_prepared_statements": legacy}
+    with trino.connection(**session) as connection:
+        for number in (5, 6):
+            cursor = connection.cursor()
+            cursor.execute("SELECT name, id FROM kinds WHERE id = ? AND name LIKE ?", (number, "n%"))
+            assert cursor.fetchall() == [[f"näme {number}", number]]
+    calls = [line for line in gateway.log.recent() if line["event"] == "query"][:4]
+    assert [line for line in calls if line["outcome"] == "rewritten"]
+    planned = [line for line in gateway.log.recent() if line["event"] == "planned"][:2]
+    assert [line["files_out"] for line in planned] == [1, 1]
+
+
+def test_errors_are_trinos_own(trino: Engine, gateway: ServingGateway) -> None:
+    for sql in ("SELECT nosuch FROM kinds WHERE id = 1", "SELEC 1", "SELECT 1 / (id - 1) FROM kinds WHERE id = 1"):
+        found = []
+        for port in (trino.port, gateway.port):
+            with pytest.raises(trino_errors()) as error:
+                trino.query(sql, port=port, catalog=trino.hive, schema=SCHEMA)
+            found.append((error.value.error_name, error.value.error_type))
+        assert found[0] == found[1]
+
+
+def trino_errors() -> type[Exception]:
+    return trino.exceptions.TrinoUserError
+
+
+def test_sessions(trino: Engine, gateway: ServingGateway) -> None:
+    session = {"session_properties": {"query_max_run_time": "23m"}, "timezone": "Asia/Tokyo", "user": "zoë"}
+    (row,) = ask(trino, gateway, "SELECT current_timezone(), current_user, current_catalog, current_schema", **session)
+    assert row == ("Asia/Tokyo", "zoë", trino.hive, SCHEMA)
+    (row,) = ask(trino, gateway, "SHOW SESSION LIKE 'query_max_run_time'", **session)
+    assert row[1] == "23m"
+
+
+def test_use_and_set_session_come_back(trino: Engine, gateway: ServingGateway) -> None:
+    with trino.connection(port=gateway.port) as connection:
+        for sql in (f"USE {trino.hive}.{SCHEMA}", "SET SESSION query_max_run_time = '17m'"):
+            connection.cursor().execute(sql).fetchall()
+        assert connection.cursor().execute("SELECT count(*) FROM kinds WHERE id = 9").fetchall() == [[1]]
+        assert connection.cursor().execute("SHOW SESSION LIKE 'query_max_run_time'").fetchall()[0][1] == "17m"
+    assert statements(gateway, "id = 9")[0]["outcome"] == "rewritten"
+
+
+def test_transactions(trino: Engine, gateway: ServingGateway) -> None:
+    level = trino_level()
+    session = {"port": gateway.port, "catalog": trino.hive, "schema": SCHEMA, "isolation_level": level}
+    with trino.connection(**session) as connection:
+        cursor = connection.cursor()
+        for number in (11, 12):
+            cursor.execute(f"SELECT count(*) FROM kinds WHERE id = {number}")
+            assert cursor.fetchall() == [[1]]
+        connection.commit()
+        cursor.execute("SELECT count(*) FROM kinds WHERE id < 13")
+        connection.rollback()
+    assert statements(gateway, "id = 12")[0]["outcome"] == "rewritten"
+
+
+def trino_level() -> object:
+    return trino.transaction.IsolationLevel.READ_COMMITTED
+
+
+def test_a_cancelled_query_ends(trino: Engine, gateway: ServingGateway) -> None:
+    with trino.connection(port=gateway.port) as connection:
+        cursor = connection.cursor()
+        cursor.execute("SELECT count(*) FROM tpch.sf100.lineitem a, tpch.sf100.lineitem b")
+        identity = cursor.query_id
+        threading.Thread(target=cursor.cancel).start()
+        state = f"SELECT state FROM system.runtime.queries WHERE query_id = '{identity}'"
+        end = time.monotonic() + 20
+        while trino.query(state) != [("FAILED",)]:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+    while gateway.busy():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def run(*command: str) -> str:
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def java(artifact: Artifact, version: int) -> tuple[str, str]:
+    try:
+        return str(find_java(version, fetch=False)), str(fetch(artifact))
+    except EngineMissingError as error:
+        skip_or_fail(str(error))
+        raise
+
+
+def test_the_command_line(trino: Engine, gateway: ServingGateway) -> None:
+    program, jar = java(CLI, 25)
+    script = """
+        PREPARE p FROM SELECT name FROM kinds WHERE id = ?; EXECUTE p USING 21; DEALLOCATE PREPARE p;
+        START TRANSACTION; SELECT count(*) FROM kinds WHERE id = 22; COMMIT;
+        SET SESSION query_max_run_time = '19m'; SHOW SESSION LIKE 'query_max_run_time'; USE tpch.tiny;
+        SELECT sum(linenumber) FROM lineitem"""
+    where = ["--server", f"http://127.0.0.1:{gateway.port}", "--catalog", trino.hive, "--schema", SCHEMA]
+    output = run(program, "-Xmx200m", "-jar", jar, *where, "--user", "cli", "--execute", script)
+    lines = [line for line in output.splitlines() if line.startswith('"')]
+    assert lines[:2] == ['"näme 1"', '"1"']
+    assert lines[2].startswith('"query_max_run_time","19m"')
+    assert lines[3:] == [f'"{LINE_NUMBERS}"']
+    assert statements(gateway, "id = 22")[0]["outcome"] == "rewritten"
+    assert [line["outcome"] for line in statements(gateway, "id = ?")][:1] == ["rewritten"]
+
+
+def test_jdbc(trino: Engine, gateway: ServingGateway) -> None:
+    program, jar = java(JDBC, 17)
+    url = f"jdbc:trino://127.0.0.1:{gateway.port}/{trino.hive}/{SCHEMA}"
+    output = run(program, "-Xmx300m", "-cp", jar, str(PROGRAM), url, "user", "jdbc")
+    found = dict(line.split("=", 1) for line in output.splitlines())
+    assert output.splitlines()[:2] == ["prepared=1,7", "prepared=1,8"]
+    assert found["transaction"] == "1"
+    assert found["rows"] == str(LINE_NUMBERS)
+    assert re.search(r"Column 'nosuch' cannot be resolved", found["error"])
+    assert found["cancelled"] == "true"
+    assert found["server"] == "476"
+    assert statements(gateway, "id = ?")[0]["outcome"] == "rewritten"
+    assert statements(gateway, "id = 7")[0]["outcome"] == "rewritten"
