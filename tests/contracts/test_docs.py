@@ -23,6 +23,7 @@ import catalog.trino.types
 import pushdown
 import spark_writer
 from catalog.cli import app
+from catalog.gateway.reasons import Reason
 from catalog.scan_options import _ALIASES, _KEYS, ScanOptions
 from catalog.table_options import KEYS as TABLE_KEYS
 from catalog.table_options import TableOptions
@@ -267,6 +268,12 @@ def test_choices_of_types_are_documented() -> None:
         assert f"`{kind}`: {', '.join(f'`{choice}`' for choice in choices[:1])}" in guide
 
 
+def test_reasons_of_the_gateway_are_documented() -> None:
+    guide = (ROOT / "docs/guide/trino.md").read_text()
+    shown = re.findall(r"(?m)^\| `([a-zA-Z ]+)` \| ", guide.split("| reason | ")[1].split("\n\n")[0])
+    assert shown and set(shown) == {reason.value for reason in Reason}
+
+
 def test_our_own_options_are_told_apart_by_name() -> None:
     for row in DOCUMENTED.values():
         assert (row.whose == "ours") == row.key.startswith("hoodie.catalog."), row.key
@@ -295,7 +302,9 @@ def test_flags_of_each_command_are_documented(name: str) -> None:
     assert shown == commands()[name]
 
 
-@pytest.mark.parametrize("package", [catalog, catalog.trino, pushdown, spark_writer], ids=lambda package: package.__name__)
+@pytest.mark.parametrize(
+    "package", [catalog, catalog.trino, pushdown, spark_writer], ids=lambda package: package.__name__
+)
 def test_every_public_name_is_documented(package) -> None:
     text = (ROOT / "docs/reference/python.md").read_text()
     missing = [name for name in package.__all__ if not re.search(rf"\b{name}\b", text)]
