@@ -101,6 +101,7 @@ class ServingGateway:
         self._proxy = GatewayProxy(
             proxy,
             self.rewriter,
+            log=self.log,
             metrics=self.metrics,
             secret=settings.secret,
             tls=tls,
