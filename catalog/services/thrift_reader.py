@@ -272,7 +272,7 @@ def _map_reader(key: tuple[int, Any], value: tuple[int, Any]) -> _Read:
             begin = at
             name, at = read_key(source, at)
             if name in entries:
-                raise MalformedStructError(begin, f"a map with {name!r} twice")
+                raise MalformedStructError(begin, f"a map with {str(name)[:50]!r} twice")
             entries[name], at = read_value(source, at)
         return entries, at
 
