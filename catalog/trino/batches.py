@@ -12,29 +12,20 @@ import itertools
 import json
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
-import numpy as np
-import pyarrow.compute
-
 from catalog.planner import Plan
-from catalog.row_groups import divide
-from catalog.snapshot import Snapshot
-from catalog.split_table import log_paths
+from catalog.trino.file_pieces import Piece, behind, in_order, pieces, position_after, row_counts
 from catalog.trino.scans import OpenScans, Recent
-from catalog.trino.split_id import Purpose, SplitCodec, TrinoSplit
-from table_format.arrow_numpy import to_numpy
-from table_format.base_file import footer
-from table_format.errors import CorruptFileError, MissingFileError, ServiceError, SplitError
-
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+from catalog.trino.split_id import Purpose, SplitCodec, SplitSlice, TrinoSplit
+from table_format.errors import ServiceError, SplitError
 
 _KEPT_SCANS = 256
-_FOOTER_THREADS = 8
-_CHUNK = 256
 _ALL_GROUPS = -1
+# Small files go together, so that not each one costs a request; but not so that workers have nothing to do.
+_MOST_FILES = 64
+_LEAST_SPLITS = 32
 
 
 @dataclass(frozen=True)
@@ -56,17 +47,26 @@ class PlannedScan:
 
     Attributes:
         plan: which files to read.
-        template: a split without its file.
+        template: a split without its files.
+        row_counts: of each file, null where they are not known; None when rows are read.
     """
 
     plan: Plan
     template: TrinoSplit
+    row_counts: Any = None
 
     @classmethod
-    def of(cls, plan: Plan, template: TrinoSplit) -> PlannedScan:
-        """With the files in the order of partition and file group, and an id if the template has none."""
+    def of(cls, plan: Plan, template: TrinoSplit, *, counted: bool = False) -> PlannedScan:
+        """With the files in the order of partition and file group, and an id if the template has none.
+
+        Args:
+            plan: as made.
+            template: a split without its files.
+            counted: rows are only counted, and all of them count.
+        """
         named = template if template.scan else replace(template, scan=secrets.token_hex(8))
-        return cls(_sorted(plan), named)
+        ordered = in_order(plan)
+        return cls(ordered, named, row_counts(ordered) if counted else None)
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,18 @@ class _Place:
     file_id: str = ""
     group: int = _ALL_GROUPS
 
-    def is_inside(self, parts: Sequence[TrinoSplit]) -> bool:
-        """Whether some of the parts of a file were handed out, and others not."""
-        same = bool(parts) and (parts[0].partition, parts[0].file_id) == (self.partition, self.file_id)
-        return same and self.group != _ALL_GROUPS
+    def is_inside(self, slice_: SplitSlice) -> bool:
+        """Whether some row groups of the slice's file were handed out, and others not."""
+        return self.group != _ALL_GROUPS and (slice_.partition, slice_.file_id) == (self.partition, self.file_id)
+
+    def after(self, piece: Piece) -> _Place:
+        """The place behind a piece."""
+        one = piece.slice
+        if piece.ends_file or one.row_groups is None:
+            position, group = piece.position + 1, _ALL_GROUPS
+        else:
+            position, group = piece.position, one.row_groups[-1]
+        return replace(self, position=position, partition=one.partition, file_id=one.file_id, group=group)
 
     def to_bytes(self) -> bytes:
         return json.dumps(astuple(self)).encode()
@@ -155,7 +163,11 @@ class SplitBatches:
             return self._batch(kept, place, most)
         scan = replan(place.pin)
         scan = replace(scan, template=replace(scan.template, scan=place.scan))
-        return self._batch(scan, replace(place, position=_position_after(scan.plan, place)), most)
+        position = 0
+        if place.partition is not None:
+            whole = place.group == _ALL_GROUPS
+            position = position_after(scan.plan, place.partition, place.file_id, whole=whole)
+        return self._batch(scan, replace(place, position=position), most)
 
     def _batch(self, scan: PlannedScan, place: _Place, most: int) -> SplitBatch:
         """The splits from a place on."""
@@ -171,114 +183,35 @@ class SplitBatches:
         return SplitBatch(ids, self._codec.seal(Purpose.SPLITS_TOKEN, next_place.to_bytes()))
 
     def _from(self, scan: PlannedScan, place: _Place) -> Iterator[tuple[TrinoSplit, _Place]]:
-        """Each split from a place on, and the place after it."""
-        count = len(scan.plan)
-        for start in range(place.position, count, _CHUNK):
-            splits = file_splits(scan.plan, start, min(_CHUNK, count - start), scan.template, self._split_size)
-            for position, parts in enumerate(splits, start):
-                left = parts
-                if position == place.position and place.is_inside(parts):
-                    left = _behind(scan.plan.snapshot, parts, place.group)
-                for split in left:
-                    inside = split is not left[-1] and split.row_groups is not None
-                    at = (
-                        (position, split.row_groups[-1]) if inside and split.row_groups else (position + 1, _ALL_GROUPS)
-                    )
-                    yield (
-                        split,
-                        replace(place, position=at[0], partition=split.partition, file_id=split.file_id, group=at[1]),
-                    )
+        """Each split from a place on, and the place after it: small files together, parts of large ones alone."""
+        most_bytes = self._bundle_bytes(scan.plan)
+        bundle: list[Piece] = []
+        for piece in self._pieces(scan, place):
+            fits = len(bundle) < _MOST_FILES and sum(one.weight for one in bundle) + piece.weight <= most_bytes
+            if bundle and not (fits and _is_whole(piece) and _is_whole(bundle[-1])):
+                yield _split(scan, bundle), place.after(bundle[-1])
+                bundle = []
+            bundle.append(piece)
+        if bundle:
+            yield _split(scan, bundle), place.after(bundle[-1])
+
+    def _pieces(self, scan: PlannedScan, place: _Place) -> Iterator[Piece]:
+        for piece in pieces(scan.plan, place.position, self._split_size, scan.row_counts):
+            if not place.is_inside(piece.slice):
+                yield piece
+                continue
+            left = behind(scan.plan.snapshot, piece.slice, place.group)
+            if left is not None:
+                yield replace(piece, slice=left)
+
+    def _bundle_bytes(self, plan: Plan) -> int:
+        fair = plan.bytes_kept // _LEAST_SPLITS
+        return fair if self._split_size is None else min(fair, self._split_size)
 
 
-def _sorted(plan: Plan) -> Plan:
-    """The plan with its files in the order of partition and file group, which no refresh changes."""
-    snapshot = plan.snapshot
-    if len(plan) < 2:
-        return plan
-    files = snapshot.take_files(plan.rows).select(["partition", "file_id"])
-    order = to_numpy(pc.sort_indices(files, sort_keys=[("partition", "ascending"), ("file_id", "ascending")]))
-    order = order.astype(np.int64)
-    return replace(plan, rows=plan.rows[order], fully_matching=plan.fully_matching[order])
+def _is_whole(piece: Piece) -> bool:
+    return piece.slice.row_groups is None
 
 
-def _position_after(plan: Plan, place: _Place) -> int:
-    """The position in a sorted plan from which on files come that were not handed out, or not wholly."""
-    if place.partition is None:
-        return 0
-    files = plan.snapshot.take_files(plan.rows)
-    partition, file_id = files.column("partition"), files.column("file_id")
-    less = pc.less if place.group != _ALL_GROUPS else pc.less_equal
-    before = pc.or_(
-        pc.less(partition, place.partition),
-        pc.and_(pc.equal(partition, place.partition), less(file_id, place.file_id)),
-    )
-    return int(pc.sum(before, min_count=0).as_py() or 0)
-
-
-def file_splits(
-    plan: Plan, start: int, count: int, template: TrinoSplit, split_size: int | None
-) -> list[list[TrinoSplit]]:
-    """The splits of some files of a plan: one each, or several for a large base file without log files.
-
-    Args:
-        plan: what is read.
-        start: position of the first file.
-        count: files.
-        template: what all splits have in common.
-        split_size: base files of more bytes are divided by row groups; None for no division.
-    """
-    snapshot = plan.snapshot
-    rows = plan.rows[start : start + count]
-    files = snapshot.take_files(rows)
-    columns: dict[str, list[Any]] = {
-        name: files.column(name).to_pylist() for name in ("partition", "file_id", "path", "instant", "size", "logs")
-    }
-    paths: list[Any] = log_paths(files).to_pylist()
-    whole = [
-        replace(
-            template,
-            partition=partition,
-            file_id=file_id,
-            base=path,
-            base_instant=str(instant),
-            logs=tuple((log, int(one["size"] or 0)) for log, one in zip(log_files, logs or (), strict=True)),
-        )
-        for partition, file_id, path, instant, logs, log_files in zip(
-            *(columns[name] for name in ("partition", "file_id", "path", "instant", "logs")), paths, strict=True
-        )
-    ]
-    found: list[list[TrinoSplit]] = [[split] for split in whole]
-    large = [
-        at
-        for at, split in enumerate(whole)
-        if split_size is not None
-        and split.base is not None
-        and not split.logs
-        and (columns["size"][at] or 0) > split_size
-    ]
-    if large and snapshot.schema_history is None:
-        with ThreadPoolExecutor(_FOOTER_THREADS, thread_name_prefix="hudi-footer") as pool:
-            for at, parts in zip(large, pool.map(lambda at: _parts(plan, whole[at], split_size), large), strict=True):
-                found[at] = parts
-    return found
-
-
-def _behind(snapshot: Snapshot, parts: Sequence[TrinoSplit], group: int) -> list[TrinoSplit]:
-    """What of a file comes behind a row group."""
-    found = []
-    for split in parts:
-        groups = split.row_groups
-        if groups is None:  # the plan before divided this file, and this one does not
-            groups = tuple(range(footer(snapshot.client.storage, str(split.base)).metadata.num_row_groups))
-        left = tuple(one for one in groups if one > group)
-        if left:
-            found.append(replace(split, row_groups=left))
-    return found
-
-
-def _parts(plan: Plan, split: TrinoSplit, split_size: int | None) -> list[TrinoSplit]:
-    try:
-        found = footer(plan.snapshot.client.storage, str(split.base))
-    except (MissingFileError, CorruptFileError):
-        return [split]  # whoever reads the file will say so
-    return [replace(split, row_groups=part.row_groups) for part in divide(found, plan.expression, split_size or 0)]
+def _split(scan: PlannedScan, bundle: Sequence[Piece]) -> TrinoSplit:
+    return replace(scan.template, slices=tuple(piece.slice for piece in bundle))

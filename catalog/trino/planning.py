@@ -71,12 +71,12 @@ class SplitPlanner:
         named = self._names.require(said)
 
         def replanned(pin: str) -> PlannedScan:
-            return self._scan(named, self._tables.at(named.name, pin), constraint)
+            return self._scan(named, self._tables.at(named.name, pin), desired, constraint)
 
         if token is not None:
             return self._batches.next(token, named.name, replanned, most)
         begin = time.perf_counter()
-        scan = self._scan(named, self._names.snapshot(named), constraint)
+        scan = self._scan(named, self._names.snapshot(named), desired, constraint)
         self._log.planned(
             "trino",
             str(said),
@@ -88,9 +88,13 @@ class SplitPlanner:
         )
         return self._batches.first(scan, most)
 
-    def _scan(self, named: NamedTable, snapshot: Snapshot, constraint: Any) -> PlannedScan:
+    def _scan(
+        self, named: NamedTable, snapshot: Snapshot, desired: Sequence[str] | None, constraint: Any
+    ) -> PlannedScan:
         expression = bound_domain(snapshot, columns_of(snapshot.schema, self._options.types), constraint)
-        return PlannedScan.of(plan_of(snapshot, expression), template_of(named.name, snapshot, constraint))
+        template = template_of(named.name, snapshot, constraint)
+        counted = expression is None and desired is not None and not desired
+        return PlannedScan.of(plan_of(snapshot, expression), template, counted=counted)
 
 
 def plan_of(snapshot: Snapshot, expression: HudiExpression | None) -> Plan:
@@ -113,15 +117,7 @@ def bound_filter(snapshot: Snapshot, expression: HudiExpression) -> HudiExpressi
 
 
 def template_of(table: str, snapshot: Snapshot, constraint: Any) -> TrinoSplit:
-    """A split of a scan without its file."""
+    """A split of a scan without its files."""
     domains = constraint.domains
     content = b"" if domains is not None and not domains else struct_bytes(constraint)
-    return TrinoSplit(
-        table=table,
-        instant=OpenTables.pin(snapshot),
-        partition="",
-        file_id="",
-        base=None,
-        base_instant="",
-        constraint=content,
-    )
+    return TrinoSplit(table, OpenTables.pin(snapshot), constraint=content)

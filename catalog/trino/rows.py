@@ -6,7 +6,7 @@ import hashlib
 import posixpath
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,7 +25,7 @@ from catalog.trino.key_rows import KeySet
 from catalog.trino.options import TrinoOptions
 from catalog.trino.pages import PageBuilder
 from catalog.trino.scans import Recent
-from catalog.trino.split_id import TrinoSplit
+from catalog.trino.split_id import SplitSlice, TrinoSplit
 from catalog.trino.types import ServedColumn, columns_of
 from catalog.trino.values import wire_values
 from catalog.trino.wire import domain_of
@@ -39,6 +39,7 @@ pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functi
 
 _FILTERS = 64
 _CURSOR_BYTES = 4 << 20  # beside the rows: pages of the file that are not decoded yet
+_SLICE = 1 << 40  # rows that a slice has less of: the position of a row is its slice's number and its own in that
 _MOST_SECONDS = 10.0
 """A page in which nothing matches is sent before Trino gives up waiting for it."""
 
@@ -92,16 +93,18 @@ class _Batch:
         places: position of each row in the slice; None where they follow the first one without a gap.
         first: position of the first row.
         rows: how many there are.
+        start: position of the slice in the split.
     """
 
     columns: list[Cells]
     places: NDArray[np.int64] | None
     first: int
     rows: int
+    start: int = 0
 
     def place(self, row: int) -> int:
-        """The position in the slice of a row."""
-        return self.first + row if self.places is None else int(self.places[row])
+        """The position in the split of a row."""
+        return self.start + (self.first + row if self.places is None else int(self.places[row]))
 
 
 class _Reading:
@@ -198,11 +201,20 @@ class RowServer:
     def _batches(
         self, split: TrinoSplit, snapshot: Snapshot, wanted: Sequence[ServedColumn], position: int
     ) -> Iterator[_Batch]:
-        files = _files(split)
+        first, start = divmod(position, _SLICE)
+        for number in range(first, len(split.slices)):
+            of_slice = self._slice_batches(split, split.slices[number], snapshot, wanted, start)
+            yield from (replace(batch, start=number * _SLICE) for batch in of_slice)
+            start = 0
+
+    def _slice_batches(
+        self, split: TrinoSplit, piece: SplitSlice, snapshot: Snapshot, wanted: Sequence[ServedColumn], start: int
+    ) -> Iterator[_Batch]:
+        files = _files(split.table, piece)
         chosen = self._filter(split, snapshot)
         keyed = chosen.served(chosen.keys.names) if chosen.keys else []
         if not wanted and not keyed and chosen.condition is None and files.base is not None and not files.logs:
-            yield _counted(snapshot, files.base, split.row_groups, position)
+            yield _counted(snapshot, piece, start)
             return
         sources = [column.source for column in (*wanted, *keyed)]
         pieces = slice_batches(
@@ -210,8 +222,8 @@ class RowServer:
             files,
             needed_columns(snapshot.schema, sources, chosen.condition),
             expression=chosen.expression,
-            row_groups=split.row_groups,
-            start=position,
+            row_groups=piece.row_groups,
+            start=start,
             batch_rows=self._options.batch_rows,
         )
         for first, table in pieces:
@@ -227,18 +239,20 @@ def _filter_of(split: TrinoSplit, snapshot: Snapshot, options: TrinoOptions) -> 
     return _Filter({column.name: column for column in columns}, expression, row_condition(expression), keys)
 
 
-def _files(split: TrinoSplit) -> SliceFiles:
-    """The files of a split, after a look at where they lie: a signed split is no reason to open any file."""
-    for path in (split.base, *(path for path, _ in split.logs)):
+def _files(table: str, piece: SplitSlice) -> SliceFiles:
+    """The files of a slice, after a look at where they lie: a signed split is no reason to open any file."""
+    for path in (piece.base, *(path for path, _ in piece.logs)):
         if path is not None and (posixpath.normpath(path) != path or path.startswith(("/", "..")) or "\0" in path):
-            raise SplitError(f"{split.table}: {path!r} is not inside the table")
-    return SliceFiles(split.partition, split.base, split.base_instant, split.logs)
+            raise SplitError(f"{table}: {path!r} is not inside the table")
+    return SliceFiles(piece.partition, piece.base, piece.base_instant, piece.logs)
 
 
-def _counted(snapshot: Snapshot, path: str, row_groups: Sequence[int] | None, position: int) -> _Batch:
-    found = footer(snapshot.client.storage, path).metadata
-    groups = range(found.num_row_groups) if row_groups is None else row_groups
-    rows = sum(found.row_group(group).num_rows for group in groups)
+def _counted(snapshot: Snapshot, piece: SplitSlice, position: int) -> _Batch:
+    rows = piece.rows
+    if rows is None:
+        found = footer(snapshot.client.storage, str(piece.base)).metadata
+        groups = range(found.num_row_groups) if piece.row_groups is None else piece.row_groups
+        rows = sum(found.row_group(group).num_rows for group in groups)
     return _Batch([], None, position, max(0, rows - position))
 
 

@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any
 
 from catalog.services.secret import SIGNATURE_BYTES, Secret
 from catalog.trino.options import SPLIT_LIFETIME
@@ -36,18 +37,36 @@ class Purpose(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class TrinoSplit:
-    """A file slice, or some row groups of a base file, to be read as of one instant.
+class SplitSlice:
+    """A file slice, or some row groups of a base file.
 
     Attributes:
-        table: its name, such as `db.table`.
-        instant: the snapshot that the query is pinned to, as `OpenTables.pin` says it.
         partition: path of the partition, "" in a table without partitions.
         file_id: the file group.
         base: path of the base file relative to the table; None for log files alone.
         base_instant: of the file slice.
         logs: path relative to the table, and bytes, of each log file in merge order.
         row_groups: ordinals of those to read; None for the whole file.
+        rows: how many there are, where statistics tell it and the query only counts; None to look at the file.
+    """
+
+    partition: str
+    file_id: str
+    base: str | None
+    base_instant: str
+    logs: tuple[tuple[str, int], ...] = ()
+    row_groups: tuple[int, ...] | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrinoSplit:
+    """What one worker reads, as of one instant: a few small files, one file, or a part of a large one.
+
+    Attributes:
+        table: its name, such as `db.table`.
+        instant: the snapshot that the query is pinned to, as `OpenTables.pin` says it.
+        slices: to be read in this order.
         constraint: Thrift bytes of the TupleDomain that rows should meet; empty for none.
         key_columns: names, in Trino, of the columns whose values are in `keys`; empty when no keys were asked for.
         keys: an Arrow IPC stream with one column for each of `key_columns`, of values as they are served: only rows
@@ -57,12 +76,7 @@ class TrinoSplit:
 
     table: str
     instant: str
-    partition: str
-    file_id: str
-    base: str | None
-    base_instant: str
-    logs: tuple[tuple[str, int], ...] = ()
-    row_groups: tuple[int, ...] | None = None
+    slices: tuple[SplitSlice, ...] = ()
     constraint: bytes = b""
     key_columns: tuple[str, ...] = ()
     keys: bytes = b""
@@ -171,21 +185,12 @@ class SplitCodec:
 
     def pack(self, split: TrinoSplit) -> bytes:
         """The id of a split."""
-        texts = json.dumps(
-            [
-                split.table,
-                split.instant,
-                split.partition,
-                split.file_id,
-                split.base,
-                split.base_instant,
-                split.logs,
-                split.row_groups,
-                split.key_columns,
-                split.scan,
-            ],
-            separators=(",", ":"),
-        ).encode()
+        slices = [
+            (one.partition, one.file_id, one.base, one.base_instant, one.logs, one.row_groups, one.rows)
+            for one in split.slices
+        ]
+        told = [split.table, split.instant, slices, split.key_columns, split.scan]
+        texts = json.dumps(told, separators=(",", ":")).encode()
         parts = [_part(texts)]
         long_constraint = len(split.constraint) > self._inline
         parts.append(_part(self._constraints.put(split.constraint) if long_constraint else split.constraint))
@@ -238,20 +243,15 @@ def _parts(payload: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 def _split(texts: bytes) -> TrinoSplit:
-    table, instant, partition, file_id, base, base_instant, logs, groups, key_columns, scan = json.loads(texts)
-    split = TrinoSplit(
-        table=table,
-        instant=instant,
-        partition=partition,
-        file_id=file_id,
-        base=base,
-        base_instant=base_instant,
-        logs=tuple((path, size) for path, size in logs),
-        row_groups=None if groups is None else tuple(groups),
-        key_columns=tuple(key_columns),
-        scan=scan,
-    )
-    for path in (split.base, *(log for log, _ in split.logs)):
+    table, instant, slices, key_columns, scan = json.loads(texts)
+    return TrinoSplit(table, instant, tuple(map(_slice, slices)), key_columns=tuple(key_columns), scan=scan)
+
+
+def _slice(told: list[Any]) -> SplitSlice:
+    partition, file_id, base, base_instant, logs, row_groups, rows = told
+    log_files = tuple((path, size) for path, size in logs)
+    for path in (base, *(log for log, _ in log_files)):
         if path is not None and (path.startswith("/") or ".." in path.split("/") or "\0" in path):
             raise ValueError(f"{path!r} is not inside the table")
-    return split
+    groups = None if row_groups is None else tuple(row_groups)
+    return SplitSlice(partition, file_id, base, base_instant, log_files, groups, rows)

@@ -14,7 +14,7 @@ from catalog import Table
 from catalog.slice_rows import slice_files
 from catalog.snapshot import Snapshot
 from catalog.trino.rows import RowServer
-from catalog.trino.split_id import TrinoSplit
+from catalog.trino.split_id import SplitSlice, TrinoSplit
 from catalog.trino.types import Form, ServedColumn
 
 from .wire import block_values, decoded
@@ -33,20 +33,25 @@ class Pinned:
         return self.snapshot
 
 
-def splits_of(table: Table, snapshot: Snapshot, rows: Sequence[int] | None = None, **more: Any) -> Iterator[TrinoSplit]:
+def splits_of(
+    table: Table,
+    snapshot: Snapshot,
+    rows: Sequence[int] | None = None,
+    row_groups: tuple[int, ...] | None = None,
+    **more: Any,
+) -> Iterator[TrinoSplit]:
     """A split for each file slice, or for some of them."""
     for row in snapshot.live_rows.tolist() if rows is None else rows:
         files = slice_files(snapshot, row)
-        yield TrinoSplit(
-            table=table.name,
-            instant=snapshot.instant or "",
+        piece = SplitSlice(
             partition=files.partition,
             file_id=str(snapshot.files.column("file_id")[row].as_py()),
             base=files.base,
             base_instant=files.instant,
             logs=tuple((path, size or 0) for path, size in files.logs),
-            **more,
+            row_groups=row_groups,
         )
+        yield TrinoSplit(table.name, snapshot.instant or "", (piece,), **more)
 
 
 def pages(

@@ -1,4 +1,6 @@
 import os
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,12 @@ from catalog import Catalog
 from catalog.services.open_tables import OpenTables
 from catalog.services.query_log import QueryLog
 from catalog.services.secret import Secret
+from catalog.trino import batches
 from catalog.trino.batches import SplitBatches
 from catalog.trino.options import TrinoOptions
 from catalog.trino.planning import SplitPlanner
 from catalog.trino.scans import OpenScans
-from catalog.trino.split_id import Purpose, SplitCodec, TrinoSplit
+from catalog.trino.split_id import Purpose, SplitCodec, SplitSlice, TrinoSplit
 from catalog.trino.table_names import TableName, TableNames
 from table_format.errors import ServiceError, SplitError, TableNotFoundError
 from tests.local_writes import LocalTable
@@ -58,23 +61,41 @@ class Serving:
     """A planner, as one process has it."""
 
     def __init__(self, warehouse: Path, **options: str) -> None:
+        self.warehouse = warehouse
         self.codec = SplitCodec(Secret(b"of the planner's tests"))
         self.scans = OpenScans()
         self.log = QueryLog()
         parsed = TrinoOptions.parse({f"hoodie.catalog.trino.{key.replace('_', '.')}": v for key, v in options.items()})
         self.tables = OpenTables(Catalog(str(warehouse)))
-        batches = SplitBatches(self.codec, self.scans, parsed.split_size)
-        self.planner = SplitPlanner(self.tables, TableNames(self.tables), parsed, batches, self.log)
+        handed = SplitBatches(self.codec, self.scans, parsed.split_size)
+        self.planner = SplitPlanner(self.tables, TableNames(self.tables), parsed, handed, self.log)
+
+    @classmethod
+    def of(cls, other: "Serving") -> "Serving":
+        return cls(other.warehouse)
 
     def batch(
-        self, table: TableName, constraint: Any = EVERYTHING, most: int = 1_000, token: bytes | None = None
+        self,
+        table: TableName,
+        constraint: Any = EVERYTHING,
+        most: int = 1_000,
+        token: bytes | None = None,
+        desired: list[str] | None = ["k"],  # noqa: B006
     ) -> tuple[list[TrinoSplit], bytes | None]:
-        found = self.planner.splits(table, desired=["k"], constraint=constraint, most=most, token=token)
+        found = self.planner.splits(table, desired=desired, constraint=constraint, most=most, token=token)
         return [self.codec.unpack(one) for one in found.split_ids], found.next_token
 
 
-def key_of(split: TrinoSplit) -> tuple[Any, ...]:
-    return split.partition, split.file_id, split.base, split.row_groups
+def key_of(one: SplitSlice) -> tuple[Any, ...]:
+    return one.partition, one.file_id, one.base, one.row_groups
+
+
+def slices(splits: Iterable[TrinoSplit]) -> list[SplitSlice]:
+    return [one for split in splits for one in split.slices]
+
+
+def keys(splits: Iterable[TrinoSplit]) -> list[tuple[Any, ...]]:
+    return [key_of(one) for one in slices(splits)]
 
 
 @pytest.fixture
@@ -86,22 +107,25 @@ def test_a_split_names_the_snapshot_and_the_file(serving: Serving, warehouse: Pa
     splits, token = serving.batch(TRIPS)
     assert token is None
     assert len(splits) == 12
-    assert [key_of(split) for split in splits] == sorted(key_of(split) for split in splits)
+    assert all(len(split.slices) == 1 for split in splits)
+    assert keys(splits) == sorted(keys(splits))
     snapshot = serving.tables.newest("db.trips")[1]
     for split in splits:
         assert serving.tables.at(split.table, split.instant) is snapshot
-        assert (warehouse / "db" / "trips" / str(split.base)).is_file()
-        assert split.base_instant == snapshot.instant
-        assert (split.constraint, split.keys, split.row_groups, split.logs) == (b"", b"", None, ())
+        assert (split.constraint, split.keys, split.key_columns) == (b"", b"", ())
+        (one,) = split.slices
+        assert (warehouse / "db" / "trips" / str(one.base)).is_file()
+        assert one.base_instant == snapshot.instant
+        assert (one.row_groups, one.logs, one.rows) == (None, (), None)
     assert len({split.scan for split in splits}) == 1
 
 
 def test_the_domain_prunes_and_travels(serving: Serving) -> None:
     splits, _ = serving.batch(TRIPS, domain(day=points("varchar", "2026-01-02")))
-    assert {split.partition for split in splits} == {"2026-01-02"}
+    assert {one.partition for one in slices(splits)} == {"2026-01-02"}
     assert all(split.constraint for split in splits)
     splits, _ = serving.batch(TRIPS, domain(k=points("bigint", 7)))
-    assert {int(split.file_id[:8]) for split in splits} == {int(splits[0].file_id[:8])}
+    assert len({int(one.file_id[:8]) for one in slices(splits)}) == 1
     assert len(splits) <= 3  # of one bucket, one of them in each partition at most
 
 
@@ -145,7 +169,7 @@ def test_batches_are_as_small_as_asked_for(serving: Serving, most: int) -> None:
     whole, _ = serving.batch(TRIPS)
     batches = all_batches(serving, TRIPS, most)
     assert [len(batch) for batch in batches] == [most] * (12 // most) + [12 % most] * (12 % most > 0)
-    assert [key_of(split) for batch in batches for split in batch] == [key_of(split) for split in whole]
+    assert [key for batch in batches for key in keys(batch)] == keys(whole)
     assert [record["table"] for record in serving.log.recent()].count("db.trips") == 2  # planned once each
 
 
@@ -157,11 +181,12 @@ def test_no_splits_cannot_be_asked_for(serving: Serving, most: int) -> None:
 
 def test_large_files_are_divided(warehouse: Path) -> None:
     whole, _ = Serving(warehouse).batch(LARGE)
-    assert [split.row_groups for split in whole] == [None] * 3
+    assert [one.row_groups for one in slices(whole)] == [None] * 3
     splits, _ = Serving(warehouse, split_size="20000").batch(LARGE)
     assert len(splits) >= 6
-    for split in whole:
-        groups = [split2.row_groups for split2 in splits if split2.base == split.base]
+    assert all(len(split.slices) == 1 for split in splits)
+    for whole_file in slices(whole):
+        groups = [one.row_groups for one in slices(splits) if one.base == whole_file.base]
         flat = [group for part in groups for group in part or ()]
         assert flat == list(range(len(flat)))
         assert len(flat) > len(groups) > 1
@@ -180,17 +205,18 @@ def test_another_instance_goes_on_where_the_first_ended(warehouse: Path, most: i
         found += splits
         if token is None:
             break
-    counts = {split.base: len([s for s in found if s.base == split.base]) for split in found}
+    handed = slices(found)
+    counts = Counter(one.base for one in handed)
     assert len(counts) == 3
-    whole = {split.base for split in found if split.row_groups is None}
-    assert parts_of(split for split in found if split.base not in whole) == {p for p in wanted if p[0] not in whole}
+    whole = {one.base for one in handed if one.row_groups is None}
+    assert {part for part in parts_of(found) if part[0] not in whole} == {p for p in wanted if p[0] not in whole}
     assert all(counts[base] == 1 for base in whole)
-    flat = [(split.base, group) for split in found for group in split.row_groups or ()]
+    flat = [(one.base, group) for one in handed for group in one.row_groups or ()]
     assert len(flat) == len(set(flat))
 
 
-def parts_of(splits: Any) -> set[tuple[str | None, int]]:
-    return {(split.base, group) for split in splits for group in split.row_groups or ()}
+def parts_of(splits: Iterable[TrinoSplit]) -> set[tuple[str | None, int]]:
+    return {(one.base, group) for one in slices(splits) for group in one.row_groups or ()}
 
 
 @pytest.fixture
@@ -209,11 +235,11 @@ def test_a_scan_stays_at_its_snapshot(written: LocalTable, tmp_path: Path) -> No
     second, token_2 = serving.batch(name, most=4, token=token)
     other, none = Serving(tmp_path).batch(name, most=4, token=token_2)  # one that never saw the older state
     assert none is None
-    assert [key_of(split) for split in first + second + other] == [key_of(split) for split in before]
+    assert keys(first + second + other) == keys(before)
     assert {split.instant for split in first + second + other} == {before[0].instant}
     after, _ = serving.batch(name)
     assert after[0].instant != before[0].instant
-    assert {split.base for split in after}.isdisjoint({split.base for split in before})
+    assert {one.base for one in slices(after)}.isdisjoint({one.base for one in slices(before)})
 
 
 def test_order_does_not_depend_on_refreshes(written: LocalTable, tmp_path: Path) -> None:
@@ -225,18 +251,18 @@ def test_order_does_not_depend_on_refreshes(written: LocalTable, tmp_path: Path)
     first, token = serving.batch(name, most=3)
     rest, _ = Serving(tmp_path).batch(name, token=token)
     fresh, _ = Serving(tmp_path).batch(name)
-    assert [key_of(split) for split in first + rest] == [key_of(split) for split in fresh]
+    assert keys(first + rest) == keys(fresh)
 
 
 def test_a_table_as_of_a_time(written: LocalTable, tmp_path: Path) -> None:
     serving = Serving(tmp_path)
     before, _ = serving.batch(TableName("default", "trips"))
     written.write("upsert", rows(range(250, 400)))
-    instant = before[0].base_instant
+    instant = slices(before)[0].base_instant
     then, _ = serving.batch(TableName("default", f"trips__at_{instant}"))
-    assert [key_of(split) for split in then] == [key_of(split) for split in before]
+    assert keys(then) == keys(before)
     now, _ = serving.batch(TableName("default", "trips__at_99991231"))
-    assert [key_of(split) for split in now] == [key_of(s) for s in serving.batch(TableName("default", "trips"))[0]]
+    assert keys(now) == keys(serving.batch(TableName("default", "trips"))[0])
     with pytest.raises(SplitError, match="9999-99-99"):
         serving.batch(TableName("default", "trips__at_99999999"))
     with pytest.raises(SplitError, match="oldest commit"):
@@ -294,3 +320,37 @@ def test_unread_scans_are_counted(serving: Serving) -> None:
     assert serving.scans.count() == 0
     serving.batch(TRIPS, NOTHING)
     assert serving.scans.count() == 0
+
+
+def test_small_files_go_together(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    single, _ = serving.batch(TRIPS)
+    monkeypatch.setattr(batches, "_LEAST_SPLITS", 3)
+    for most in (1, 2, 10):
+        found = [split for batch in all_batches(serving, TRIPS, most) for split in batch]
+        assert 3 <= len(found) <= 6
+        assert keys(found) == keys(single)
+    first, token = serving.batch(TRIPS, most=2)
+    other, _ = Serving.of(serving).batch(TRIPS, token=token)
+    assert keys(first + other) == keys(single)
+    monkeypatch.setattr(batches, "_MOST_FILES", 2)
+    assert [len(split.slices) for split in serving.batch(TRIPS)[0]] == [2] * 6
+    monkeypatch.setattr(batches, "_LEAST_SPLITS", 32)
+    assert [len(split.slices) for split in serving.batch(TRIPS)[0]] == [1] * 12
+
+
+def test_parts_of_large_files_stay_alone(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "_LEAST_SPLITS", 1)
+    whole, _ = Serving(warehouse).batch(LARGE)
+    assert [len(split.slices) for split in whole] == [3]
+    parts, _ = Serving(warehouse, split_size="20000").batch(LARGE)
+    assert {len(split.slices) for split in parts} == {1}
+
+
+def test_counts_are_known_by_statistics(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = [one.rows for one in slices(serving.batch(TRIPS, desired=[])[0])]
+    assert sum(count or 0 for count in counted) == 300
+    assert all(counted)
+    assert len(serving.batch(TRIPS, desired=[])[0]) == 1  # there is nothing to read
+    for desired, constraint in (([], domain(k=ranges(between("bigint", 5)))), (["k"], EVERYTHING), (None, EVERYTHING)):
+        assert {one.rows for one in slices(serving.batch(TRIPS, constraint, desired=desired)[0])} == {None}
+    assert {one.rows for one in slices(serving.batch(LARGE, desired=[])[0])} != {None}

@@ -3,19 +3,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.services.secret import Secret
-from catalog.trino.split_id import HeldBytes, Purpose, SplitCodec, TrinoSplit
+from catalog.trino.split_id import HeldBytes, Purpose, SplitCodec, SplitSlice, TrinoSplit
 from table_format.errors import SplitError
 
 SECRET = Secret(b"secret")
-SPLIT = TrinoSplit(
-    table="db.trips",
-    instant="20260101000000000",
+SLICE = SplitSlice(
     partition="city=São Paulo/day=1",
     file_id="00000001-aa",
     base="city=São Paulo/day=1/00000001-aa_0-1-2_20260101000000000.parquet",
     base_instant="20260101000000000",
     logs=(("city=São Paulo/day=1/.00000001-aa_20260101000000000.log.1_0-1-2", 17),),
     row_groups=(0, 3),
+    rows=17,
+)
+SPLIT = TrinoSplit(
+    table="db.trips",
+    instant="20260101000000000#ab",
+    slices=(SLICE, SplitSlice("", "00000002-bb", None, "20260101000000001")),
     constraint=b"\x00\xff domain",
     key_columns=("a", "b"),
     keys=b"\x01\x00 keys",
@@ -34,7 +38,7 @@ class Clock:
 def test_a_split_comes_back_as_it_went() -> None:
     codec = SplitCodec(SECRET)
     assert codec.unpack(codec.pack(SPLIT)) == SPLIT
-    plain = TrinoSplit("t", "1", "", "f", None, "1")
+    plain = TrinoSplit("t", "1")
     assert codec.unpack(codec.pack(plain)) == plain
 
 
@@ -96,15 +100,15 @@ def test_old_ids_are_refused() -> None:
 @pytest.mark.parametrize("path", ["../other/x.parquet", "/etc/passwd", "a/../../b.parquet", "a\0b"])
 def test_no_signed_path_leaves_the_table(path: str) -> None:
     for split in (
-        TrinoSplit("t", "1", "", "f", path, "1"),
-        TrinoSplit("t", "1", "", "f", None, "1", logs=((path, 1),)),
+        SplitSlice("", "f", path, "1"),
+        SplitSlice("", "f", None, "1", logs=((path, 1),)),
     ):
         with pytest.raises(SplitError, match="not inside the table"):
-            CODEC.unpack(CODEC.pack(split))
+            CODEC.unpack(CODEC.pack(TrinoSplit("t", "1", (SLICE, split))))
 
 
 def test_long_constraints_are_not_repeated_in_each_id() -> None:
-    split = TrinoSplit("t", "1", "", "f", None, "1", constraint=b"x" * 10_000)
+    split = TrinoSplit("t", "1", constraint=b"x" * 10_000)
     codec = SplitCodec(SECRET)
     split_id = codec.pack(split)
     assert len(split_id) < 300
@@ -114,7 +118,7 @@ def test_long_constraints_are_not_repeated_in_each_id() -> None:
 
 
 def test_keys_are_never_left_out() -> None:
-    split = TrinoSplit("t", "1", "", "f", None, "1", key_columns=("a",), keys=b"x" * 100_000)
+    split = TrinoSplit("t", "1", key_columns=("a",), keys=b"x" * 100_000)
     codec = SplitCodec(SECRET)
     split_id = codec.pack(split)
     assert len(split_id) < 300
@@ -125,7 +129,7 @@ def test_keys_are_never_left_out() -> None:
 
 def test_a_constraint_that_was_dropped_and_packed_again_is_kept_again() -> None:
     codec = SplitCodec(SECRET, held_bytes=25_000)
-    splits = [TrinoSplit("t", "1", "", "f", None, "1", constraint=bytes([i]) * 10_000) for i in range(3)]
+    splits = [TrinoSplit("t", "1", constraint=bytes([i]) * 10_000) for i in range(3)]
     ids = [codec.pack(split) for split in splits]
     assert codec.unpack(ids[0]).constraint == b""
     assert codec.unpack(codec.pack(splits[0])) == splits[0]
