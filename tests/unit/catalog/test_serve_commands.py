@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -18,13 +19,17 @@ import pyarrow as pa
 import pytest
 from thriftpy2.protocol import TBinaryProtocolFactory
 from thriftpy2.rpc import make_client
-from thriftpy2.transport import TFramedTransportFactory
+from thriftpy2.transport import TFramedTransportFactory, TTransportException
 from typer.testing import CliRunner
 
 from catalog.cli import app
 from catalog.gateway.serve import GatewaySettings, running_gateway
 from catalog.services import extras
+from catalog.services.secret import load_secret
+from catalog.services.tls import client_context, tls_files
+from catalog.trino.serve import TrinoSettings, running_trino
 from table_format.errors import HudiError
+from tests.certificates import Authority
 from tests.local_writes import LocalTable
 from tests.unit.catalog.trino.wire import SERVICE as T
 
@@ -117,18 +122,23 @@ def start() -> Iterator[Callable[..., Command]]:
             command.end()
 
 
+def client_of(port: int, tls: ssl.SSLContext | None = None) -> Any:
+    return make_client(
+        T.TrinoThriftService,
+        "localhost" if tls else "127.0.0.1",
+        port,
+        proto_factory=TBinaryProtocolFactory(),
+        trans_factory=TFramedTransportFactory(),
+        timeout=20_000,
+        ssl_context=tls,
+    )
+
+
 class Scan:
     """A query by Thrift's own client: its splits first, its rows later."""
 
-    def __init__(self, port: int) -> None:
-        self.client = make_client(
-            T.TrinoThriftService,
-            "127.0.0.1",
-            port,
-            proto_factory=TBinaryProtocolFactory(),
-            trans_factory=TFramedTransportFactory(),
-            timeout=20_000,
-        )
+    def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
+        self.client = client_of(port, tls)
         columns, first = T.TrinoThriftNullableColumnSet({"k"}), T.TrinoThriftNullableToken(None)
         name = T.TrinoThriftSchemaTableName("default", "trips")
         seven = T.TrinoThriftBlock(bigintData=T.TrinoThriftBigint(None, [7]))
@@ -139,10 +149,10 @@ class Scan:
         assert batch.nextToken is None
         self.splits = batch.splits
 
-    def rows(self) -> list[int]:
+    def rows(self, client: Any = None) -> list[int]:
         found = []
         for split in self.splits:
-            page = self.client.trinoGetRows(split.splitId, ["k"], 1 << 20, T.TrinoThriftNullableToken(None))
+            page = (client or self.client).trinoGetRows(split.splitId, ["k"], 1 << 20, T.TrinoThriftNullableToken(None))
             found += page.columnBlocks[0].bigintData.longs or [] if page.rowCount else []
         return found
 
@@ -188,6 +198,36 @@ def test_a_running_query_is_finished_before_the_end(warehouse: Path, start: Call
     code, stdout = serving.end()
     assert code == 0
     assert json.loads(stdout)["expression"] == "k = 7"
+
+
+def test_another_process_with_the_secret_goes_on(warehouse: Path, tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_text("not to be guessed by anybody\n")
+    known = TrinoSettings(str(warehouse), secret=load_secret(str(path)))
+    with running_trino(known) as first:
+        scan = Scan(first.port)
+        assert len(scan.splits) > 0
+    with running_trino(known) as second:
+        assert scan.rows(client_of(second.port)) == [7]
+    with running_trino(TrinoSettings(str(warehouse))) as stranger:
+        with pytest.raises(T.TrinoThriftServiceException) as refused:
+            scan.rows(client_of(stranger.port))
+        assert not refused.value.retryable
+        assert 'requests_total{method="GetRows",outcome="refused"' in stranger.metrics.text().decode()
+
+
+def test_tls_and_the_certificates_of_clients(warehouse: Path, tmp_path: Path) -> None:
+    servers, clients = Authority(tmp_path, "servers"), Authority(tmp_path, "clients")
+    own, theirs = servers.sign("localhost"), clients.sign("trino")
+    files = tls_files(own.certificate, own.key, clients.certificate)
+    with running_trino(TrinoSettings(str(warehouse), tls=files)) as serving:
+        trusted = client_context(ca=servers.certificate, certificate=theirs.certificate, key=theirs.key)
+        scan = Scan(serving.port, trusted)
+        assert scan.rows() == [7]
+        scan.client.close()
+        for stranger in (client_context(ca=servers.certificate), None):
+            with pytest.raises((TTransportException, OSError)):
+                Scan(serving.port, stranger)
 
 
 def test_a_second_signal_ends_the_waiting(warehouse: Path, start: Callable[..., Command]) -> None:
