@@ -26,6 +26,7 @@ class Authority:
         folder.mkdir(parents=True, exist_ok=True)
         self.certificate, self._key = f"{folder}/{name}.pem", f"{folder}/{name}.key"
         self._name = name
+        self._signed = 0
         _openssl(
             "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", f"/CN={name}",
             "-addext", "keyUsage=critical,keyCertSign,cRLSign",
@@ -34,7 +35,8 @@ class Authority:
 
     def sign(self, name: str = "localhost", *, password: str | None = None) -> Signed:
         """A certificate for a name of a host, and for 127.0.0.1; the key is encrypted if there is a password."""
-        stem = f"{self._folder}/{self._name}-{name}"
+        self._signed += 1
+        stem = f"{self._folder}/{self._name}-{self._signed}-{name}"
         secret = ["-nodes"] if password is None else ["-passout", f"pass:{password}"]
         _openssl(
             "req", "-newkey", "rsa:2048", *secret, "-subj", f"/CN={name}",

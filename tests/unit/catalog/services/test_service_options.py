@@ -1,0 +1,41 @@
+"""Options of the network side, and what they need to be installed."""
+
+import importlib.util
+from dataclasses import fields
+
+import pytest
+
+from catalog.services.extras import SERVICES, require_services
+from catalog.services.options import KEYS, ServiceOptions
+from table_format.errors import OptionError
+
+
+def test_every_option_has_a_key_that_its_description_names() -> None:
+    assert len(KEYS) == len(fields(ServiceOptions))
+    assert all(f"`{key}`" in (ServiceOptions.__doc__ or "") for key in KEYS)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_an_option_is_set_by_its_key_and_must_be_a_number(key: str) -> None:
+    assert ServiceOptions.parse({}) == ServiceOptions.parse(None) == ServiceOptions()
+    changed = ServiceOptions.parse({key: "987654"})
+    differing = [one.name for one in fields(changed) if getattr(changed, one.name) != one.default]
+    assert len(differing) == 1
+    assert getattr(changed, differing[0]) == 987_654
+    for wrong in ("-1", "many", "1.5", ""):
+        with pytest.raises(OptionError, match=key):
+            ServiceOptions.parse({key: wrong})
+
+
+def test_an_unknown_option_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"hoodie\.catalog\.service\.thread: no such option of a service"):
+        ServiceOptions.parse({"hoodie.catalog.service.thread": "1"})
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_services("this test")
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in SERVICES[1:] else real(name))
+    message = r"serve needs pip install 'hudi-catalog\[services\]' \(prometheus_client, thriftpy2 missing\)"
+    with pytest.raises(OptionError, match=message):
+        require_services("serve")
