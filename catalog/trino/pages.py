@@ -28,7 +28,9 @@ _BLOCKS, _ROWS, _TOKEN, _ID = 1, 2, 3, 1
 _MOST_ROWS = 2**31 - 1
 TOKEN_BYTES = 256
 """Room that is left for the token of the next page."""
-_PAGE_BYTES = LIST_HEAD_BYTES + len(field_head(I32, _ROWS)) + len(count_bytes(0)) + len(STOP) + TOKEN_BYTES
+_TOKEN_HEAD_BYTES = len(field_head(STRUCT, _TOKEN)) + len(field_head(STRING, _ID)) + len(count_bytes(0)) + len(STOP)
+_COUNT_BYTES = len(field_head(I32, _ROWS)) + len(count_bytes(0))
+_PAGE_BYTES = LIST_HEAD_BYTES + _COUNT_BYTES + _TOKEN_HEAD_BYTES + TOKEN_BYTES + len(STOP)
 
 
 class PageBuilder:
