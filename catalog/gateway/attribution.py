@@ -78,20 +78,20 @@ def likely_tables(lexemes: Sequence[Lexeme], session: SessionNames) -> list[Full
     return sorted(ranked, key=lambda name: ranked[name])
 
 
-def references_of(tree: Any, sql: str, lexemes: Sequence[Lexeme], session: SessionNames) -> list[Reference]:
+def references_of(tree: Any, sql: str, inside: Sequence[Lexeme], session: SessionNames) -> list[Reference]:
     """All places where a query reads tables by their names.
 
     Args:
         tree: as parsed.
         sql: the statement.
-        lexemes: of the statement.
+        inside: the lexemes of the query.
         session: see `SessionNames`.
 
     Raises:
         LeftAloneError: the query asks for hidden columns, or reads tables in a way that is not followed.
     """
-    _check_forms(lexemes)
-    longer = [tuple(part.name or part.text for part in chain) for chain in chains(lexemes) if len(chain) > 1]
+    _check_forms(inside)
+    longer = [tuple(part.name or part.text for part in chain) for chain in chains(inside) if len(chain) > 1]
     return list(_references(tree, sql, session, longer))
 
 

@@ -18,12 +18,12 @@ DIALECT = "trino"
 _MAX_NESTING = 100
 
 
-def parse_query(sql: str, lexemes: Sequence[Lexeme], statement: Statement, parameters: Sequence[str] | None) -> Any:
+def parse_query(sql: str, inside: Sequence[Lexeme], statement: Statement, parameters: Sequence[str] | None) -> Any:
     """Parse the query of a statement.
 
     Args:
         sql: the whole text.
-        lexemes: of it.
+        inside: the lexemes of the query.
         statement: where the query is.
         parameters: SQL literals for its question marks; None where they are not known.
 
@@ -33,7 +33,6 @@ def parse_query(sql: str, lexemes: Sequence[Lexeme], statement: Statement, param
     Raises:
         LeftAloneError: the text is cut or nested in a way that is not sure to be understood as Trino does.
     """
-    inside = [lexeme for lexeme in lexemes if statement.start <= lexeme.start < statement.end]
     _check_nesting(inside)
     reader = Dialect.get_or_raise(DIALECT)
     blanked = " " * statement.start + sql[statement.start : statement.end]

@@ -201,8 +201,9 @@ class Rewriter:
     def _query(self, request: _Request, lexemes: Sequence[Lexeme], statement: Statement) -> Rewritten:
         begin = time.perf_counter()
         sql, session = request.sql, request.session
-        tree = parse_query(sql, lexemes, statement, request.parameters)
-        references = references_of(tree, sql, lexemes, session)
+        inside = [lexeme for lexeme in lexemes if statement.start <= lexeme.start < statement.end]
+        tree = parse_query(sql, inside, statement, request.parameters)
+        references = references_of(tree, sql, inside, session)
         known = self._known(references)
         if not known:
             return Rewritten(sql, changed=False, reason=Reason.NO_TABLE)

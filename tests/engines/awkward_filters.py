@@ -13,10 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 PARTITIONS = 60
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MOMENTS = tuple(
-    dt.datetime(*parts, tzinfo=dt.UTC)
-    for parts in ((1969, 12, 31, 23, 59, 59), (1970, 1, 1), (2023, 12, 31, 23, 59, 59), (2024, 1, 1), (2024, 3, 31, 1))
+    dt.datetime.fromisoformat(f"{text}Z")
+    for text in (
+        "1969-12-31T23:59:59",
+        "1970-01-01T00:00:00",
+        "2023-12-31T23:59:59",
+        "2024-01-01T00:00:00",
+        "2024-03-31T01:00:00",
+    )
 )
 _MICROS = (0, 1, 2, 400, 499, 500, 501, 999, 1000, 1001, 1499, 1500, 999_000, 999_499, 999_500, 999_501, 999_999)
 _REALS = (0.1, 1 / 3, 16_777_216.0, 16_777_218.0, -0.0, 0.0, math.nan, math.inf, -math.inf, 1e-45, 3.4e38, 0.3, -2.5)
@@ -83,27 +88,25 @@ def awkward_table(seed: int = 7) -> pa.Table:
             part = {name: None if hidden and draw.random() < 0.4 else value for name, value in row.items()}
             st = None if draw.random() < 0.1 else {"at": part["at"], "n": part["small"]}
             rows.append({"id": len(rows), "part": f"p{partition}", "st": st, **part})
-    return pa.Table.from_pylist(rows, _SCHEMA)
+    return pa.Table.from_pylist(rows, pa.schema(_COLUMNS))
 
 
-_SCHEMA = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("part", pa.string()),
-        ("at", pa.timestamp("us", "UTC")),
-        ("day", pa.date32()),
-        ("r", pa.float32()),
-        ("d", pa.float64()),
-        ("big", pa.int64()),
-        ("small", pa.int32()),
-        ("exact", pa.decimal128(18, 2)),
-        ("long", pa.decimal128(30, 6)),
-        ("s", pa.string()),
-        ("flag", pa.bool_()),
-        ("bytes", pa.binary()),
-        ("st", pa.struct([("at", pa.timestamp("us", "UTC")), ("n", pa.int32())])),
-    ]
-)
+_COLUMNS: dict[str, pa.DataType] = {
+    "id": pa.int64(),
+    "part": pa.string(),
+    "at": pa.timestamp("us", "UTC"),
+    "day": pa.date32(),
+    "r": pa.float32(),
+    "d": pa.float64(),
+    "big": pa.int64(),
+    "small": pa.int32(),
+    "exact": pa.decimal128(18, 2),
+    "long": pa.decimal128(30, 6),
+    "s": pa.string(),
+    "flag": pa.bool_(),
+    "bytes": pa.binary(),
+    "st": pa.struct([pa.field("at", pa.timestamp("us", "UTC")), pa.field("n", pa.int32())]),
+}
 
 
 class AwkwardFilters:
