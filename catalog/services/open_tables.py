@@ -21,6 +21,8 @@ from table_format.timeline import Timeline
 # A write that completed late stands among the last ones; older ones leave the timeline as they are archived.
 _WRITES_IN_PIN = 10
 _PIN_MARK = "#"
+# Of tables with very many files, fewer snapshots are held.
+_MOST_FILES = 4_000_000
 # A name that is not known is looked for again, but not more often than this.
 _LEAST_LISTING_SECONDS = 0.5
 
@@ -99,13 +101,13 @@ class OpenTables:
         """
         arrived = time.monotonic()
         held = self._hold(name)
-        with held.lock:
-            # One that began after this call did serves it as well as one of its own.
-            if held.newest is None or held.refresh_began < arrived - self._options.refresh_interval / 1000:
-                held.refresh_began = time.monotonic()
-                held.newest = None
-                held.newest = self._remember(held, self._refreshed(name, held))
-            return held.table, held.newest
+        try:
+            return held.table, self._newest(held, arrived)
+        except (TableNotFoundError, StorageError):
+            # It may lie elsewhere by now, or a clean or an archiving came between.
+            self._let_go(name, held)
+        held = self._hold(name)
+        return held.table, self._newest(held, arrived)
 
     def at(self, name: str, when: str) -> Snapshot:
         """An earlier state.
@@ -128,7 +130,7 @@ class OpenTables:
         with held.lock:
             instant, pinned, _ = when.partition(_PIN_MARK)
             try:
-                snapshot = self._past(name, held, instant)
+                snapshot = self._past(held, instant)
             except OptionError as error:
                 raise SplitError(f"{name}: {error}") from error
             if pinned and self.pin(snapshot) != when:
@@ -145,19 +147,23 @@ class OpenTables:
         """
         return _pin(snapshot.timeline, snapshot.instant or "")
 
-    def _refreshed(self, name: str, held: _Held) -> Snapshot:
-        try:
-            return held.table.refresh().snapshot()
-        except (TableNotFoundError, StorageError):
-            # It may lie elsewhere by now.
-            with self._lock:
-                if self._held.get(name) is held:
-                    del self._held[name]
-            self._listed_at = None
-            raise
+    def _newest(self, held: _Held, arrived: float) -> Snapshot:
+        with held.lock:
+            # A refresh that began after the call did serves it as well as one of its own.
+            if held.newest is None or held.refresh_began < arrived - self._options.refresh_interval / 1000:
+                held.refresh_began = time.monotonic()
+                held.newest = None
+                held.newest = self._remember(held, held.table.refresh().snapshot())
+            return held.newest
 
-    def _past(self, name: str, held: _Held, when: str) -> Snapshot:
-        newest = self._refreshed(name, held)
+    def _let_go(self, name: str, held: _Held) -> None:
+        with self._lock:
+            if self._held.get(name) is held:
+                del self._held[name]
+        self._listed_at = None
+
+    def _past(self, held: _Held, when: str) -> Snapshot:
+        newest = held.table.refresh().snapshot()
         instant = instant_as_of(when, newest.timeline, newest.config.timeline_timezone)
         last = newest.timeline.last_completed_write(instant)
         known = held.snapshots.get(_pin(newest.timeline, last.time if last else ""))
@@ -167,7 +173,8 @@ class OpenTables:
         pin = self.pin(snapshot)
         held.snapshots[pin] = snapshot
         held.snapshots.move_to_end(pin)
-        while len(held.snapshots) > self._options.snapshots:
+        most = min(self._options.snapshots, max(2, _MOST_FILES // max(1, len(snapshot))))
+        while len(held.snapshots) > most:
             held.snapshots.popitem(last=False)
         return snapshot
 
