@@ -5,6 +5,10 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from thriftpy2.protocol import binary
+from thriftpy2.thrift import TApplicationException, TType
+from thriftpy2.transport import memory
+
 from catalog.services.thrift_messages import _message  # calls are written as replies are
 from catalog.trino.wire import trino_service
 
@@ -60,3 +64,33 @@ def call(service: ModuleType, name: str, sequence: int, *arguments: Any) -> byte
     for (_, field, *_), value in zip(struct.thrift_spec.values(), arguments, strict=True):
         setattr(struct, field, value)
     return _message(1, name, sequence, struct)
+
+
+def decoded_reply(service: ModuleType, reply: bytes) -> tuple[str, int, Any]:
+    """Name, sequence number and result (or application exception) of a reply, all of whose bytes are read."""
+    buffer: Any = memory.TMemoryBuffer(reply)
+    protocol: Any = binary.TBinaryProtocol(buffer, decode_response=False)
+    name, kind, sequence = protocol.read_message_begin()
+    name = name.decode() if isinstance(name, bytes) else name
+    owner = service.__thrift_meta__["services"][0]
+    result = TApplicationException() if kind == 3 else getattr(owner, f"{name}_result")()
+    protocol.read_struct(result)
+    assert buffer.read(1) == b""
+    return name, sequence, texts_of(result)
+
+
+def texts_of(value: Any, spec: Any = (TType.STRUCT, "")) -> Any:
+    """The same with strings as texts, where the reader leaves bytes for binary and string alike."""
+    if isinstance(value, bytes):
+        return value.decode() if spec[0] == TType.STRING else value
+    if isinstance(value, list):
+        member = spec[2]
+        inner = (member, "") if isinstance(member, int) else (member[0], "", member[1])
+        return [texts_of(one, inner) for one in value]
+    for inner in getattr(value, "thrift_spec", {}).values():
+        found = getattr(value, inner[1])
+        if isinstance(found, set):
+            found = list(found)
+        if isinstance(found, bytes | list) or hasattr(found, "thrift_spec"):
+            setattr(value, inner[1], texts_of(found, inner))
+    return value
