@@ -63,7 +63,7 @@ class ThriftMetastore:
     @property
     def uri(self) -> str:
         """The addresses."""
-        return "thrift://" + ",".join(f"{host}:{port}" for host, port in self._addresses)
+        return "thrift://" + ",".join(_address(host, port) for host, port in self._addresses)
 
     def schemas(self) -> list[str]:
         """Names of the databases."""
@@ -209,7 +209,7 @@ class ThriftMetastore:
             try:
                 client = self._connect(*address, self._timeout, _hms)
             except _BROKEN as error:
-                problems.append(f"{address[0]}:{address[1]}: {error}")
+                problems.append(f"{_address(*address)}: {error}")
                 continue
             with self._lock:  # the next ones begin with the address that answers
                 self._addresses.sort(key=lambda other: other != address)
@@ -226,6 +226,10 @@ class ThriftMetastore:
 
 class _UnknownMethodError(MetastoreError):
     """The metastore's release does not have a method."""
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _close(client: Any) -> None:

@@ -1,0 +1,210 @@
+"""The client of a Hive Metastore, against a server with faults."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from catalog.sync.file_metastore import FileMetastore
+from catalog.sync.metastore import HUDI, SYMLINK, HiveColumn, HivePartition, HiveTable
+from catalog.sync.open_metastore import open_metastore
+from catalog.sync.thrift_metastore import ThriftMetastore
+from catalog.sync.thrift_metastore import _hms as idl
+from table_format.errors import MetastoreError, OptionError
+
+from .hive_server import HiveServer
+
+TABLE = HiveTable(
+    "s", "t", (HiveColumn("a", "bigint", "é"), HiveColumn("b", "string")), "file:///x y/%25", SYMLINK, {"k": "v"}
+)
+
+
+@pytest.fixture
+def server() -> Iterator[HiveServer]:
+    started = HiveServer()
+    started.handler.databases.add("s")
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def metastore(server: HiveServer) -> Iterator[ThriftMetastore]:
+    opened = ThriftMetastore([("127.0.0.1", server.port)], timeout=2.0)
+    yield opened
+    opened.close()
+
+
+def test_a_table_comes_back_as_it_was_put(metastore: ThriftMetastore) -> None:
+    assert metastore.table("s", "t") is None
+    metastore.put_table(TABLE)
+    found = metastore.table("S", "T")
+    assert found is not None
+    assert found.parameters == {"k": "v", "transient_lastDdlTime": "1"}
+    assert (found.columns, found.location) == (TABLE.columns, "file:///x y/%25"), "as engines write it, not Hadoop"
+    assert metastore.tables("s") == ["t"]
+    assert metastore.drop_table("s", "t")
+    assert not metastore.drop_table("s", "t")
+
+
+@pytest.mark.parametrize("unknown", [set(), {"get_table"}, {"get_table_req"}])
+def test_releases_with_one_way_to_get_a_table(
+    server: HiveServer, metastore: ThriftMetastore, unknown: set[str]
+) -> None:
+    server.unknown = unknown
+    for _ in range(2):
+        assert metastore.table("s", "t") is None
+    metastore.put_table(TABLE)
+    assert metastore.table("s", "t") is not None
+
+
+def test_schemas(metastore: ThriftMetastore) -> None:
+    assert metastore.create_schema("New")
+    assert not metastore.create_schema("new")
+    assert metastore.schemas() == ["default", "new", "s"]
+
+
+def test_somebody_else_was_faster(server: HiveServer, metastore: ThriftMetastore) -> None:
+    server.handler.refuse["create_database"] = idl.AlreadyExistsException("new")
+    assert not metastore.create_schema("new")
+    other = HiveTable("s", "t", (), "file:///other", SYMLINK, {})
+    get = server.handler.get_table
+
+    def first_none(dbname: str, tbl_name: str) -> object:
+        server.handler.get_table = get  # type: ignore[method-assign]
+        metastore_of_another = ThriftMetastore([("127.0.0.1", server.port)])
+        metastore_of_another.put_table(other)
+        raise idl.NoSuchObjectException("t")
+
+    server.handler.get_table = first_none  # type: ignore[method-assign]
+    metastore.put_table(TABLE)
+    found = metastore.table("s", "t")
+    assert found is not None
+    assert found.location == TABLE.location
+
+
+def test_definitions_that_a_metastore_does_not_alter_are_made_anew(
+    server: HiveServer, metastore: ThriftMetastore
+) -> None:
+    metastore.put_table(TABLE)
+    changed = HiveTable("s", "t", (HiveColumn("a", "string"),), "file:///z", SYMLINK, {})
+    metastore.put_table(changed)
+    found = metastore.table("s", "t")
+    assert found is not None
+    assert found.columns == changed.columns
+    assert server.handler.calls[-3:] == ["create_table", "get_table_req", "get_table"]
+
+
+def test_what_a_metastore_refuses_is_told(server: HiveServer, metastore: ThriftMetastore) -> None:
+    server.handler.refuse["create_table"] = idl.MetaException("disk full")
+    with pytest.raises(MetastoreError, match="disk full"):
+        metastore.put_table(TABLE)
+    metastore.put_table(TABLE)
+    server.handler.refuse["alter_table"] = idl.InvalidOperationException("not allowed")
+    with pytest.raises(MetastoreError, match="not allowed"):
+        metastore.put_table(TABLE)
+    with pytest.raises(MetastoreError, match="no database nowhere"):
+        metastore.put_table(HiveTable("nowhere", "t", (), "file:///x", SYMLINK, {}))
+    assert metastore.table("s", "t") is not None, "the connection goes on"
+
+
+def test_a_restart_is_not_noticed(server: HiveServer, metastore: ThriftMetastore) -> None:
+    metastore.put_table(TABLE)
+    for _ in range(3):
+        server.cut_all()
+        assert metastore.table("s", "t") is not None
+
+
+def test_calls_whose_answer_is_lost_are_made_again(server: HiveServer, metastore: ThriftMetastore) -> None:
+    server.lost = {"create_table_with_environment_context", "get_table_req", "get_all_databases"}
+    metastore.put_table(TABLE)
+    assert metastore.table("s", "t") is not None
+    assert server.handler.calls.count("create_table") == 2
+    server.lost = {"create_database"}
+    assert not metastore.create_schema("new"), "the first call made it"
+    assert "new" in metastore.schemas()
+    server.lost = {"add_partitions", "alter_partitions_with_environment_context"}
+    one, two = HivePartition(("1",), "file:///1"), HivePartition(("2",), "file:///2")
+    metastore.put_partitions(TABLE, [one, two])
+    assert metastore.partitions(TABLE) == [one, two]
+    server.lost = {"drop_table_with_environment_context"}
+    assert not metastore.drop_table("s", "t"), "the first call did it"
+    assert metastore.table("s", "t") is None
+
+
+def test_a_server_that_answers_never(server: HiveServer) -> None:
+    server.silent = True
+    metastore = ThriftMetastore([("127.0.0.1", server.port)], timeout=0.2)
+    begun = time.monotonic()
+    with pytest.raises(MetastoreError, match="get_all_databases: the connection broke"):
+        metastore.schemas()
+    assert time.monotonic() - begun < 3
+
+
+def test_the_next_address_is_taken(server: HiveServer) -> None:
+    gone = HiveServer()
+    gone.close()
+    metastore = ThriftMetastore([("127.0.0.1", gone.port), ("127.0.0.1", server.port)])
+    assert metastore.schemas() == ["default", "s"]
+    with pytest.raises(MetastoreError, match=f"no Hive Metastore can be reached: 127.0.0.1:{gone.port}"):
+        ThriftMetastore([("127.0.0.1", gone.port)]).schemas()
+
+
+def test_partitions(server: HiveServer, metastore: ThriftMetastore) -> None:
+    table = HiveTable("s", "t", TABLE.columns, "file:///t", HUDI, {}, (HiveColumn("p", "string"),))
+    metastore.put_table(table)
+    many = [HivePartition((f"p{n}",), f"file:///t/{n}") for n in range(1201)]
+    metastore.put_partitions(table, many)
+    assert server.handler.calls.count("add_partitions") == 3
+    assert sorted(metastore.partitions(table), key=lambda p: int(p.values[0][1:])) == many
+    moved = HivePartition(("p3",), "file:///elsewhere")
+    metastore.put_partitions(table, [moved, HivePartition(("new",), "file:///t/new")])
+    metastore.drop_partitions(table, [one.values for one in many[5:]] + [("never",)])
+    left = {one.values[0]: one.location for one in metastore.partitions(table)}
+    assert left == {
+        **{f"p{n}": f"file:///t/{n}" for n in (0, 1, 2, 4)},
+        "p3": "file:///elsewhere",
+        "new": "file:///t/new",
+    }
+
+
+def test_threads_share_connections(server: HiveServer, metastore: ThriftMetastore) -> None:
+    metastore.put_table(TABLE)
+    problems: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(20):
+                assert metastore.table("s", "t") is not None
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert len(metastore._idle) <= 8
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("thrift://a:1,thrift://b:2", "thrift://a:1,b:2"),
+        ("thrift://a, b", "thrift://a:9083,b:9083"),
+        ("thrift://[::1]:5", "thrift://[::1]:5"),
+    ],
+)
+def test_addresses(uri: str, expected: str) -> None:
+    assert open_metastore(uri).uri == expected
+
+
+@pytest.mark.parametrize("uri", ["", "thrift://", "thrift://a:b", "thrift://a:0", "thrift://a:70000", "thrift://a/b/c"])
+def test_addresses_that_are_none(uri: str) -> None:
+    with pytest.raises(OptionError):
+        open_metastore(uri)
+
+
+def test_a_folder_is_a_file_metastore(tmp_path: object) -> None:
+    assert isinstance(open_metastore(f"file://{tmp_path}"), FileMetastore)
