@@ -13,13 +13,14 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from catalog.gateway.access import Access
-from catalog.gateway.headers import exact, passed_on, replace_all
+from catalog.gateway.answer import UpstreamError
+from catalog.gateway.headers import passed_on, replace_all
 from catalog.gateway.listening import Listening
 from catalog.gateway.proxy_settings import ProxySettings
-from catalog.gateway.relay import Way, read_whole, refusal, relay
+from catalog.gateway.relay import Way, refusal, relay
 from catalog.gateway.running_queries import RunningQueries
 from catalog.gateway.statements import Passed, StatementRewriter, Statements
-from catalog.gateway.upstream import Upstream, UpstreamError
+from catalog.gateway.upstream import Upstream
 from catalog.services.metrics import Metrics
 from catalog.services.query_log import QueryLog
 from catalog.services.secret import Secret
@@ -29,6 +30,7 @@ _SERVICE = "gateway"
 _STATEMENT = "/v1/statement"
 _METHODS = {"/v1/statement": "statement", "/v1/spooled": "spooled", "/v1/info": "info", "/ui": "ui"}
 _POLL_SECONDS = 0.05
+_CLIENT_GONE = 499
 
 
 class GatewayProxy:
@@ -122,7 +124,7 @@ class GatewayProxy:
         where = self._settings.upstream
         headers = CIMultiDict({"Host": self._settings.authority})
         async with self._upstream.exchange("GET", "/v1/info", headers, None) as answer:
-            text = await read_whole(answer)
+            text = await answer.read_whole()
         if answer.status != 200:
             raise UpstreamError(502, f"Trino at {where} answers /v1/info with status {answer.status}")
         if b'"starting":true' in text:
@@ -135,6 +137,8 @@ class GatewayProxy:
         try:
             response = await self._answer(request)
             outcome = "ok" if response.status < 400 else str(response.status)
+        except ConnectionResetError:
+            return web.Response(status=_CLIENT_GONE)  # for aiohttp, which finds nobody to send it to
         except web.RequestPayloadError as error:
             outcome = "400"
             return refusal(400, f"the request's body broke off: {error}")
@@ -158,8 +162,6 @@ class GatewayProxy:
         if not target.startswith("/"):
             return refusal(400, "the gateway is no forward proxy: a request's target has to begin with /")
         headers = passed_on(request.raw_headers, without=("expect",))
-        if not exact(headers):
-            return refusal(400, "a header line holds bytes that are no UTF-8")
         path = unquote(target.partition("?")[0])
         refused = self._access.refused(path, headers)
         if refused is not None:
@@ -189,7 +191,7 @@ class GatewayProxy:
         ) as answer:
             response, head = await relay(request, answer, way)
         if path.startswith(_STATEMENT):
-            encoding = answer.headers.get("Content-Encoding", "").lower()
+            encoding = answer.header("Content-Encoding")
             identity = self._queries.answered(request.method, path, answer.status, head, encoding)
             if passed is not None:
                 self._note(passed, identity)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
+import struct
 
-import aiohttp
 from aiohttp import web
 
+from catalog.gateway.answer import Answer, UpstreamError
 from catalog.gateway.headers import passed_on
-from catalog.gateway.upstream import UpstreamError
 from catalog.gateway.uris import HEAD, lead_back, lead_segments_back, moved
 
 _LOGGER = logging.getLogger(__name__)
@@ -26,7 +27,7 @@ class Relayed(web.StreamResponse):
         for name in self.added:
             self.headers.popall(name, None)
 
-    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+    def __init__(self, answer: Answer) -> None:
         headers = passed_on(answer.raw_headers)
         super().__init__(status=answer.status, reason=answer.reason, headers=headers)
         self.added = [name for name in _ADDED if name not in headers]
@@ -51,7 +52,7 @@ class Way:
         self.theirs = theirs
 
 
-async def relay(request: web.Request, answer: aiohttp.ClientResponse, way: Way | None) -> tuple[Relayed, bytes]:
+async def relay(request: web.Request, answer: Answer, way: Way | None) -> tuple[Relayed, bytes]:
     """Pass an answer on.
 
     Args:
@@ -74,68 +75,51 @@ async def relay(request: web.Request, answer: aiohttp.ClientResponse, way: Way |
         if way is not None and _has_uris(request.path, answer):
             chunk = await _changed_beginning(answer, response, way)
         else:
-            chunk = await _next(answer)
+            chunk = await answer.read()
         await response.prepare(request)
         while chunk:
             if len(head) < HEAD:
                 head += chunk[: HEAD - len(head)]
             await response.write(chunk)
-            chunk = await _next(answer)
+            chunk = await answer.read()
     except UpstreamError as error:
         if not response.prepared:
             raise
         # Neither a shorter body nor an end that looks like one: the client must see that rows are missing.
         _LOGGER.warning("%s %s: %s", request.method, request.path, error)
-        if request.transport is not None:
-            request.transport.abort()
+        _reset(request)
         raise ConnectionResetError(str(error)) from error
     await response.write_eof()
     return response, bytes(head)
 
 
-async def _next(answer: aiohttp.ClientResponse) -> bytes:
-    """The next bytes of an answer, none at its end.
-
-    Raises:
-        UpstreamError: it broke off.
-    """
-    try:
-        return await answer.content.readany()
-    except TimeoutError as error:
-        raise UpstreamError(504, f"Trino at {answer.url.authority} stopped in the middle of an answer") from error
-    except (aiohttp.ClientError, OSError) as error:
-        raise UpstreamError(502, f"Trino at {answer.url.authority} broke off an answer") from error
+def _reset(request: web.Request) -> None:
+    """End a client's connection in a way that no client takes for the end of a body."""
+    transport = request.transport
+    if transport is None:
+        return
+    connection = transport.get_extra_info("socket")
+    if connection is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
 
 
-async def read_whole(answer: aiohttp.ClientResponse) -> bytes:
-    """The body of a short answer.
-
-    Raises:
-        UpstreamError: it broke off.
-    """
-    body = bytearray()
-    while chunk := await _next(answer):
-        body += chunk
-    return bytes(body)
-
-
-async def _changed_beginning(answer: aiohttp.ClientResponse, response: Relayed, way: Way) -> bytes:
+async def _changed_beginning(answer: Answer, response: Relayed, way: Way) -> bytes:
     """The first bytes of an answer, all of it unless it is large, with the URIs exchanged."""
     body = bytearray()
-    while len(body) <= _SPOOLED_MOST and (chunk := await _next(answer)):
+    while len(body) <= _SPOOLED_MOST and (chunk := await answer.read()):
         body += chunk
     changed = lead_back(bytes(body), way.own, way.theirs)
     response.headers.popall("Content-Length", None)
-    if answer.content.at_eof():
+    if len(body) <= _SPOOLED_MOST:
         changed = lead_segments_back(changed, way.own, way.theirs) if b'"segments"' in changed else changed
         response.content_length = len(changed)
     return changed
 
 
-def _has_uris(path: str, answer: aiohttp.ClientResponse) -> bool:
-    encoding = answer.headers.get("Content-Encoding", "identity")
-    json_type = "json" in answer.headers.get("Content-Type", "")
-    return json_type and encoding == "identity" and path.startswith(("/v1/statement", "/oauth2/"))
+def _has_uris(path: str, answer: Answer) -> bool:
+    plain = answer.header("Content-Encoding") in {"", "identity"}
+    return plain and "json" in answer.header("Content-Type") and path.startswith(("/v1/statement", "/oauth2/"))
 
 
 def _move_headers(response: Relayed, way: Way) -> None:

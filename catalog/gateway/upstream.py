@@ -11,26 +11,16 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from catalog.gateway.answer import Answer, UpstreamError
+from catalog.gateway.exact_upstream import ExactUpstream
+from catalog.gateway.headers import exact
 from catalog.gateway.proxy_settings import ProxySettings
-from table_format.errors import ServiceError
 
 # Trino's own connections close after longer idle times: one taken from the pool is then still open.
 _IDLE_SECONDS = 15.0
 _HEADER_SIZE = 1_048_576
-_MOST_HEADERS = 1_000
 _AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
-
-
-class UpstreamError(ServiceError):
-    """Trino did not answer.
-
-    Attributes:
-        status: for the client: 502 when Trino cannot be reached or broke off, 504 when it is too slow.
-    """
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
+Body = bytes | AsyncIterator[bytes] | None
 
 
 class Upstream:
@@ -45,6 +35,7 @@ class Upstream:
         self._settings = settings
         self._tls: ssl.SSLContext | bool = True if tls is None else tls
         self._session: aiohttp.ClientSession | None = None
+        self._exact = ExactUpstream(settings, tls)
 
     async def start(self) -> None:
         """Make the pool; no connection is opened yet."""
@@ -65,20 +56,15 @@ class Upstream:
 
     async def stop(self) -> None:
         """Close all connections."""
+        self._exact.close()
         session, self._session = self._session, None
         if session is not None:
             await session.close()
 
     @asynccontextmanager
     async def exchange(
-        self,
-        method: str,
-        target: str,
-        headers: CIMultiDict[str],
-        body: bytes | AsyncIterator[bytes] | None,
-        *,
-        repeatable: bool = False,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        self, method: str, target: str, headers: CIMultiDict[str], body: Body, *, repeatable: bool = False
+    ) -> AsyncIterator[Answer]:
         """Send a request; the answer's head has arrived, its body has not.
 
         Args:
@@ -93,21 +79,19 @@ class Upstream:
         Raises:
             UpstreamError: there is no answer.
         """
+        if not exact(headers):
+            async with self._exact.exchange(method, target, headers, body) as answer:
+                yield answer
+            return
         response = await self._answer(method, target, headers, body, repeatable=repeatable)
         try:
-            yield response
+            yield _Streamed(response, self._settings.upstream)
         finally:
             # A body that was not read to its end makes the connection useless: it is closed, not kept.
             response.close()
 
     async def _answer(
-        self,
-        method: str,
-        target: str,
-        headers: CIMultiDict[str],
-        body: bytes | AsyncIterator[bytes] | None,
-        *,
-        repeatable: bool,
+        self, method: str, target: str, headers: CIMultiDict[str], body: Body, *, repeatable: bool
     ) -> aiohttp.ClientResponse:
         where = self._settings.upstream
         if self._session is None:
@@ -126,6 +110,23 @@ class Upstream:
             except (aiohttp.ClientError, OSError, ValueError) as error:
                 raise UpstreamError(502, f"Trino at {where}: {_reason(error)}") from error
         raise UpstreamError(502, f"Trino at {where} did not answer")
+
+
+class _Streamed(Answer):
+    """An answer that aiohttp reads."""
+
+    def __init__(self, response: aiohttp.ClientResponse, where: str) -> None:
+        super().__init__(response.status, response.reason, response.raw_headers)
+        self._content = response.content
+        self._where = where
+
+    async def read(self) -> bytes:
+        try:
+            return await self._content.readany()
+        except TimeoutError as error:
+            raise UpstreamError(504, f"Trino at {self._where} stopped in the middle of an answer") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise UpstreamError(502, f"Trino at {self._where} broke off an answer") from error
 
 
 def _reason(error: Exception) -> str:

@@ -1,6 +1,5 @@
 """What goes wrong on either side ends in a clear answer or a visibly broken one, never in a hang or fewer rows."""
 
-import http.client
 import json
 import logging
 import os
@@ -91,6 +90,8 @@ def test_trino_that_speaks_something_else(garbage: bytes) -> None:
         assert exchange(hosted.port, get("/v1/query")).startswith(b"HTTP/1.1 502 ")
 
 
+LATIN = b"GET /x HTTP/1.1\r\nHost: a\r\nX-Trino-User: \xeb\r\nConnection: close\r\n\r\n"
+PLAIN = b"GET /x HTTP/1.1\r\nHost: a\r\nX-Trino-User: e\r\nConnection: close\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n"
 COUNTED = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabcde"
 
@@ -108,31 +109,56 @@ def breaking(start: bytes, *, reset: bool):
     return reply
 
 
+def ending(port: int, request: bytes) -> tuple[bytes, bool]:
+    """What a client gets, and whether it was reset."""
+    found = b""
+    with connected(port) as connection:
+        connection.sendall(request)
+        try:
+            while chunk := connection.recv(65_536):
+                found += chunk
+        except ConnectionResetError:
+            return found, True
+    return found, False
+
+
+@pytest.mark.parametrize("request_bytes", [PLAIN, LATIN])
 @pytest.mark.parametrize("start", [CHUNKED, COUNTED])
 @pytest.mark.parametrize("reset", [True, False])
-def test_an_answer_that_breaks_off_breaks_off_for_the_client(start: bytes, reset: bool) -> None:
+def test_an_answer_that_breaks_off_breaks_off_for_the_client(start: bytes, reset: bool, request_bytes: bytes) -> None:
     with recording(lambda _: breaking(start, reset=reset)) as trino, gateway(trino.port) as hosted:
-        connection = http.client.HTTPConnection("127.0.0.1", hosted.port, timeout=10)
-        connection.request("GET", "/v1/statement/executing/q/slug/1")
-        with pytest.raises((http.client.IncompleteRead, ConnectionResetError)):
-            connection.getresponse().read()
-        connection.close()
+        found, was_reset = ending(hosted.port, request_bytes)
+    assert was_reset
+    assert not found.endswith(b"0\r\n\r\n")
 
 
-def test_an_answer_that_stops_in_the_middle_breaks_off_for_the_client() -> None:
+@pytest.mark.parametrize("request_bytes", [PLAIN, LATIN])
+def test_an_answer_that_stops_in_the_middle_breaks_off_for_the_client(request_bytes: bytes) -> None:
     def stop(connection: socket.socket, _: Request) -> None:
         connection.sendall(CHUNKED)
         time.sleep(30)
 
     with recording(lambda _: stop) as trino, gateway(trino.port, answer_timeout=0.3) as hosted:
-        connection = http.client.HTTPConnection("127.0.0.1", hosted.port, timeout=10)
-        connection.request("GET", "/x")
-        with pytest.raises((http.client.IncompleteRead, ConnectionResetError)):
-            connection.getresponse().read()
-        connection.close()
+        found, was_reset = ending(hosted.port, request_bytes)
+    assert was_reset
+    assert not found.endswith(b"0\r\n\r\n")
 
 
-def test_a_client_that_leaves_releases_its_connection_to_trino(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("reply", "status"), [(hang, b"504"), (None, b"502")])
+def test_trino_that_fails_a_request_with_odd_headers(reply, status: bytes) -> None:
+    def close(connection: socket.socket, _: Request) -> None:
+        connection.shutdown(socket.SHUT_RDWR)
+
+    with recording(lambda _: reply or close) as trino, gateway(trino.port, answer_timeout=0.3) as hosted:
+        assert exchange(hosted.port, LATIN).startswith(b"HTTP/1.1 " + status)
+    with gateway(free_port()) as hosted:
+        assert exchange(hosted.port, LATIN).startswith(b"HTTP/1.1 502")
+
+
+@pytest.mark.parametrize("request_bytes", [PLAIN, LATIN])
+def test_a_client_that_leaves_releases_its_connection_to_trino(
+    caplog: pytest.LogCaptureFixture, request_bytes: bytes
+) -> None:
     def wait(connection: socket.socket, _: Request) -> None:
         connection.settimeout(10)
         connection.recv(1)  # ends when the gateway closes
@@ -141,7 +167,7 @@ def test_a_client_that_leaves_releases_its_connection_to_trino(caplog: pytest.Lo
     metrics = Metrics()
     with recording(lambda _: wait) as trino, gateway(trino.port, metrics=metrics) as hosted:
         with connected(hosted.port) as connection:
-            connection.sendall(get("/v1/statement/executing/q/slug/1"))
+            connection.sendall(request_bytes)
             until(lambda: len(trino.requests) == 1)
         until(lambda: trino.closed == 1)
         until(lambda: not hosted.proxy.busy())

@@ -143,6 +143,37 @@ def test_expect_continue_is_answered_by_the_gateway() -> None:
     assert trino.requests[0].all("expect") == []
 
 
+LATIN = b"X-Trino-User: zo\xeb\r\nX-Trino-User: \xc3\xab\r\n"
+
+
+def latin(method: str, path: str, body: bytes = b"") -> bytes:
+    head = f"{method} {path} HTTP/1.1\r\nHost: gate:1\r\n".encode() + LATIN + b"Accept-Encoding: gzip\r\n"
+    return head + b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(body) + body
+
+
+def test_header_bytes_that_are_no_utf_8_pass() -> None:
+    with recording(answer(b"rows" * 100_000, "X-A: 1", "X-A: 2")) as trino, gateway(trino.port, Upper()) as hosted:
+        raw = exchange(hosted.port, latin("POST", "/v1/statement?a=b", "select 'é'".encode()))
+        exchange(hosted.port, latin("PUT", "/x", b"abc"))
+    assert split(raw) == (
+        "HTTP/1.1 200 OK",
+        ["X-A: 1", "X-A: 2", "Content-Length: 400000", "Connection: close"],
+        b"rows" * 100_000,
+    )
+    first, second = trino.requests
+    assert first.line == "POST /v1/statement?a=b HTTP/1.1"
+    assert first.body.decode() == "SELECT 'É'"
+    assert second.body == b"abc"
+    for request, size in ((first, b"11"), (second, b"3")):
+        assert request.headers == [
+            (b"Host", b"gate:1"),
+            (b"X-Trino-User", b"zo\xeb"),
+            (b"X-Trino-User", b"\xc3\xab"),
+            (b"Accept-Encoding", b"gzip"),
+            (b"Content-Length", size),
+        ]
+
+
 NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9-]{0,20}", fullmatch=True).map(lambda name: f"X-{name}")
 VALUES = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x2FFF, blacklist_characters="\x7f"), max_size=40)
 
