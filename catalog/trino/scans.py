@@ -40,7 +40,7 @@ class OpenScans:
     """
 
     def __init__(
-        self, idle_seconds: float = 5.0, limit: int = 10_000, clock: Callable[[], float] = time.monotonic
+        self, idle_seconds: float = 10.0, limit: int = 10_000, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._idle = idle_seconds
         self._limit = limit
@@ -108,8 +108,3 @@ class Recent(Generic[T]):
             self._values.move_to_end(name)
             while len(self._values) > self._limit:
                 self._values.popitem(last=False)
-
-    def drop(self, name: str) -> None:
-        """Forget a value."""
-        with self._lock:
-            self._values.pop(name, None)

@@ -60,6 +60,3 @@ def test_recent_values() -> None:
     assert recent.get("a") == 1
     recent.put("c", 3)
     assert (recent.get("a"), recent.get("b"), recent.get("c")) == (1, None, 3)
-    recent.drop("a")
-    recent.drop("a")
-    assert recent.get("a") is None
