@@ -69,13 +69,15 @@ def serve_trino(
     print_catalog: Annotated[
         bool, typer.Option("--print-catalog", help="Print the catalog file for Trino, and do nothing else.")
     ] = False,
+    presto: Annotated[bool, typer.Option("--presto", help="Print the catalog file for Presto instead.")] = False,
     verbose: Verbose = False,
 ) -> None:
     """Serve tables to Trino's and Presto's Thrift connector."""
     from catalog.trino.catalog_file import catalog_lines
 
+    has_tls = tls_certificate is not None
     if print_catalog:
-        sys.stdout.write("\n".join(catalog_lines(host, port, tls=tls_certificate is not None)) + "\n")
+        sys.stdout.write("\n".join(catalog_lines(host, port, tls=has_tls, presto=presto)) + "\n")
         return
     require_services("hudi-catalog serve")
     from catalog.services.hosting import serve
@@ -98,9 +100,10 @@ def serve_trino(
     )
 
     def started() -> None:
-        lines = catalog_lines(host, serving.port, tls=tls_certificate is not None)
+        engine = "Presto" if presto else "Trino"
+        lines = catalog_lines(host, serving.port, tls=has_tls, presto=presto)
         _say(
-            f"serving {warehouse} to Trino at {host}:{serving.port}; a catalog file for Trino:",
+            f"serving {warehouse} to {engine} at {host}:{serving.port}; a catalog file for {engine}:",
             *(f"    {line}" for line in lines),
             f"status at http://{host}:{serving.http_port}/",
         )

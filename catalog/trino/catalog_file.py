@@ -1,4 +1,4 @@
-"""What to put into Trino so that it asks the service: the lines of a catalog file."""
+"""What to put into Trino or Presto so that it asks the service: the lines of a catalog file."""
 
 from __future__ import annotations
 
@@ -7,23 +7,28 @@ import socket
 _EVERYWHERE = frozenset({"", "0.0.0.0", "::"})  # noqa: S104  # compared with, not listened at
 
 
-def catalog_lines(host: str, port: int, *, tls: bool = False) -> list[str]:
-    """The properties of a catalog of Trino.
+def catalog_lines(host: str, port: int, *, tls: bool = False, presto: bool = False) -> list[str]:
+    """The properties of a catalog of Trino, or of Presto.
 
     Args:
         host: where the service listens; for all addresses the name of this machine is shown.
         port: of the service.
         tls: whether connections are encrypted.
+        presto: whether they are for Presto, whose client speaks another transport unless told.
     """
     name = socket.gethostname() if host in _EVERYWHERE else host
     address = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+    engine = "presto" if presto else "trino"
+    client = f"{engine}.thrift.client"
     lines = [
-        "connector.name=trino_thrift",
-        f"trino.thrift.client.addresses={address}",
-        "trino.thrift.client.max-frame-size=64MB",
-        "trino-thrift.max-response-size=32MB",
+        f"connector.name={'presto-thrift' if presto else 'trino_thrift'}",
+        f"{client}.addresses={address}",
+        f"{client}.max-frame-size=64MB",
+        f"{engine}-thrift.max-response-size=32MB",
     ]
+    if presto:
+        lines += [f"{client}.transport=FRAMED", f"{client}.protocol=BINARY"]
     if tls:
-        lines.append("trino.thrift.client.ssl.enabled=true")
-        lines.append("# trino.thrift.client.ssl.trust-certificate=<file with the certificate of the service>")
+        lines.append(f"{client}.ssl.enabled=true")
+        lines.append(f"# {client}.ssl.trust-certificate=<file with the certificate of the service's authority>")
     return lines

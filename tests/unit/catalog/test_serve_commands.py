@@ -273,6 +273,10 @@ def test_the_catalog_file_names_the_address() -> None:
     assert "addresses=[::1]:9779" in lines("serve", "trino", "absent", "--print-catalog", "--host", "::1")[1]
     safe = lines("serve", "trino", "absent", "--print-catalog", "--tls-certificate", "x.pem")
     assert "trino.thrift.client.ssl.enabled=true" in safe
+    presto = lines("serve", "trino", "absent", "--print-catalog", "--presto")
+    assert presto[0] == "connector.name=presto-thrift"
+    assert "presto.thrift.client.transport=FRAMED" in presto
+    assert "trino" not in "".join(presto)
 
 
 SERVE, GATEWAY = ("serve", "trino", "{warehouse}"), ("gateway", "http://127.0.0.1:9", "--metastore", "{warehouse}")
