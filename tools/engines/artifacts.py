@@ -31,11 +31,13 @@ class Artifact:
     name: str
     version: str
     kind: str = "jar"
+    classifier: str = ""
 
     @property
     def file_name(self) -> str:
         """Name of the file there and here."""
-        return f"{self.name}-{self.version}.{self.kind}"
+        which = f"-{self.classifier}" if self.classifier else ""
+        return f"{self.name}-{self.version}{which}.{self.kind}"
 
     @property
     def path(self) -> str:
@@ -81,7 +83,8 @@ def fetch(artifact: Artifact) -> Path:
 
 
 def _by_maven(artifact: Artifact) -> Path:
-    coordinates = f"{artifact.group}:{artifact.name}:{artifact.version}:{artifact.kind}"
+    parts = (artifact.group, artifact.name, artifact.version, artifact.kind, artifact.classifier)
+    coordinates = ":".join(filter(None, parts))
     command = ["mvn", "-q", "-B", "dependency:get", f"-Dartifact={coordinates}", "-Dtransitive=false"]
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     found = present(artifact)

@@ -75,7 +75,9 @@ public class GatewayClient {
     private static long number(Connection connection, String sql) throws SQLException {
         try (Statement statement = connection.createStatement(); ResultSet rows = statement.executeQuery(sql)) {
             rows.next();
-            return rows.getLong(1);
+            long number = rows.getLong(1);
+            rows.next(); // to the end: a query that is closed earlier is cancelled, and its transaction with it
+            return number;
         }
     }
 }
