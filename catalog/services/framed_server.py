@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from catalog.services.few_warnings import FewWarnings
 from catalog.services.options import ServiceOptions
-from table_format.errors import ServiceError
+from table_format.errors import HudiError, ServiceError
 
 _LOG = logging.getLogger(__name__)
 _WARNINGS = FewWarnings(_LOG)
@@ -44,7 +44,7 @@ class ServerCounts:
         connections: open now.
         in_work: requests that are being answered.
         accepted: connections since the start.
-        refused: connections that were too many, and frames that were not taken.
+        refused: connections that were too many, and requests that were not taken.
         requests: answered or not.
         failures: requests whose answer could not be made.
         bytes_in: of requests.
@@ -120,7 +120,8 @@ class FramedServer:
 
     Args:
         dispatch: makes the reply to a request, both without their lengths; called in threads. The parts of a reply are
-            written one after the other and must not be changed any more. None ends the connection.
+            written one after the other and must not be changed any more. None ends the connection. A `HudiError`
+            refuses the request; anything else that it raises is its failure and goes into the log with a traceback.
         options: limits and times.
         host: address to listen at.
         port: 0 for any that is free.
@@ -367,6 +368,11 @@ class FramedServer:
         """The reply of `dispatch`, in one of the threads; None when nothing can be said."""
         try:
             return self._dispatch(frame)
+        except HudiError as error:
+            self._counts.refused += 1
+            _WARNINGS.warn("a request of %d bytes was refused: %s", len(frame), error)
+            refused = self._refuse and self._refuse(frame[:_BEGINNING], str(error))
+            return [refused] if refused else None
         except Exception:  # noqa: BLE001  # whatever it is, other requests go on
             self._counts.failures += 1
             _LOG.exception("a request of %d bytes was not answered", len(frame))

@@ -18,7 +18,7 @@ import pytest
 from catalog.services.framed_server import FramedServer, running
 from catalog.services.lifecycle import allow_many_connections
 from catalog.services.options import ServiceOptions
-from table_format.errors import ServiceError
+from table_format.errors import ServiceError, SplitError
 from tests.framed_client import FramedClient
 
 
@@ -164,6 +164,21 @@ def test_a_failing_request_is_logged_and_refused(caplog: pytest.LogCaptureFixtur
         assert client.ask(b"y: ") == b"y: the service failed; its log says why"
     assert server.counts.failures == 2
     assert "KeyError: b'x: '" in caplog.text
+
+
+def test_a_request_that_dispatch_refuses_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    def refuse_all(frame: bytes) -> list[bytes]:
+        raise SplitError(f"{frame!r} is forged")
+
+    with running(FramedServer(refuse_all)) as port, FramedClient(port) as client:
+        client.send(b"x")
+        assert client.ended()
+    server = FramedServer(refuse_all, refuse=lambda begin, message: begin + message.encode())
+    with running(server) as port, FramedClient(port) as client:
+        assert client.ask(b"x") == b"xb'x' is forged"
+    assert (server.counts.refused, server.counts.failures) == (1, 0)
+    assert "a request of 1 bytes was refused: b'x' is forged" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 @pytest.mark.parametrize("reply", [None, ["text"], [b"x", 5]])
