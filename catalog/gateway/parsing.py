@@ -78,8 +78,8 @@ def _with_parameters(tokens: list[Token], parameters: Sequence[str] | None) -> l
 
 def _value_tokens(text: str, mark: Token) -> list[Token]:
     """A parameter's tokens, all at the place of its question mark; the mark itself where they are not sure."""
-    tokens = Dialect.get_or_raise(DIALECT).tokenize(text)
     lexemes = lexemes_of(text)
+    tokens = [] if lexemes is None else Dialect.get_or_raise(DIALECT).tokenize(text)
     if lexemes is None or not cut_alike(lexemes, tokens):
         return [mark]
     moved = [Token(token.token_type, token.text, mark.line, mark.col, mark.start, mark.end) for token in tokens]
