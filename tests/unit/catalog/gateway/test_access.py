@@ -1,16 +1,15 @@
 """The shared secret, and TLS on both sides."""
 
 import json
-import shutil
 import socket
 import ssl
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from catalog.services.secret import Secret
 
+from .certificates import client_side, make_certificate, server_side
 from .hosting import Request, Upper, answer, connected, exchange, gateway, get, post, read_all, recording, result
 
 SECRET = "a secret of some length, with = and % and é"
@@ -104,24 +103,7 @@ def test_without_a_secret_credentials_pass() -> None:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("openssl") is None:
-        pytest.skip("needs openssl to make a certificate")
-    folder = tmp_path_factory.mktemp("tls")
-    names = "subjectAltName=DNS:localhost,DNS:trino.test,IP:127.0.0.1"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"]
-    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem"), "-addext", names]
-    subprocess.run([*command, *files], check=True, capture_output=True)
-    return folder
-
-
-def server_side(folder: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
-    return context
-
-
-def client_side(folder: Path) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=folder / "cert.pem")
+    return make_certificate(tmp_path_factory.mktemp("tls"))
 
 
 def secure_exchange(port: int, request: bytes, context: ssl.SSLContext) -> bytes:
