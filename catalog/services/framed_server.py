@@ -19,12 +19,14 @@ from dataclasses import dataclass, field, replace
 
 from catalog.services.few_warnings import FewWarnings
 from catalog.services.options import ServiceOptions
+from catalog.services.parts import chunks, size_of
+from catalog.services.room import Room
 from table_format.errors import HudiError, ServiceError
 
 _LOG = logging.getLogger(__name__)
 _WARNINGS = FewWarnings(_LOG)
 _LENGTH = struct.Struct(">i")
-_READ, _CHUNK, _UNSEEN = 1 << 18, 1 << 20, 1 << 16
+_READ, _UNSEEN = 1 << 18, 1 << 16
 _BEGINNING = 300
 _TLS_HANDSHAKE_SECONDS = 15
 # A peer that is gone without a word is found out after about two minutes.
@@ -61,36 +63,6 @@ class ServerCounts:
     bytes_out: int = 0
 
 
-class _Room:
-    """Bytes that are held, and a way to wait until they are few enough."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._held = 0
-        self._free = asyncio.Event()
-        self._free.set()
-
-    def take(self, size: int) -> None:
-        self._held += size
-        if self._held >= self._limit:
-            self._free.clear()
-
-    def give_back(self, size: int) -> None:
-        self._held -= size
-        if self._held < self._limit:
-            self._free.set()
-
-    def fits(self, size: int) -> bool:
-        return self._held + size <= self._limit
-
-    @property
-    def is_full(self) -> bool:
-        return not self._free.is_set()
-
-    async def wait(self) -> None:
-        await self._free.wait()
-
-
 class _RefusedError(Exception):
     """A frame that is not taken; the connection ends with it."""
 
@@ -104,7 +76,7 @@ class _Connection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     slots: asyncio.Semaphore
-    replies: _Room
+    replies: Room
     reading: asyncio.Task[None]
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     answers: set[asyncio.Task[None]] = field(default_factory=set)
@@ -166,8 +138,8 @@ class FramedServer:
         options = self._options
         self._taken = asyncio.Semaphore(options.max_requests)
         self._threads = asyncio.Semaphore(options.threads)
-        self._requests = _Room(options.max_buffered_bytes)
-        self._replies = _Room(options.max_buffered_bytes)
+        self._requests = Room(options.max_buffered_bytes)
+        self._replies = Room(options.max_buffered_bytes)
         self._pool = ThreadPoolExecutor(options.threads, thread_name_prefix="request")
         host, port = self._address
         handshake = None if self._tls is None else _TLS_HANDSHAKE_SECONDS
@@ -211,7 +183,7 @@ class FramedServer:
             return
         options = self._options
         slots = asyncio.Semaphore(options.max_connection_requests)
-        share = _Room(max(1, options.max_buffered_bytes // _SHARE))
+        share = Room(max(1, options.max_buffered_bytes // _SHARE))
         connection = _Connection(reader, writer, slots, share, reading)
         # What waits in the transport is seen by no time-out and no limit.
         writer.transport.set_write_buffer_limits(high=_UNSEEN)
@@ -381,12 +353,12 @@ class FramedServer:
 
     async def _write(self, connection: _Connection, reply: Sequence[bytes | memoryview]) -> None:
         """Write a reply whole, or end the connection."""
-        size = sum(map(_size, reply))
+        size = sum(map(size_of, reply))
         self._replies.take(size)
         connection.replies.take(size)
         try:
             async with connection.writing:
-                for chunk in _chunks([_LENGTH.pack(size), *reply]):
+                for chunk in chunks([_LENGTH.pack(size), *reply]):
                     if connection.writer.is_closing():
                         return
                     connection.writer.write(chunk)
@@ -415,30 +387,6 @@ def _keep_alive(writer: asyncio.StreamWriter) -> None:
     for name, value in _KEEP_ALIVE.items():
         if hasattr(socket, name):
             peer.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-def _chunks(parts: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    """The parts' bytes in pieces of a good size: small ones joined, large ones divided without a copy."""
-    small: list[bytes | memoryview] = []
-    held = 0
-    for part in parts:
-        size = _size(part)
-        if held + size <= _CHUNK:
-            small.append(part)
-            held += size
-            continue
-        if small:
-            yield b"".join(small)
-            small, held = [], 0
-        view = memoryview(part).cast("B")
-        for begin in range(0, size, _CHUNK):
-            yield view[begin : begin + _CHUNK]
-    if small:
-        yield b"".join(small)
-
-
-def _size(part: bytes | memoryview) -> int:
-    return len(part) if isinstance(part, bytes) else part.nbytes
 
 
 @contextlib.contextmanager
