@@ -74,13 +74,16 @@ class OpenTables:
         """Of the warehouse."""
         return self.warehouse.storage.uri
 
-    def names(self) -> list[str]:
+    def names(self, *, fresh: bool = False) -> list[str]:
         """Names of the tables whose properties can be read; the list may be some seconds old.
+
+        Args:
+            fresh: half a second at most.
 
         Raises:
             HudiError: the warehouse cannot be listed.
         """
-        listed = self._listing(self._options.listing_seconds)
+        listed = self._listing(_LEAST_LISTING_SECONDS if fresh else self._options.listing_seconds)
         return sorted(name for name, entries in listed.items() if any(entry.config for entry in entries))
 
     def table(self, name: str) -> Table:

@@ -132,6 +132,21 @@ class _Reading:
             close()
 
 
+@dataclass(frozen=True)
+class Page:
+    """Encoded rows.
+
+    Attributes:
+        parts: of the struct, to be sent one behind the other.
+        rows: how many rows they hold.
+        is_last: whether the split has no more.
+    """
+
+    parts: Parts
+    rows: int
+    is_last: bool
+
+
 class RowServer:
     """Serves the rows of splits. Threads may share it.
 
@@ -150,8 +165,8 @@ class RowServer:
 
     def page(
         self, split: TrinoSplit, columns: Sequence[str], max_bytes: int, position: int, seal: Callable[[int], bytes]
-    ) -> Parts:
-        """The next rows of a split, as the parts of an encoded ``TrinoThriftPageResult``.
+    ) -> Page:
+        """The next rows of a split, as an encoded ``TrinoThriftPageResult``.
 
         Args:
             split: what to read.
@@ -179,9 +194,9 @@ class RowServer:
             ) from error
         if after is None:
             reading.close()
-            return builder.parts(None)
+            return Page(builder.parts(None), builder.rows, is_last=True)
         self._readings.put((split, tuple(columns), after), reading)
-        return builder.parts(seal(after))
+        return Page(builder.parts(seal(after)), builder.rows, is_last=False)
 
     def close(self) -> None:
         """Close all files that are read in part."""

@@ -177,15 +177,15 @@ class TrinoService:
         split = self._codec.unpack(split_id)
         digest = _page_digest(split_id, columns)
         position = 0 if token is None else self._position(token, digest)
-        went_on: list[int] = []
 
         def seal(after: int) -> bytes:
-            went_on.append(after)
             return self._codec.seal(Purpose.PAGE_TOKEN, _POSITION.pack(after) + digest)
 
-        parts: Parts = self._rows.page(split, columns, most, position, seal)
-        self._scans.asked(split.scan, finished=not went_on)
-        return parts
+        page = self._rows.page(split, columns, most, position, seal)
+        self._scans.asked(split.scan, finished=page.is_last)
+        if self._metrics is not None:
+            self._metrics.served(_NAME, page.rows, sum(memoryview(part).nbytes for part in page.parts))
+        return page.parts
 
     def _position(self, token: bytes, digest: bytes) -> int:
         payload = self._codec.open(Purpose.PAGE_TOKEN, token)

@@ -128,14 +128,14 @@ class TableNames:
         known = self._known.get(said)
         if known is not None:
             return known
-        found = self._by_name().get(said, [])
+        found = self._by_name(fresh=True).get(said, [])
         if len(found) > 1:
             raise TableNotFoundError(f"{said}: {' and '.join(sorted(found))} are spelled alike")
         return found[0] if found else None
 
-    def _by_name(self) -> dict[TableName, list[str]]:
+    def _by_name(self, *, fresh: bool = False) -> dict[TableName, list[str]]:
         found: dict[TableName, list[str]] = {}
-        for name in self._tables.names():
+        for name in self._tables.names(fresh=fresh):
             found.setdefault(TableName.of(name), []).append(name)
         self._known = {said: names[0] for said, names in found.items() if len(names) == 1}
         return found

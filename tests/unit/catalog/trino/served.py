@@ -60,8 +60,10 @@ def pages(
     """Row count and column values of each page."""
     position: int | None = 0
     while position is not None:
-        parts = server.page(split, columns, max_bytes, position, lambda after: after.to_bytes(8, "big"))
+        told = server.page(split, columns, max_bytes, position, lambda after: after.to_bytes(8, "big"))
+        parts = told.parts
         page = decoded(parts, "TrinoThriftPageResult")
+        assert (page.rowCount, page.nextToken is None) == (told.rows, told.is_last)
         assert page.rowCount <= 1 or sum(map(len, parts)) <= max_bytes
         values = [block_values(block) for block in page.columnBlocks]
         assert all(len(column) == page.rowCount for column in values)
