@@ -40,6 +40,9 @@ _LOG = logging.getLogger(__name__)
 _NAME = "trino"
 _PRESTO = b"presto"
 _METHOD = slice(8, 8 + len(_PRESTO))  # behind the version and the length of the method's name
+# What PrestoDB's connector sends unless it is told otherwise.
+_THEADER = b"\x0f\xff"
+_THEADER_HINT = "; it is THeader's: set presto.thrift.client.transport=FRAMED and presto.thrift.client.protocol=BINARY"
 _POSITION = struct.Struct(">Q")
 _DIGEST_BYTES = 16
 
@@ -86,25 +89,25 @@ class TrinoService:
             "GetIndexSplits": self._index_splits,
         }
 
-    def dispatch(self, frame: bytes) -> Parts:
+    def dispatch(self, frame: bytes) -> Parts | None:
         """The reply to a request, in parts to be sent one behind the other.
 
         Args:
             frame: a message without its length.
 
-        Raises:
-            MessageError: the frame is no call, and does not tell which reply it waits for.
+        Returns:
+            None for a frame that is no call, and does not tell which reply it waits for: the connection is of no use.
         """
         service = presto_service() if frame[_METHOD] == _PRESTO else trino_service()
         begin = time.perf_counter()
         try:
             call = read_call(service, frame)
         except MessageError as error:
+            hint = _THEADER_HINT if frame.startswith(_THEADER) else ""
+            _LOG.warning("a request that is not understood: %s%s", error, hint)
             self._count("unknown", begin, "refused")
             reply = encode_message_error(error)
-            if reply is None:
-                raise
-            return [reply]
+            return None if reply is None else [reply]
         outcome = "ok"
         try:
             return self._answer(service, call)

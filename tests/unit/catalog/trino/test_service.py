@@ -17,7 +17,6 @@ from catalog import Catalog
 from catalog.services.metrics import Metrics
 from catalog.services.open_tables import OpenTables
 from catalog.services.secret import Secret
-from catalog.services.thrift_messages import MessageError
 from catalog.trino import batches
 from catalog.trino.options import TrinoOptions
 from catalog.trino.service import TrinoService
@@ -288,12 +287,13 @@ def test_what_nobody_thought_of_is_logged_and_not_told(
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_frames_that_are_no_calls(warehouse: Path) -> None:
+def test_frames_that_are_no_calls(warehouse: Path, caplog: pytest.LogCaptureFixture) -> None:
     service = served(warehouse).service
-    with pytest.raises(MessageError):
-        service.dispatch(b"GET / HTTP/1.1\r\n\r\n")
-    with pytest.raises(MessageError):
-        service.dispatch(b"")
+    assert service.dispatch(b"GET / HTTP/1.1\r\n\r\n") is None
+    assert service.dispatch(b"") is None
+    assert len(caplog.records) == 2
+    assert service.dispatch(b"\x0f\xff\x00\x00\x00\x00\x00\x01") is None
+    assert "presto.thrift.client.transport=FRAMED" in caplog.records[-1].getMessage()
     good = call(trino_service(), "trinoListSchemaNames", 7)
     _, _, failure = decoded_reply(trino_service(), b"".join(service.dispatch(good.replace(b"Schema", b"Schemo"))))
     assert "no method trinoListSchemoNames" in failure.message
