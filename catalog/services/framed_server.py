@@ -247,9 +247,8 @@ class FramedServer:
                 (size,) = _LENGTH.unpack(first + await connection.reader.readexactly(3))
                 if not 0 <= size <= options.max_frame_bytes:
                     beginning = await self._beginning(connection, size)
-                    raise _RefusedError(
-                        f"a frame of {size} bytes, where 0 to {options.max_frame_bytes} are taken", beginning
-                    )
+                    limits = f"where 0 to {options.max_frame_bytes} are taken"
+                    raise _RefusedError(f"a frame of {size} bytes, {limits}{_hint(size)}", beginning)
                 return await self._body(connection, size)
         except TimeoutError:
             raise _RefusedError(f"a request that did not arrive within {options.read_timeout} s") from None
@@ -379,6 +378,17 @@ class FramedServer:
         reply = self._refuse(refusal.beginning, str(refusal)) if self._refuse and refusal.beginning else None
         if reply is not None:
             await self._write(connection, [reply])
+
+
+def _hint(size: int) -> str:
+    """What a length most likely is, when it is none."""
+    beginning = _LENGTH.pack(size)
+    hints = {
+        b"\x16\x03": "the client speaks TLS, which is not switched on here",
+        b"\x80\x01": "the client sends Thrift messages without frames; set its transport to FRAMED",
+    }
+    hint = "the client speaks HTTP" if beginning.isalpha() or beginning == b"GET " else hints.get(beginning[:2])
+    return f": {hint}" if hint else ""
 
 
 def _keep_alive(writer: asyncio.StreamWriter) -> None:

@@ -27,6 +27,10 @@ _VERSION = 0x80010000
 _HEAD = struct.Struct(">II")
 _SEQUENCE = struct.Struct(">i")
 _LONGEST_NAME = 200
+_OTHER_PROTOCOLS = {
+    b"\x0f": "a Thrift header; set the client's transport to FRAMED and its protocol to BINARY",
+    b"\x82": "the compact protocol; set the client's protocol to BINARY",
+}
 _SUCCESS = b"\x0c\x00\x00"  # the field of a result that holds a struct
 _LONGEST_MESSAGE = 10_000
 _protocol: Any = TCyBinaryProtocol
@@ -199,7 +203,8 @@ def _read_head(frame: bytes) -> tuple[int, str, int, int]:
         raise MessageError(f"a frame of {len(frame)} bytes is no message", PROTOCOL_ERROR)
     version, size = _HEAD.unpack_from(frame)
     if version & 0xFFFFFF00 != _VERSION:
-        raise MessageError(f"a frame that begins with {frame[:4].hex()}: no strict binary protocol", PROTOCOL_ERROR)
+        why = _OTHER_PROTOCOLS.get(frame[:1], "no strict binary protocol")
+        raise MessageError(f"a frame that begins with {frame[:4].hex()}: {why}", PROTOCOL_ERROR)
     end = _HEAD.size + size
     if size > _LONGEST_NAME or end + _SEQUENCE.size > len(frame):
         raise MessageError(f"a method's name of {size} bytes in a frame of {len(frame)}", PROTOCOL_ERROR)

@@ -141,6 +141,25 @@ def test_a_length_that_is_not_taken_ends_the_connection(length: int, caplog: pyt
     assert server.counts.refused == 1
 
 
+@pytest.mark.parametrize(
+    ("sent", "hint"),
+    [
+        (bytes.fromhex("1603010200010001fc"), "speaks TLS"),
+        (b"GET / HTTP/1.1\r\n\r\n", "speaks HTTP"),
+        (b"POST /v1/statement HTTP/1.1\r\n", "speaks HTTP"),
+        (bytes.fromhex("8001000100000004"), "without frames; set its transport to FRAMED"),
+        (bytes.fromhex("7fffffff"), "taken; the connection"),
+    ],
+)
+def test_other_protocols_are_told_apart_in_the_log(sent: bytes, hint: str, caplog: pytest.LogCaptureFixture) -> None:
+    with running(FramedServer(echo)) as port, FramedClient(port) as client:
+        client.send_raw(sent)
+        client.socket.shutdown(socket.SHUT_WR)
+        assert client.ended()
+    (record,) = caplog.records
+    assert hint in record.getMessage()
+
+
 def test_a_refused_call_is_told_why() -> None:
     def refuse(beginning: bytes, message: str) -> bytes:
         return beginning + b"|" + message.encode()

@@ -153,6 +153,16 @@ def test_the_beginning_of_a_call_is_enough_to_refuse_it(recorded) -> None:
     [
         (b"", messages.PROTOCOL_ERROR, "0 bytes is no message"),
         (b"GET / HTTP/1.1\r\n\r\n", messages.PROTOCOL_ERROR, "begins with 47455420: no strict binary protocol"),
+        (
+            bytes.fromhex("0fff00000000") + bytes(20),
+            messages.PROTOCOL_ERROR,
+            "a Thrift header; set the client's transport",
+        ),
+        (
+            bytes.fromhex("8221010c") + bytes(20),
+            messages.PROTOCOL_ERROR,
+            "the compact protocol; set the client's proto",
+        ),
         (b"\x00\x00\x00\x01x\x01" + bytes(20), messages.PROTOCOL_ERROR, "no strict binary protocol"),
         (struct.pack(">II", 0x80010001, 0xFFFFFFFF) + bytes(9), messages.PROTOCOL_ERROR, "name of 4294967295 bytes"),
         (struct.pack(">II", 0x80010001, 2) + b"\xff\xfe" + bytes(5), messages.PROTOCOL_ERROR, "not UTF-8"),
