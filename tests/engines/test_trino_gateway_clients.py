@@ -4,17 +4,21 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-import trino
+import trino as trino_module
 
 from catalog.gateway.serve import GatewaySettings, ServingGateway, running_gateway
+from catalog.services.secret import Secret
+from catalog.services.tls import TlsFiles
 from tests.conftest import skip_or_fail
 from tests.engines.tpch_tables import Layout, write
 from tests.engines.trino_engine import Engine
 from tests.engines.trino_world import World
+from tests.unit.catalog.gateway.certificates import make_certificate
 from tools.engines.artifacts import Artifact, EngineMissingError, fetch
 from tools.engines.jdk import find_java
 
@@ -38,6 +42,12 @@ def gateway(world: World) -> Iterator[ServingGateway]:
     settings = GatewaySettings(world.engine.uri, f"file://{world.engine.metastore}", options=options)
     with running_gateway(settings) as running:
         yield running
+
+
+@dataclass
+class Secured:
+    gateway: ServingGateway
+    certificate: str
 
 
 def statements(gateway: ServingGateway, text: str) -> list[dict]:
@@ -84,14 +94,10 @@ def test_errors_are_trinos_own(trino: Engine, gateway: ServingGateway) -> None:
     for sql in ("SELECT nosuch FROM kinds WHERE id = 1", "SELEC 1", "SELECT 1 / (id - 1) FROM kinds WHERE id = 1"):
         found = []
         for port in (trino.port, gateway.port):
-            with pytest.raises(trino_errors()) as error:
+            with pytest.raises(trino_module.exceptions.TrinoUserError) as error:
                 trino.query(sql, port=port, catalog=trino.hive, schema=SCHEMA)
             found.append((error.value.error_name, error.value.error_type))
         assert found[0] == found[1]
-
-
-def trino_errors() -> type[Exception]:
-    return trino.exceptions.TrinoUserError
 
 
 def test_sessions(trino: Engine, gateway: ServingGateway) -> None:
@@ -112,7 +118,7 @@ def test_use_and_set_session_come_back(trino: Engine, gateway: ServingGateway) -
 
 
 def test_transactions(trino: Engine, gateway: ServingGateway) -> None:
-    level = trino_level()
+    level = trino_module.transaction.IsolationLevel.READ_COMMITTED
     session = {"port": gateway.port, "catalog": trino.hive, "schema": SCHEMA, "isolation_level": level}
     with trino.connection(**session) as connection:
         cursor = connection.cursor()
@@ -121,10 +127,6 @@ def test_transactions(trino: Engine, gateway: ServingGateway) -> None:
             assert cursor.fetchall() == [[1]]
         connection.commit()
     assert statements(gateway, "id = 12")[0]["outcome"] == "rewritten"
-
-
-def trino_level() -> object:
-    return trino.transaction.IsolationLevel.READ_COMMITTED
 
 
 def test_a_cancelled_query_ends(trino: Engine, gateway: ServingGateway) -> None:
@@ -189,3 +191,58 @@ def test_jdbc(trino: Engine, gateway: ServingGateway) -> None:
     assert found["server"] == "476"
     assert statements(gateway, "id = ?")[0]["outcome"] == "rewritten"
     assert statements(gateway, "id = 7")[0]["outcome"] == "rewritten"
+
+
+SECRET = "of=printable+letters%without,spaces"
+
+
+@pytest.fixture(scope="module")
+def secured(world: World, gateway: ServingGateway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """A gateway with TLS and a shared secret, before Trino without."""
+    folder = make_certificate(tmp_path_factory.mktemp("tls"))
+    settings = GatewaySettings(
+        world.engine.uri,
+        f"file://{world.engine.metastore}",
+        options={"hoodie.catalog.gateway.trino.catalogs": world.engine.hive},
+        secret=Secret(SECRET.encode()),
+        tls=TlsFiles(str(folder / "cert.pem"), str(folder / "key.pem")),
+    )
+    with running_gateway(settings) as running:
+        yield Secured(running, str(folder / "cert.pem"))
+
+
+def test_the_python_client_with_tls_and_the_secret(
+    trino: Engine, secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)  # the client's library would take them before `verify`
+    session = {"host": "localhost", "http_scheme": "https", "verify": secured.certificate}
+    named = {**session, "extra_credential": [("hudi-catalog-secret", SECRET)]}
+    assert ask(trino, secured.gateway, "SELECT name FROM kinds WHERE id = 31", **named) == [("näme 1",)]
+    assert statements(secured.gateway, "id = 31")[0]["outcome"] == "rewritten"
+    assert ask(trino, secured.gateway, "SELECT sum(linenumber) FROM tpch.tiny.lineitem", **named) == [(LINE_NUMBERS,)]
+    with pytest.raises(trino_module.exceptions.HttpError, match=r"401.*hudi-catalog-secret is missing"):
+        ask(trino, secured.gateway, "SELECT 1", **session)
+    with pytest.raises(trino_module.exceptions.TrinoConnectionError, match="certificate"):
+        ask(trino, secured.gateway, "SELECT 1", **{**named, "verify": True})
+
+
+def test_the_command_line_with_tls_and_the_secret(trino: Engine, secured: Secured) -> None:
+    program, jar = java(CLI, 25)
+    where = ["--server", f"https://localhost:{secured.gateway.port}", "--truststore-path", secured.certificate]
+    names = ["--catalog", trino.hive, "--schema", SCHEMA, "--user", "cli"]
+    command = [program, "-Xmx200m", "-jar", jar, *where, *names, "--execute", "SELECT name FROM kinds WHERE id = 32"]
+    credential = ["--extra-credential", f"hudi-catalog-secret={SECRET}"]
+    assert '"näme 2"' in run(*command, *credential).splitlines()
+    refused = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert refused.returncode != 0
+    assert "the extra credential hudi-catalog-secret is missing" in refused.stderr
+
+
+def test_jdbc_with_tls_and_the_secret(trino: Engine, secured: Secured) -> None:
+    program, jar = java(JDBC, 17)
+    url = f"jdbc:trino://localhost:{secured.gateway.port}/{trino.hive}/{SCHEMA}"
+    properties = ["user", "jdbc", "SSL", "true", "SSLTrustStorePath", secured.certificate]
+    credential = ["extraCredentials", f"hudi-catalog-secret:{SECRET}"]
+    output = run(program, "-Xmx300m", "-cp", jar, str(PROGRAM), url, *properties, *credential)
+    assert output.splitlines()[:2] == ["prepared=1,7", "prepared=1,8"]
