@@ -30,8 +30,12 @@ $(APACHE_VENV)/bin/.installed: Makefile
 install: $(BIN)/.installed ## make the environment in .venv (hudi-catalog is .venv/bin/hudi-catalog)
 
 .PHONY: engines
-engines: $(BIN)/.installed $(APACHE_VENV)/bin/.installed ## fetch the real engines that the engine tests run (Apache Hudi on Spark 3.5)
-	@$(BIN)/python tools/fetch_engines.py
+engines: $(BIN)/.installed $(APACHE_VENV)/bin/.installed ## fetch the real engines that the engine tests run (Apache Hudi on Spark 3.5, Trino, Presto)
+	@$(BIN)/python -m tools.fetch_engines
+
+.PHONY: trino
+trino: $(BIN)/.installed ## run Trino 476 over a small warehouse, with the service and the gateway beside it
+	@$(BIN)/python -m tools.engines
 
 .PHONY: demo
 demo: $(BIN)/.installed ## the main job on real data: write, correct, delete, plan, read, compare

@@ -1,7 +1,8 @@
-"""Fetches Apache Hudi's Spark 3.5 bundles from Maven Central into `.work/jars`.
+"""Fetches the engines that tests run: Apache Hudi's Spark 3.5 bundles, Trino, Presto, and the JDK that Trino needs.
 
-Maven does it where it is installed; else Spark's own resolver, which needs a JDK only. A failure is reported, not
-raised: the engine tests then skip and say why (in continuous integration they fail).
+The bundles go into `.work/jars`: Maven fetches them where it is installed; else Spark's own resolver, which needs a JDK
+only. Trino and Presto go into the user's cache folder. A failure is reported, not raised: the engine tests then skip
+and say why (in continuous integration they fail).
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from tools.engines import presto, trino
+from tools.engines.artifacts import EngineMissingError
+from tools.engines.jdk import find_java
 
 ROOT = Path(__file__).parents[1]
 JARS = ROOT / ".work/jars"
@@ -43,8 +48,8 @@ def by_spark(version: str) -> None:
     shutil.copy(cache / f"jars/org.apache.hudi_{ARTIFACT}-{version}.jar", JARS / f"{ARTIFACT}-{version}.jar")
 
 
-def main() -> int:
-    """Fetch what is missing; 0 in any case, so that the other tests still run."""
+def bundles() -> None:
+    """Fetch the bundles that are missing."""
     JARS.mkdir(parents=True, exist_ok=True)
     for version in VERSIONS:
         if (JARS / f"{ARTIFACT}-{version}.jar").exists():
@@ -54,6 +59,22 @@ def main() -> int:
             by_maven(version) if shutil.which("mvn") else by_spark(version)
         except (OSError, subprocess.CalledProcessError) as error:
             print(f"could not fetch it: {error}; tests that need it will be skipped", file=sys.stderr)
+
+
+def servers() -> None:
+    """Fetch Trino and Presto, and look for the JDKs that they need."""
+    for engine in (trino, presto):
+        try:
+            engine.installation()
+            find_java(engine.JAVA)
+        except EngineMissingError as error:
+            print(f"{error}; tests that need it will be skipped", file=sys.stderr)
+
+
+def main() -> int:
+    """Fetch what is missing; 0 in any case, so that the other tests still run."""
+    bundles()
+    servers()
     return 0
 
 

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.engines.artifacts import Artifact, cache_folder, fetch, unpacked
+from tools.engines.artifacts import Artifact, fetch, unpacked
 from tools.engines.jdk import find_java
 from tools.engines.process import ServerProcess, free_port
 from tools.engines.statements import StatementError, run_statement
@@ -114,9 +114,3 @@ class PrestoServer:
 
 def _write_properties(path: Path, properties: Mapping[str, str]) -> None:
     path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-
-
-def prepare() -> None:
-    """Fetch everything, so that no test waits for it."""
-    cache_folder().mkdir(parents=True, exist_ok=True)
-    installation()
