@@ -186,12 +186,14 @@ class SplitBatches:
         """Each split from a place on, and the place after it: small files together, parts of large ones alone."""
         most_bytes = self._bundle_bytes(scan.plan)
         bundle: list[Piece] = []
+        held = 0
         for piece in self._pieces(scan, place):
-            fits = len(bundle) < _MOST_FILES and sum(one.weight for one in bundle) + piece.weight <= most_bytes
+            fits = len(bundle) < _MOST_FILES and held + piece.weight <= most_bytes
             if bundle and not (fits and _is_whole(piece) and _is_whole(bundle[-1])):
                 yield _split(scan, bundle), place.after(bundle[-1])
-                bundle = []
+                bundle, held = [], 0
             bundle.append(piece)
+            held += piece.weight
         if bundle:
             yield _split(scan, bundle), place.after(bundle[-1])
 

@@ -115,19 +115,34 @@ def behind(snapshot: Snapshot, slice_: SplitSlice, group: int) -> SplitSlice | N
 
 
 def _whole_files(plan: Plan, start: int, count: int, counts: Any) -> tuple[list[SplitSlice], list[int]]:
+    """Each file as one slice, and its weight."""
+    snapshot = plan.snapshot
     rows = plan.rows[start : start + count]
-    files = plan.snapshot.take_files(rows)
-    names = ("partition", "file_id", "path", "instant", "logs")
+    files = snapshot.take_files(rows)
+    names = ("partition", "file_id", "path", "instant")
     columns: list[list[Any]] = [files.column(name).to_pylist() for name in names]
+    logs = _log_files(files) if snapshot.has_logs[rows].any() else [()] * len(rows)
     known: list[Any] = [None] * len(rows) if counts is None else counts.slice(start, len(rows)).to_pylist()
-    slices = []
-    weights = plan.snapshot.sizes[rows].tolist()
-    paths: list[Any] = log_paths(files).to_pylist()
-    for at, (partition, file_id, path, instant, logs) in enumerate(zip(*columns, strict=True)):
-        log_files = tuple((log, int(one["size"] or 0)) for log, one in zip(paths[at], logs or (), strict=True))
-        slices.append(SplitSlice(partition, file_id, path, str(instant), log_files, None, known[at]))
-        weights[at] = 0 if known[at] is not None else weights[at] * (_MERGING if log_files else 1)
+    slices = [
+        SplitSlice(partition, file_id, path, str(instant), log_files, None, row_count)
+        for partition, file_id, path, instant, log_files, row_count in zip(*columns, logs, known, strict=True)
+    ]
+    sizes: list[int] = snapshot.sizes[rows].tolist()
+    weights = [
+        0 if one.rows is not None else size * (_MERGING if one.logs else 1)
+        for one, size in zip(slices, sizes, strict=True)
+    ]
     return slices, weights
+
+
+def _log_files(files: pa.Table) -> list[tuple[tuple[str, int], ...]]:
+    """Paths and bytes of the log files of each slice."""
+    paths: list[Any] = log_paths(files).to_pylist()
+    logs: list[Any] = files.column("logs").to_pylist()
+    return [
+        tuple((path, int(log["size"] or 0)) for path, log in zip(of_slice, told or (), strict=True))
+        for of_slice, told in zip(paths, logs, strict=True)
+    ]
 
 
 def _parts_of_large(

@@ -12,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from catalog import Catalog
 from catalog.services.metrics import Metrics
@@ -25,7 +27,7 @@ from catalog.trino.wire import presto_service, trino_service
 from table_format.errors import StorageError
 from tests.local_writes import LocalTable
 
-from .domains import EVERYTHING, T, block, call, decoded_reply, domain, points
+from .domains import EVERYTHING, T, between, block, call, decoded_reply, domain, points, ranges
 from .wire import block_values
 
 SCHEMA = pa.schema(
@@ -418,3 +420,48 @@ def test_look_ups_of_a_query_share_a_snapshot(warehouse: Path, tmp_path: Path) -
     assert len(service.rows(service.splits(), ["k"])) == ROWS + 100  # a scan is another query
     limit = domain(k=points("bigint", ROWS + 1))
     assert service.rows(indexed(service, every, ["k"], limit, count=ROWS + 100), ["k"]) == [(ROWS + 1,)]
+
+
+@pytest.fixture(scope="module")
+def frames(warehouse: Path) -> tuple[TrinoService, list[bytes]]:
+    service = served(warehouse).service
+    name = T.TrinoThriftSchemaTableName("db", "trips_1")
+    limit = domain(
+        k=points("bigint", 7, 599, null=True),
+        day=ranges(between("varchar", "2026-01-02", None, open_ends=True)),
+        price=T.TrinoThriftDomain(
+            T.TrinoThriftValueSet(
+                equatableValueSet=T.TrinoThriftEquatableValueSet(False, [block("varchar", ["7.25"])])
+            ),
+            False,
+        ),
+    )
+    columns = T.TrinoThriftNullableColumnSet(["k"])
+    page = T.TrinoThriftPageResult([block("bigint", [3, 7, None]), block("varchar", ["2026-01-01", None, ""])], 3, None)
+    made = [
+        ("GetTableMetadata", name),
+        ("ListTables", T.TrinoThriftNullableSchemaName("db")),
+        ("GetSplits", name, columns, limit, 10, nullable(None)),
+        ("GetIndexSplits", name, ["k", "day"], ["k"], page, limit, 10, nullable(None)),
+    ]
+    found = [call(trino_service(), f"trino{one[0]}", 5, *one[1:]) for one in made]
+    batch = decoded_reply(trino_service(), b"".join(service.dispatch(found[2]) or ()))[2].success
+    rows_asked = (batch.splits[0].splitId, ["k", "day"], 1000, nullable(None))
+    return service, [*found, call(trino_service(), "trinoGetRows", 5, *rows_asked)]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_damaged_frames_are_answered(frames: tuple[TrinoService, list[bytes]], data: st.DataObject) -> None:
+    """Whatever a byte becomes: an answer, a refusal, or the end of the connection; never a fault of the service."""
+    service, whole = frames
+    frame = bytearray(data.draw(st.sampled_from(whole)))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(4, len(frame) - 1))
+        frame[at] = data.draw(st.integers(0, 255))
+    if data.draw(st.booleans()):
+        frame = frame[: data.draw(st.integers(0, len(frame)))]
+    reply = b"".join(service.dispatch(bytes(frame)) or ())
+    assert b"the service failed" not in reply
+    if reply:
+        decoded_reply(presto_service() if b"presto" in reply[:20] else trino_service(), reply)
