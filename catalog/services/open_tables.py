@@ -23,8 +23,6 @@ _WRITES_IN_PIN = 10
 _PIN_MARK = "#"
 # Of tables with very many files, fewer snapshots are held.
 _MOST_FILES = 4_000_000
-# A name that is not known is looked for again, but not more often than this.
-_LEAST_LISTING_SECONDS = 0.5
 
 
 @dataclass(eq=False)
@@ -78,12 +76,12 @@ class OpenTables:
         """Names of the tables whose properties can be read; the list may be some seconds old.
 
         Args:
-            fresh: half a second at most.
+            fresh: with every table that was there when this was called.
 
         Raises:
             HudiError: the warehouse cannot be listed.
         """
-        listed = self._listing(_LEAST_LISTING_SECONDS if fresh else self._options.listing_seconds)
+        listed = self._listing(0 if fresh else self._options.listing_seconds)
         return sorted(name for name, entries in listed.items() if any(entry.config for entry in entries))
 
     def table(self, name: str) -> Table:
@@ -197,16 +195,17 @@ class OpenTables:
     def _entry(self, name: str) -> TableEntry:
         entries = self._listing(self._options.listing_seconds).get(name)
         if not entries:
-            entries = self._listing(_LEAST_LISTING_SECONDS).get(name, [])
+            entries = self._listing(0).get(name, [])
         if len(entries) != 1:
             paths = " and ".join(entry.path for entry in entries)
             raise TableNotFoundError(f"{self.uri}: {f'{paths} are both' if paths else 'there is no table'} {name}")
         return entries[0]
 
     def _listing(self, seconds: float) -> dict[str, list[TableEntry]]:
-        """The tables by name, as they were not longer ago than some seconds."""
+        """The tables by name, as they were not longer than some seconds before the call."""
+        arrived = time.monotonic()
         with self._listing_lock:
-            if self._listed_at is None or time.monotonic() - self._listed_at > seconds:
+            if self._listed_at is None or self._listed_at < arrived - seconds:
                 began = time.monotonic()
                 listed: dict[str, list[TableEntry]] = {}
                 for entry in self.warehouse.tables():
