@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from catalog.gateway.lexing import Lexeme, chains
-from catalog.gateway.parsing import DIALECT
+from catalog.gateway.parsing import DIALECT, Query
 from catalog.gateway.reasons import LeftAloneError, Reason
 from catalog.gateway.session_names import SessionNames
 from catalog.gateway.unsure import take_unsure_out
@@ -78,21 +78,20 @@ def likely_tables(lexemes: Sequence[Lexeme], session: SessionNames) -> list[Full
     return sorted(ranked, key=lambda name: ranked[name])
 
 
-def references_of(tree: Any, sql: str, inside: Sequence[Lexeme], session: SessionNames) -> list[Reference]:
+def references_of(query: Query, sql: str, session: SessionNames) -> list[Reference]:
     """All places where a query reads tables by their names.
 
     Args:
-        tree: as parsed.
+        query: as parsed.
         sql: the statement.
-        inside: the lexemes of the query.
         session: see `SessionNames`.
 
     Raises:
         LeftAloneError: the query asks for hidden columns, or reads tables in a way that is not followed.
     """
-    _check_forms(inside)
-    longer = [tuple(part.name or part.text for part in chain) for chain in chains(inside) if len(chain) > 1]
-    return list(_references(tree, sql, session, longer))
+    _check_forms(query.lexemes)
+    longer = [tuple(part.name or part.text for part in chain) for chain in chains(query.lexemes) if len(chain) > 1]
+    return list(_references(query.tree, sql, session, longer))
 
 
 def _check_forms(lexemes: Sequence[Lexeme]) -> None:
@@ -140,11 +139,11 @@ def _problem(node: Any, parts: Sequence[str], *, named: bool, chained: Sequence[
     return ""
 
 
-def filters_of(tree: Any, session: SessionNames, schemas: Mapping[FullName, pa.Schema]) -> dict[int, HudiExpression]:
+def filters_of(query: Query, session: SessionNames, schemas: Mapping[FullName, pa.Schema]) -> dict[int, HudiExpression]:
     """What the rows of tables must meet to be needed, for each place where one is read.
 
     Args:
-        tree: as parsed; conditions that are not sure are taken out of it.
+        query: as parsed; conditions that are not sure are taken out of its tree.
         session: see `SessionNames`.
         schemas: the columns of the tables, as the query sees them.
 
@@ -154,14 +153,14 @@ def filters_of(tree: Any, session: SessionNames, schemas: Mapping[FullName, pa.S
     Raises:
         LeftAloneError: the query is nested too deeply.
     """
-    take_unsure_out(tree, schemas.values())
+    take_unsure_out(query.tree, schemas.values())
 
     def find(parts: tuple[str, ...]) -> tuple[str, pa.Schema] | None:
         name = full_name(parts, session)
         return None if name is None or name not in schemas else (name.table, schemas[name])
 
     try:
-        scans = table_scans(tree, DIALECT, find)
+        scans = table_scans(query.tree, DIALECT, find, query.lists)
     except FilterSyntaxError as error:
         raise LeftAloneError(Reason.NOT_PARSED, str(error)) from None
     filters: dict[int, HudiExpression] = {}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import Token, TokenType, exp
@@ -12,30 +13,74 @@ from sqlglot.errors import SqlglotError
 from catalog.gateway.lexing import Kind, Lexeme, cut_alike, lexemes_of
 from catalog.gateway.reasons import LeftAloneError, Reason
 from catalog.gateway.statement import Statement
+from pushdown.sql.lists import take_lists_out
 
 DIALECT = "trino"
 # sqlglot recurses into parentheses.
 _MAX_NESTING = 100
+_MOST_LEXEMES = 50_000
 
 
-def parse_query(sql: str, inside: Sequence[Lexeme], statement: Statement, parameters: Sequence[str] | None) -> Any:
+@dataclass(frozen=True, eq=False)
+class StatementText:
+    """A statement that was cut into lexemes.
+
+    Attributes:
+        text: with a number and spaces in place of each long list of literals.
+        lists: the literals by that number.
+        lexemes: of the text.
+    """
+
+    text: str
+    lists: Mapping[str, tuple[Any, ...]]
+    lexemes: Sequence[Lexeme]
+
+    @classmethod
+    def of(cls, sql: str) -> StatementText:
+        """Cut a statement.
+
+        Raises:
+            LeftAloneError: it is none of Trino's, or too long to be looked at.
+        """
+        text, lists = take_lists_out(sql, backslash=False, padded=True)
+        lexemes = lexemes_of(text)
+        if lexemes is None:
+            raise LeftAloneError(Reason.NOT_PARSED, "no text of Trino's SQL")
+        if len(lexemes) > _MOST_LEXEMES:
+            raise LeftAloneError(Reason.TOO_LONG, f"{len(lexemes):,} words and signs")
+        return cls(text, lists, lexemes)
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """The query of a statement.
+
+    Attributes:
+        tree: as sqlglot parsed it. The positions in its names' `meta` are those of the whole text.
+        lexemes: of the query.
+        lists: literals by the number that stands for them in the tree.
+    """
+
+    tree: Any
+    lexemes: Sequence[Lexeme]
+    lists: Mapping[str, tuple[Any, ...]]
+
+
+def parse_query(cut: StatementText, statement: Statement, parameters: Sequence[str] | None) -> Query:
     """Parse the query of a statement.
 
     Args:
-        sql: the whole text.
-        inside: the lexemes of the query.
+        cut: the whole statement.
         statement: where the query is.
         parameters: SQL literals for its question marks; None where they are not known.
-
-    Returns:
-        sqlglot's tree. The positions in its names' `meta` are those of the whole text.
 
     Raises:
         LeftAloneError: the text is cut or nested in a way that is not sure to be understood as Trino does.
     """
+    inside = [lexeme for lexeme in cut.lexemes if statement.start <= lexeme.start < statement.end]
     _check_nesting(inside)
     reader = Dialect.get_or_raise(DIALECT)
-    blanked = " " * statement.start + sql[statement.start : statement.end]
+    blanked = " " * statement.start + cut.text[statement.start : statement.end]
     try:
         tokens = reader.tokenize(blanked)
         if not cut_alike(inside, tokens):
@@ -47,7 +92,7 @@ def parse_query(sql: str, inside: Sequence[Lexeme], statement: Statement, parame
         raise LeftAloneError(Reason.NOT_PARSED, "nested too deeply") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise LeftAloneError(Reason.NOT_PARSED, "no query")
-    return trees[0]
+    return Query(trees[0], inside, cut.lists)
 
 
 def _check_nesting(lexemes: Sequence[Lexeme]) -> None:

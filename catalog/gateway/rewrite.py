@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from catalog.gateway.attribution import FullName, Reference, filters_of, likely_tables, references_of
-from catalog.gateway.lexing import Lexeme, lexemes_of
+from catalog.gateway.lexing import Lexeme
 from catalog.gateway.options import GatewayOptions
-from catalog.gateway.parsing import parse_query
+from catalog.gateway.parsing import StatementText, parse_query
 from catalog.gateway.reasons import LeftAloneError, Reason
 from catalog.gateway.session_names import SessionNames
 from catalog.gateway.splice import quoted_name, quoted_text, spliced, table_of_files
@@ -173,19 +173,17 @@ class Rewriter:
         return found
 
     def _rewritten(self, request: _Request) -> Rewritten:
-        lexemes = lexemes_of(request.sql)
-        if lexemes is None:
-            raise LeftAloneError(Reason.NOT_PARSED, "no text of Trino's SQL")
-        statement = read_statement(request.sql, lexemes)
+        cut = StatementText.of(request.sql)
+        statement = read_statement(request.sql, cut.lexemes)
         if statement.form is Form.IMMEDIATE:
             return self._immediate(request, statement)
         if statement.form is not Form.QUERY:
-            self._bring_up_to_date(lexemes, request.session)
+            self._bring_up_to_date(cut.lexemes, request.session)
             raise LeftAloneError(Reason.NOT_A_QUERY)
         try:
-            return self._query(request, lexemes, statement)
+            return self._query(request, cut, statement)
         except LeftAloneError:
-            self._bring_up_to_date(lexemes, request.session)
+            self._bring_up_to_date(cut.lexemes, request.session)
             raise
 
     def _immediate(self, request: _Request, statement: Statement) -> Rewritten:
@@ -198,17 +196,16 @@ class Rewriter:
             raise LeftAloneError(Reason.TOO_LONG)
         return replace(found, sql=text)
 
-    def _query(self, request: _Request, lexemes: Sequence[Lexeme], statement: Statement) -> Rewritten:
+    def _query(self, request: _Request, cut: StatementText, statement: Statement) -> Rewritten:
         begin = time.perf_counter()
         sql, session = request.sql, request.session
-        inside = [lexeme for lexeme in lexemes if statement.start <= lexeme.start < statement.end]
-        tree = parse_query(sql, inside, statement, request.parameters)
-        references = references_of(tree, sql, inside, session)
+        query = parse_query(cut, statement, request.parameters)
+        references = references_of(query, sql, session)
         known = self._known(references)
         if not known:
             return Rewritten(sql, changed=False, reason=Reason.NO_TABLE)
         _check_reads_by_name({name.catalog for name in known}, session)
-        filters = filters_of(tree, session, {name: table.schema for name, table in known.items()})
+        filters = filters_of(query, session, {name: table.schema for name, table in known.items()})
         places = [
             self._planned(reference, known[reference.name], filters.get(id(reference.node)), begin)
             for reference in references

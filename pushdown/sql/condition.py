@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from sqlglot import exp
@@ -28,17 +29,21 @@ _COMPARISONS: dict[type[Any], Op] = {
 _REGEX_PREFIX = re.compile(r"\^((?:[A-Za-z0-9_ /:=,@~'\"<>-]|\\[.\-/])+)(?:\.\*)?")
 _FLIPPED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 _SHOWN = 120
+_NO_LISTS: Mapping[str, tuple[Any, ...]] = {}
 
 
-def translate_condition(tree: exp.Condition, source: str, dialect: str) -> HudiExpression:
+def translate_condition(
+    tree: exp.Condition, source: str, dialect: str, lists: Mapping[str, tuple[Any, ...]] = _NO_LISTS
+) -> HudiExpression:
     """Translate one parsed condition.
 
     Args:
         tree: the syntax tree.
         source: its text, for the reasons of what is unknown.
         dialect: tells LIKE's default escape character.
+        lists: literals of IN lists that were taken out of the text, by what stands for them.
     """
-    return _Translator(source, dialect).translate(tree)
+    return _Translator(source, dialect, lists).translate(tree)
 
 
 def in_list(tree: exp.Condition, values: tuple[Any, ...], source: str, dialect: str) -> HudiExpression:
@@ -60,9 +65,10 @@ def _shown(source: str) -> str:
 class _Translator:
     """Translates the nodes of one condition; the parser bounds their depth."""
 
-    def __init__(self, source: str, dialect: str) -> None:
+    def __init__(self, source: str, dialect: str, lists: Mapping[str, tuple[Any, ...]]) -> None:
         self.source = source
         self.dialect = dialect
+        self.lists = lists
         self.escape = "\\" if dialect in {"spark", "hive"} else None
 
     def translate(self, node: Any) -> HudiExpression:
@@ -177,7 +183,8 @@ class _Translator:
             members = row_members(node.this, node.expressions, self.dialect)
             return self._unknown() if members is None else members
         operand = self._operand(node.this)
-        values = [self._literal(member) for member in node.expressions]
+        taken = self.lists.get(node.expressions[0].name)
+        values = [self._literal(member) for member in node.expressions] if taken is None else taken
         if operand is None or any(value is NOT_A_LITERAL for value in values):
             return self._unknown()
         return operand.asked(Op.IN, *values)

@@ -25,12 +25,13 @@ _SKIPPED = {
 }
 
 
-def take_lists_out(text: str, *, backslash: bool) -> tuple[str, dict[str, tuple[Any, ...]]]:
+def take_lists_out(text: str, *, backslash: bool, padded: bool = False) -> tuple[str, dict[str, tuple[Any, ...]]]:
     """Replace each long list of plain literals by one number that stands for it.
 
     Args:
-        text: the condition.
+        text: the condition, or a whole statement.
         backslash: whether the backslash escapes in strings of the dialect.
+        padded: put spaces where the list was, so that all else stays at its place.
 
     Returns:
         The shorter text, and the literals by the number that stands for them.
@@ -49,7 +50,8 @@ def take_lists_out(text: str, *, backslash: bool) -> tuple[str, dict[str, tuple[
             return match[0]
         mark = f"{stem}{len(lists):08}"
         lists[mark] = found
-        return f"{match['in']}({mark})"
+        short = f"{match['in']}({mark}"
+        return f"{short.ljust(len(match[0]) - 1)})" if padded else f"{short})"
 
     return _pattern(backslash=backslash).sub(replace, text), lists
 

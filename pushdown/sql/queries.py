@@ -27,7 +27,7 @@ from pushdown.sql.null_rows import rejects_nulls
 from pushdown.sql.parser import BACKSLASH_DIALECTS, DIALECTS
 from pushdown.sql.scopes import Source, Sources, TableFinder, argument, finder_of, read_source
 from pushdown.sql.strings import with_own_strings
-from pushdown.sql.table_conditions import conjuncts, of_table
+from pushdown.sql.table_conditions import Reading, conjuncts, of_table
 
 # Parts of a SELECT after which a condition of its WHERE still holds for the rows of its tables.
 _OUTPUT_PARTS = ["with", "with_", "kind", "expressions", "hint", "distinct", "into", "operation_modifiers", "order"]
@@ -74,21 +74,25 @@ class TableScan:
     filter: HudiExpression
 
 
-def table_scans(tree: Any, dialect: str, find: TableFinder) -> list[TableScan]:
+def table_scans(
+    tree: Any, dialect: str, find: TableFinder, lists: Mapping[str, tuple[Any, ...]] | None = None
+) -> list[TableScan]:
     """The places of a parsed query where tables are read, each with its own filter.
 
     Args:
         tree: the query as sqlglot parsed it.
         dialect: spark, hive, trino or presto.
         find: tells the tables that count.
+        lists: literals of IN lists that were taken out of the text, by what stands for them.
 
     Raises:
         FilterSyntaxError: the query is nested too deeply.
     """
     scans: list[TableScan] = []
+    reading = Reading(dialect, lists or {})
     try:
         for select in tree.find_all(exp.Select):
-            for source, parts in _Select(select, dialect, find).read():
+            for source, parts in _Select(select, reading, find).read():
                 filters = parts or [Constant(value=True)]
                 scans.append(TableScan(source.key, source.node, filters[0] if len(filters) == 1 else And(filters)))
     except RecursionError:
@@ -134,9 +138,9 @@ class _Side:
 class _Select:
     """The tables of one SELECT, without those of its sub-queries."""
 
-    def __init__(self, select: Any, dialect: str, find: TableFinder) -> None:
+    def __init__(self, select: Any, reading: Reading, find: TableFinder) -> None:
         self.select = select
-        self.dialect = dialect
+        self.reading = reading
         self.find = find
         # Tables whose columns nothing outside their join sees.
         self.hidden: list[Source] = []
@@ -219,7 +223,7 @@ class _Select:
             if not source.is_table:
                 continue
             for part in parts:
-                found = of_table(part, source, sources, self.dialect)
+                found = of_table(part, source, sources, self.reading)
                 if found is None or (id(source) in visible.nullable and not rejects_nulls(found)):
                     continue
                 visible.filters.setdefault(id(source), []).append(found)

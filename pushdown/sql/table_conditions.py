@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
@@ -27,21 +29,34 @@ def conjuncts(condition: Any) -> list[Any]:
     return out
 
 
-def of_table(condition: Any, source: Source, sources: Sources, dialect: str) -> HudiExpression | None:
+@dataclass(frozen=True)
+class Reading:
+    """How the conditions of a query are read.
+
+    Attributes:
+        dialect: of the text.
+        lists: literals of IN lists that were taken out of the text, by what stands for them.
+    """
+
+    dialect: str
+    lists: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+
+def of_table(condition: Any, source: Source, sources: Sources, reading: Reading) -> HudiExpression | None:
     """A condition with all that is not about one table unknown; None when nothing is left of it."""
-    found = _weakened(condition, source, sources, dialect)
+    found = _weakened(condition, source, sources, reading)
     return None if all(isinstance(leaf, Unknown) for leaf in leaves(found)) else found
 
 
-def _weakened(node: Any, source: Source, sources: Sources, dialect: str) -> HudiExpression:
+def _weakened(node: Any, source: Source, sources: Sources, reading: Reading) -> HudiExpression:
     if isinstance(node, exp.Paren):
-        return _weakened(node.this, source, sources, dialect)
+        return _weakened(node.this, source, sources, reading)
     if isinstance(node, exp.And | exp.Or):
-        parts = [_weakened(part, source, sources, dialect) for part in node.flatten()]
+        parts = [_weakened(part, source, sources, reading) for part in node.flatten()]
         return all_of(*parts) if isinstance(node, exp.And) else any_of(*parts)
     if isinstance(node, exp.Not):
-        return Not(_weakened(node.this, source, sources, dialect))
-    text = node.sql(dialect=dialect)
+        return Not(_weakened(node.this, source, sources, reading))
+    text = node.sql(dialect=reading.dialect)
     if isinstance(node, exp.Query) or node.find(exp.Query) is not None:
         return Unknown(f"{text[:120]} has a sub-query")
     own = node.copy()
@@ -54,7 +69,7 @@ def _weakened(node: Any, source: Source, sources: Sources, dialect: str) -> Hudi
             own = replaced
         else:
             column.replace(replaced)
-    return translate_condition(own, text, dialect)
+    return translate_condition(own, text, reading.dialect, reading.lists)
 
 
 def _without_qualifier(column: Any, count: int) -> Any:
