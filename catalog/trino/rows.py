@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import posixpath
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -93,6 +94,8 @@ class _Batch:
         places: position of each row in the slice; None where they follow the first one without a gap.
         first: position of the first row.
         rows: how many there are.
+        end: position behind the rows of the slice that were looked at.
+        memory: bytes of what they were read into.
         start: position of the slice in the split.
     """
 
@@ -100,36 +103,40 @@ class _Batch:
     places: NDArray[np.int64] | None
     first: int
     rows: int
+    end: int
+    memory: int = 0
     start: int = 0
 
     def place(self, row: int) -> int:
-        """The position in the split of a row."""
+        """The position in the split of a row; of that behind the last one, where to go on."""
+        if row >= self.rows:
+            return self.start + self.end
         return self.start + (self.first + row if self.places is None else int(self.places[row]))
 
 
 class _Reading:
     """A split that is read in part: the batches to come, and what is left of the one at hand."""
 
-    def __init__(self, batches: Iterator[_Batch]) -> None:
+    def __init__(self, batches: Generator[_Batch]) -> None:
         self._batches = batches
         self.batch: _Batch | None = None
         self.at = 0
-        self.advance()
 
-    def advance(self) -> None:
-        """Go to the next batch; None when there is none."""
-        self.batch, self.at = next(self._batches, None), 0
+    def next_batch(self) -> _Batch | None:
+        """The batch of which rows are left, or the one behind it; None when there is none."""
+        if self.batch is None or self.at >= self.batch.rows:
+            self.batch, self.at = next(self._batches, None), 0
+        return self.batch
 
     @property
     def memory(self) -> int:
         """Bytes held."""
-        return _CURSOR_BYTES + sum(cells.memory for cells in (self.batch.columns if self.batch else ()))
+        batch = self.batch
+        return _CURSOR_BYTES + (batch.memory + sum(cells.memory for cells in batch.columns) if batch else 0)
 
     def close(self) -> None:
         """Close the file."""
-        close = getattr(self._batches, "close", None)
-        if close is not None:
-            close()
+        self._batches.close()
 
 
 @dataclass(frozen=True)
@@ -182,21 +189,23 @@ class RowServer:
         """
         snapshot = self._tables.at(split.table, split.instant)
         wanted = self._filter(split, snapshot).served(columns)
+        builder = PageBuilder([column.wire for column in wanted], min(max_bytes, self._options.page_size))
         reading = self._readings.take((split, tuple(columns), position))
-        try:
-            if reading is None:
-                reading = _Reading(self._batches(split, snapshot, wanted, position))
-            builder = PageBuilder([column.wire for column in wanted], min(max_bytes, self._options.page_size))
-            after = _fill(builder, reading)
-        except MissingFileError as error:
-            raise SplitError(
-                f"{split.table}: {error}: it was cleaned away while the query ran; run it again"
-            ) from error
-        if after is None:
-            reading.close()
-            return Page(builder.parts(None), builder.rows, is_last=True)
+        if reading is None:
+            reading = _Reading(self._batches(split, snapshot, wanted, position))
+        with contextlib.ExitStack() as unless_kept:
+            unless_kept.callback(reading.close)
+            try:
+                after = _fill(builder, reading)
+            except MissingFileError as error:
+                why = "it was cleaned away while the query ran; run it again"
+                raise SplitError(f"{split.table}: {error}: {why}") from error
+            if after is None:
+                return Page(builder.parts(None), builder.rows, is_last=True)
+            page = Page(builder.parts(seal(after)), builder.rows, is_last=False)
+            unless_kept.pop_all()
         self._readings.put((split, tuple(columns), after), reading)
-        return Page(builder.parts(seal(after)), builder.rows, is_last=False)
+        return page
 
     def close(self) -> None:
         """Close all files that are read in part."""
@@ -215,7 +224,7 @@ class RowServer:
 
     def _batches(
         self, split: TrinoSplit, snapshot: Snapshot, wanted: Sequence[ServedColumn], position: int
-    ) -> Iterator[_Batch]:
+    ) -> Generator[_Batch]:
         first, start = divmod(position, _SLICE)
         for number in range(first, len(split.slices)):
             of_slice = self._slice_batches(split, split.slices[number], snapshot, wanted, start)
@@ -268,12 +277,13 @@ def _counted(snapshot: Snapshot, piece: SplitSlice, position: int) -> _Batch:
         found = footer(snapshot.client.storage, str(piece.base)).metadata
         groups = range(found.num_row_groups) if piece.row_groups is None else piece.row_groups
         rows = sum(found.row_group(group).num_rows for group in groups)
-    return _Batch([], None, position, max(0, rows - position))
+    return _Batch([], None, position, max(0, rows - position), rows)
 
 
 def _batch(
     first: int, table: pa.Table, wanted: Sequence[ServedColumn], keyed: Sequence[ServedColumn], chosen: _Filter
 ) -> _Batch:
+    memory, end = table.get_total_buffer_size(), first + table.num_rows
     places: NDArray[np.int64] | None = None
     if chosen.condition is not None:
         found = matches(chosen.condition, table, case_sensitive=True)
@@ -283,7 +293,7 @@ def _batch(
         table, places = _kept(table, places, chosen.keys.rows(served))
     columns = [cells_of(wire_values(one_chunk(table.column(one.source)), one), one.wire) for one in wanted]
     rows = table.num_rows
-    return _Batch(columns, None if places is None or not rows else places + first, first, rows)
+    return _Batch(columns, None if places is None or not rows else places + first, first, rows, end, memory)
 
 
 def _kept(table: pa.Table, places: NDArray[np.int64] | None, keep: Mask) -> tuple[pa.Table, NDArray[np.int64] | None]:
@@ -297,15 +307,10 @@ def _kept(table: pa.Table, places: NDArray[np.int64] | None, keep: Mask) -> tupl
 def _fill(builder: PageBuilder, reading: _Reading) -> int | None:
     """Take rows until the page is full; the position of the next page, None after the last one."""
     deadline = time.monotonic() + _MOST_SECONDS
-    while reading.batch is not None:
-        batch = reading.batch
+    while (batch := reading.next_batch()) is not None:
         count = builder.fitting(batch.columns, reading.at, batch.rows)
-        if count:
-            builder.add(batch.columns, reading.at, reading.at + count)
-            reading.at += count
-        if reading.at < batch.rows:
+        builder.add(batch.columns, reading.at, reading.at + count)
+        reading.at += count
+        if reading.at < batch.rows or time.monotonic() > deadline:
             return batch.place(reading.at)
-        reading.advance()
-        if reading.batch is not None and time.monotonic() > deadline:
-            return reading.batch.place(0)
     return None
