@@ -8,7 +8,6 @@ partition and file group.
 
 from __future__ import annotations
 
-import itertools
 import json
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +22,8 @@ from table_format.errors import ServiceError, SplitError
 
 _KEPT_SCANS = 256
 _ALL_GROUPS = -1
+# A batch ends behind so many bytes of split ids, so that no client's limit of a frame is met.
+_MOST_BYTES = 4 << 20
 # Small files go together, so that not each one costs a request; but not so that workers have nothing to do.
 _MOST_FILES = 64
 _LEAST_SPLITS = 32
@@ -173,9 +174,15 @@ class SplitBatches:
         """The splits from a place on."""
         if most < 1:
             raise ServiceError(f"{most} splits were asked for: it has to be at least one")
-        found = list(itertools.islice(self._from(scan, place), most + 1))
-        next_place = found[most - 1][1] if len(found) > most else None
-        ids = [self._codec.pack(split) for split, _ in found[:most]]
+        ids: list[bytes] = []
+        size, next_place, last = 0, None, place
+        for split, after in self._from(scan, place):
+            if len(ids) == most or size > _MOST_BYTES:
+                next_place = last
+                break
+            ids.append(self._codec.pack(split))
+            size += len(ids[-1])
+            last = after
         self._open.handed_out(place.scan, len(ids), all_out=next_place is None)
         if next_place is None:
             return SplitBatch(ids)

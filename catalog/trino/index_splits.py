@@ -17,10 +17,11 @@ from catalog.services.query_log import QueryLog
 from catalog.snapshot import Snapshot
 from catalog.trino.batches import PlannedScan, SplitBatch, SplitBatches
 from catalog.trino.domain_text import domain_text
+from catalog.trino.filters import bound_domain, bound_filter
 from catalog.trino.index_keys import key_bytes, key_filter, keys_of_page
 from catalog.trino.leases import SnapshotLeases
 from catalog.trino.options import TrinoOptions
-from catalog.trino.planning import bound_domain, bound_filter, plan_of, template_of
+from catalog.trino.planning import plan_of, template_of
 from catalog.trino.table_names import NamedTable, TableName, TableNames
 from catalog.trino.types import ServedColumn, columns_of
 from pushdown.expression import Constant, all_of

@@ -13,16 +13,13 @@ from catalog.services.query_log import QueryLog
 from catalog.snapshot import Snapshot
 from catalog.trino.batches import PlannedScan, SplitBatch, SplitBatches
 from catalog.trino.domain_text import domain_text
-from catalog.trino.domains import expression_of
+from catalog.trino.filters import bound_domain
 from catalog.trino.options import TrinoOptions
 from catalog.trino.split_id import TrinoSplit
 from catalog.trino.table_names import NamedTable, TableName, TableNames
-from catalog.trino.types import ServedColumn, columns_of
+from catalog.trino.types import columns_of
 from catalog.trino.wire import struct_bytes
-from pushdown.bind import bind
-from pushdown.errors import ExpressionError
-from pushdown.expression import Constant, HudiExpression, Unknown
-from pushdown.simplify import simplify
+from pushdown.expression import HudiExpression
 
 
 class SplitPlanner:
@@ -100,20 +97,6 @@ class SplitPlanner:
 def plan_of(snapshot: Snapshot, expression: HudiExpression | None) -> Plan:
     """The plan for a bound expression."""
     return make_plan(snapshot, expression, ScanOptions())
-
-
-def bound_domain(snapshot: Snapshot, columns: Sequence[ServedColumn], constraint: Any) -> HudiExpression | None:
-    """The expression of a TupleDomain over a snapshot's columns; None when all rows pass."""
-    return bound_filter(snapshot, expression_of(constraint, tuple(columns), snapshot.schema))
-
-
-def bound_filter(snapshot: Snapshot, expression: HudiExpression) -> HudiExpression | None:
-    """A filter bound to a snapshot's columns; None when all rows pass, unknown when it does not fit them."""
-    try:
-        bound = simplify(bind(expression, snapshot.schema, case_sensitive=True))
-    except ExpressionError as error:
-        return Unknown(f"the constraint does not fit the table: {error}")
-    return None if bound == Constant(value=True) else bound
 
 
 def template_of(table: str, snapshot: Snapshot, constraint: Any) -> TrinoSplit:

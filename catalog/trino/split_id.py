@@ -1,8 +1,8 @@
 """Split ids and tokens: what a service gives to Trino to hold, and gets back from whoever connects.
 
 A split id says all that is needed to read the split, so that any instance of the service with the same secret can serve
-it, before or after a restart. It is signed: whoever forges one learns only that. Long constraints and key lists are the
-exception: they are kept here, by digest, and not repeated in each id.
+it, before or after a restart. It is signed: whoever forges one learns only that. Long constraints and very long lists
+of keys are the exception: they are kept here, by digest, and not repeated in each id.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class SplitCodec:
         lifetime_seconds: float = 86_400.0,
         *,
         inline_bytes: int = 4_096,
-        inline_key_bytes: int = 32_768,
+        inline_key_bytes: int = 2 << 20,
         held_bytes: int = 128 << 20,
         clock: Callable[[], float] = time.time,
     ) -> None:

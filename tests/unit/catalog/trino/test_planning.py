@@ -354,3 +354,13 @@ def test_counts_are_known_by_statistics(serving: Serving, monkeypatch: pytest.Mo
     for desired, constraint in (([], domain(k=ranges(between("bigint", 5)))), (["k"], EVERYTHING), (None, EVERYTHING)):
         assert {one.rows for one in slices(serving.batch(TRIPS, constraint, desired=desired)[0])} == {None}
     assert {one.rows for one in slices(serving.batch(LARGE, desired=[])[0])} != {None}
+
+
+def test_a_batch_is_no_larger_than_a_frame_may_be(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, _ = serving.batch(TRIPS)
+    monkeypatch.setattr(batches, "_MOST_BYTES", 700)
+    found = all_batches(serving, TRIPS, 1_000)
+    assert 3 <= len(found) <= 6
+    assert [key for batch in found for key in keys(batch)] == keys(whole)
+    monkeypatch.setattr(batches, "_MOST_BYTES", 0)
+    assert [len(batch) for batch in all_batches(serving, TRIPS, 1_000)] == [1] * 12
