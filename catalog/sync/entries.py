@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -27,6 +28,7 @@ META_FIELDS: Final = "hoodie.catalog.sync.meta.fields"
 PINNED: Final = "hoodie.catalog.pinned"
 TRINO: Final = "trino"
 
+_ID: Final = re.compile("[0-9a-f]{1,64}")
 _EXTERNAL: Final = {"EXTERNAL": "TRUE"}
 
 
@@ -57,7 +59,14 @@ def keeps_meta_fields(entry: HiveTable) -> bool:
 
 def is_ours(entry: HiveTable) -> bool:
     """Whether an entry was made by the sync for Trino, and is no pinned snapshot."""
-    return BASE_PATH in entry.parameters and entry.parameters.get(TARGET) == TRINO and PINNED not in entry.parameters
+    said = entry.parameters
+    return BASE_PATH in said and said.get(TARGET) == TRINO and PINNED not in said and entry_id(entry) is not None
+
+
+def entry_id(entry: HiveTable) -> str | None:
+    """The number after which an entry's lists are named; None for what cannot be one, for it becomes a folder."""
+    number = entry.parameters.get(ENTRY_ID, "")
+    return number if _ID.fullmatch(number) else None
 
 
 def column_comments(snapshot: Snapshot) -> Mapping[str, str]:

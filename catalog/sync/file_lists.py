@@ -16,7 +16,7 @@ from catalog.sync.locations import Locations
 from catalog.sync.manifests import FOLDER, ManifestFolder, manifest_of
 from catalog.sync.metastore import HiveTable
 from table_format.arrow_numpy import one_chunk
-from table_format.errors import UnsupportedTableError
+from table_format.errors import MetastoreError, UnsupportedTableError
 from table_format.storage import Storage
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
@@ -68,8 +68,13 @@ def manifest_folder(
         table: its storage.
         locations: the engine's spelling.
         storage_options: keyword arguments for the `pyarrow.fs` file system, where the lists lie elsewhere.
+
+    Raises:
+        MetastoreError: the entry does not say.
     """
-    number = entry.parameters[entries.ENTRY_ID]
+    number = entries.entry_id(entry)
+    if number is None:
+        raise MetastoreError(f"{entry.schema}.{entry.name}: {entries.ENTRY_ID} is missing or odd; sync the table again")
     elsewhere = entry.parameters.get(entries.MANIFESTS)
     storage = Storage(elsewhere, storage_options) if elsewhere else table
     path = number if elsewhere else f"{FOLDER}/{number}"

@@ -39,18 +39,17 @@ def manifest_of(paths: Any) -> bytes:
     Raises:
         UnsupportedTableError: a path holds a line break.
     """
-    broken = pc.match_substring_regex(paths, "[\r\n]")
-    if pc.any(broken, min_count=0).as_py():
-        path = paths.filter(broken)[0].as_py()
-        raise UnsupportedTableError(f"{path!r}: a path with a line break cannot be listed for an engine")
     if not len(paths):
         return b""
     nothing: Any = pa.scalar("", pa.large_string())
-    lines = pc.binary_join_element_wise(
-        one_chunk(paths).cast(pa.large_string()), nothing, pa.scalar("\n", nothing.type)
-    )
+    line_end = pa.scalar("\n", nothing.type)
+    lines = pc.binary_join_element_wise(one_chunk(paths).cast(pa.large_string()), nothing, line_end)
     # the texts lie behind each other, as lines of a file do
-    return bytes(memoryview(lines.buffers()[2])[: pc.sum(pc.binary_length(lines)).as_py()])
+    made = bytes(memoryview(lines.buffers()[2])[: pc.sum(pc.binary_length(lines)).as_py()])
+    if made.count(b"\n") != len(paths) or b"\r" in made:
+        path = paths.filter(pc.match_substring_regex(paths, "[\r\n]"))[0].as_py()
+        raise UnsupportedTableError(f"{path!r}: a path with a line break cannot be listed for an engine")
+    return made
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,9 @@ class ManifestFolder:
 
     def touch(self, name: str) -> None:
         """Say that a list was used just now."""
-        self.storage.overwrite(f"{self.path}/{name}{_USED}", b"")
+        # only the file's time counts, so it need not outlive a crash
+        with self.storage.open_output(f"{self.path}/{name}{_USED}") as stream:
+            stream.write(b"used")
 
     def idle(self, name: str) -> float:
         """Seconds since a list's last use, or since it was made; infinite for one that is not there."""

@@ -35,6 +35,7 @@ SNAPSHOTS: Final = "__snapshots"
 _MOST_ENTRIES: Final = 10_000
 _NAME_LENGTH: Final = 80
 _TRIES: Final = 10
+_CLEAN_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +220,9 @@ class TrinoTables:
         return self._pins.clean(synced.folder, pointed_at, synced.pin_name)
 
     def close(self) -> None:
-        """Let go of the metastore's connections."""
+        """Let go of the metastore's connections, when a clean-up that runs has had some time to end."""
+        if self._cleaning is not None:
+            self._cleaning.join(_CLEAN_SECONDS)
         self.metastore.close()
 
     def _look_up(self, key: tuple[str, str]) -> SyncedTable | None:

@@ -148,7 +148,7 @@ class _Place:
             entries.BASE_PATH: self.base,
             entries.TARGET: entries.TRINO,
             entries.QUERY_TYPE: query_type,
-            entries.ENTRY_ID: entry.parameters.get(entries.ENTRY_ID) or uuid.uuid4().hex[:12],
+            entries.ENTRY_ID: entries.entry_id(entry) or uuid.uuid4().hex[:12],
             entries.META_FIELDS: str(not options.omit_meta_fields).lower(),
             entries.LOCATIONS: options.locations.to_text() if options.locations else "",
             entries.MANIFESTS: options.manifests or "",

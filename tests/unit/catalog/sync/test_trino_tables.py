@@ -1,5 +1,6 @@
 """Registered tables as the gateway uses them."""
 
+import dataclasses
 import itertools
 import os
 import threading
@@ -13,6 +14,7 @@ import pytest
 
 from catalog import Table
 from catalog.sync import newest, trino_tables
+from catalog.sync.entries import ENTRY_ID
 from catalog.sync.file_metastore import FileMetastore
 from catalog.sync.metastore import SYMLINK, HiveTable
 from catalog.sync.options import SyncOptions
@@ -43,6 +45,15 @@ def test_only_registered_tables_are_found(tables: TrinoTables, metastore: FileMe
     synced = tables.find("db", "trips")
     pinned = tables.pin(synced, tables.newest(synced))
     assert tables.find(*pinned) is None, "a pinned snapshot is not a table that moves on"
+
+
+@pytest.mark.parametrize("number", ["../../elsewhere", "", "x", None])
+def test_an_entry_cannot_name_another_folder(tables: TrinoTables, metastore: FileMetastore, number: str | None) -> None:
+    entry = metastore.table("db", "trips")
+    others = {key: value for key, value in entry.parameters.items() if key != ENTRY_ID}
+    changed = others if number is None else {**others, ENTRY_ID: number}
+    metastore.put_table(dataclasses.replace(entry, parameters=changed))
+    assert tables.find("db", "trips") is None
 
 
 def test_an_entry_is_believed_for_a_while(opened: Opened, metastore: FileMetastore) -> None:
