@@ -8,9 +8,11 @@ import socket
 import struct
 
 from aiohttp import web
+from multidict import CIMultiDict
 
 from catalog.gateway.answer import Answer, UpstreamError
-from catalog.gateway.headers import passed_on
+from catalog.gateway.exact_response import ExactResponse
+from catalog.gateway.headers import exact, passed_on, replace_all, values_of
 from catalog.gateway.uris import HEAD, lead_back, lead_segments_back, moved
 
 _LOGGER = logging.getLogger(__name__)
@@ -27,8 +29,7 @@ class Relayed(web.StreamResponse):
         for name in self.added:
             self.headers.popall(name, None)
 
-    def __init__(self, answer: Answer) -> None:
-        headers = passed_on(answer.raw_headers)
+    def __init__(self, answer: Answer, headers: CIMultiDict[str]) -> None:
         super().__init__(status=answer.status, reason=answer.reason, headers=headers)
         self.added = [name for name in _ADDED if name not in headers]
 
@@ -52,7 +53,7 @@ class Way:
         self.theirs = theirs
 
 
-async def relay(request: web.Request, answer: Answer, way: Way | None) -> tuple[Relayed, bytes]:
+async def relay(request: web.Request, answer: Answer, way: Way | None) -> tuple[web.StreamResponse, bytes]:
     """Pass an answer on.
 
     Args:
@@ -67,15 +68,16 @@ async def relay(request: web.Request, answer: Answer, way: Way | None) -> tuple[
         UpstreamError: Trino broke off before the client got anything.
         ConnectionResetError: the client is gone, or Trino broke off later: then the connection to the client ends.
     """
-    response = Relayed(answer)
+    headers = passed_on(answer.raw_headers)
+    if way is not None:
+        _move_headers(headers, way)
+    if way is not None and _has_uris(request.path, answer):
+        chunk = await _changed_beginning(answer, headers, way)
+    else:
+        chunk = await answer.read()
+    response = Relayed(answer, headers) if exact(headers) else ExactResponse(answer, headers)
     head = bytearray()
     try:
-        if way is not None:
-            _move_headers(response, way)
-        if way is not None and _has_uris(request.path, answer):
-            chunk = await _changed_beginning(answer, response, way)
-        else:
-            chunk = await answer.read()
         await response.prepare(request)
         while chunk:
             if len(head) < HEAD:
@@ -83,14 +85,15 @@ async def relay(request: web.Request, answer: Answer, way: Way | None) -> tuple[
             await response.write(chunk)
             chunk = await answer.read()
     except UpstreamError as error:
-        if not response.prepared:
-            raise
         # Neither a shorter body nor an end that looks like one: the client must see that rows are missing.
         _LOGGER.warning("%s %s: %s", request.method, request.path, error)
         _reset(request)
         raise ConnectionResetError(str(error)) from error
     await response.write_eof()
-    return response, bytes(head)
+    if isinstance(response, Relayed):
+        return response, bytes(head)
+    # The connection ends: what aiohttp would send on it finds nobody.
+    return web.Response(status=answer.status), bytes(head)
 
 
 def _reset(request: web.Request) -> None:
@@ -104,16 +107,16 @@ def _reset(request: web.Request) -> None:
     transport.abort()
 
 
-async def _changed_beginning(answer: Answer, response: Relayed, way: Way) -> bytes:
+async def _changed_beginning(answer: Answer, headers: CIMultiDict[str], way: Way) -> bytes:
     """The first bytes of an answer, all of it unless it is large, with the URIs exchanged."""
     body = bytearray()
     while len(body) <= _SPOOLED_MOST and (chunk := await answer.read()):
         body += chunk
     changed = lead_back(bytes(body), way.own, way.theirs)
-    response.headers.popall("Content-Length", None)
+    headers.popall("Content-Length", None)
     if len(body) <= _SPOOLED_MOST:
         changed = lead_segments_back(changed, way.own, way.theirs) if b'"segments"' in changed else changed
-        response.content_length = len(changed)
+        headers["Content-Length"] = str(len(changed))
     return changed
 
 
@@ -122,12 +125,10 @@ def _has_uris(path: str, answer: Answer) -> bool:
     return plain and "json" in answer.header("Content-Type") and path.startswith(("/v1/statement", "/oauth2/"))
 
 
-def _move_headers(response: Relayed, way: Way) -> None:
+def _move_headers(headers: CIMultiDict[str], way: Way) -> None:
     for name in _MOVED_HEADERS:
-        values = response.headers.popall(name, [])
-        for value in values:
-            uri = moved(value, way.own, way.theirs)
-            response.headers.add(name, uri.replace(f'"{way.theirs}/', f'"{way.own}/'))
+        uris = [moved(value, way.own, way.theirs) for value in values_of(headers, name)]
+        replace_all(headers, name, [uri.replace(f'"{way.theirs}/', f'"{way.own}/') for uri in uris])
 
 
 def refusal(status: int, message: str, headers: dict[str, str] | None = None) -> web.Response:

@@ -21,7 +21,7 @@ from catalog.gateway.session_names import SessionNames
 PREPARED = "X-Trino-Prepared-Statement"
 EXTRA_CREDENTIAL = "X-Trino-Extra-Credential"
 _COMPRESSED = "$zstd:"
-_MOST_TEXT = 64_000_000
+_MOST_TEXT = 16_000_000
 # Visible ASCII that may stand in a value as it is: all but what the list or the encoding gives a meaning.
 _PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in "%+,=")
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from multidict import CIMultiDict
 
@@ -20,6 +21,8 @@ from catalog.gateway.statement import prepared_call
 from catalog.gateway.statement_headers import prepared_statement, room_for, session_of, with_prepared
 
 _LOGGER = logging.getLogger(__name__)
+_MAY_EXECUTE = re.compile(r"(?:\s++|--[^\r\n]*+|(?>/\*.*?\*/))*+execute\b", re.IGNORECASE | re.DOTALL)
+_Result = TypeVar("_Result")
 
 
 class RewrittenStatement(Protocol):
@@ -96,7 +99,7 @@ class Statements:
             return Passed(body, unplanned="not read")
         try:
             async with asyncio.timeout(self._settings.rewrite_timeout):
-                call = prepared_call(sql)
+                call = await self._call(sql)
                 if call is not None:
                     return Passed(body, sql, unplanned=await self._prepared(*call, headers))
                 session = session_of(headers)
@@ -109,10 +112,14 @@ class Statements:
             _LOGGER.exception("a statement goes on unchanged: rewriting it failed")
             return Passed(body, sql, "failed", f"{type(error).__name__}: {error}")
 
+    async def _call(self, sql: str) -> tuple[str, tuple[str, ...]] | None:
+        """The prepared statement that runs, and the values for it; in a thread, as statements may be long."""
+        return await self._in_thread(lambda: prepared_call(sql)) if _MAY_EXECUTE.match(sql) else None
+
     async def _prepared(self, name: str, values: Sequence[str], headers: CIMultiDict[str]) -> str | None:
         """Exchange the statement that an EXECUTE runs; why not, None when the rewriter has been asked."""
         prepared = prepared_statement(headers, name)
-        if prepared is None or prepared_call(prepared.text) is not None:
+        if prepared is None or _MAY_EXECUTE.match(prepared.text):
             return "no prepared statement"
         size = self._settings.prepared_header_size
         session, limit = session_of(headers), room_for(prepared, size)
@@ -121,9 +128,9 @@ class Statements:
         )
         return "header size" if done.changed and not with_prepared(headers, prepared, done.sql, size) else None
 
-    async def _in_thread(self, rewrite: Callable[[], RewrittenStatement]) -> RewrittenStatement:
+    async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
         await self._places.acquire()
-        task = self._pool.submit(rewrite)
+        task = self._pool.submit(work)
         # The place is free when the thread is, not when nobody waits for it any more.
         loop = asyncio.get_running_loop()
         task.add_done_callback(lambda _: _call_soon(loop, self._places.release))

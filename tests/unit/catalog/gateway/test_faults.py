@@ -123,7 +123,7 @@ def ending(port: int, request: bytes) -> tuple[bytes, bool]:
 
 
 @pytest.mark.parametrize("request_bytes", [PLAIN, LATIN])
-@pytest.mark.parametrize("start", [CHUNKED, COUNTED])
+@pytest.mark.parametrize("start", [CHUNKED, COUNTED, CHUNKED.replace(b"Transfer", b"X-A: \xeb\r\nTransfer")])
 @pytest.mark.parametrize("reset", [True, False])
 def test_an_answer_that_breaks_off_breaks_off_for_the_client(start: bytes, reset: bool, request_bytes: bytes) -> None:
     with recording(lambda _: breaking(start, reset=reset)) as trino, gateway(trino.port) as hosted:

@@ -174,6 +174,31 @@ def test_header_bytes_that_are_no_utf_8_pass() -> None:
         ]
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "HTTP/1.1 200 OK\r\nX-Trino-Set-Schema: zo\xeb\r\nX-A: 1\r\nContent-Length: 4\r\n\r\nrows",
+        "HTTP/1.1 204 No Content\r\nX-Trino-Set-Schema: zo\xeb\r\n\r\n",
+        f"HTTP/1.1 200 OK\r\nX-Trino-Set-Schema: zo\xeb\r\nContent-Length: 5000000\r\n\r\n{'x' * 5_000_000}",
+    ],
+)
+def test_header_bytes_of_an_answer_that_are_no_utf_8_pass(caplog: pytest.LogCaptureFixture, reply: str) -> None:
+    raw = reply.encode("latin-1")
+    with recording(raw) as trino, gateway(trino.port) as hosted:
+        found = exchange(hosted.port, get("/v1/statement/executing/q/slug/1"))
+        assert b" 200 " in exchange(hosted.port, get("/x")) or b" 204 " in found
+    head, _, body = raw.partition(b"\r\n\r\n")
+    assert found == head + b"\r\nConnection: close\r\n\r\n" + body
+    assert not [record for record in caplog.records if record.levelno >= 30]
+
+
+def test_a_chunked_answer_with_odd_header_bytes_passes() -> None:
+    raw = b"HTTP/1.1 200 OK\r\nX-A: \xeb\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nrows\r\n0\r\n\r\n"
+    with recording(raw) as trino, gateway(trino.port) as hosted:
+        found = exchange(hosted.port, get("/x"))
+    assert found == b"HTTP/1.1 200 OK\r\nX-A: \xeb\r\nConnection: close\r\n\r\nrows"
+
+
 NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9-]{0,20}", fullmatch=True).map(lambda name: f"X-{name}")
 VALUES = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x2FFF, blacklist_characters="\x7f"), max_size=40)
 

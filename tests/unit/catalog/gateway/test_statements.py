@@ -270,3 +270,10 @@ def test_what_the_rewriter_was_not_asked_about_is_logged_with_the_id_of_its_quer
     assert (first["sql"], first["outcome"], first["reason"]) == ("execute p", "unchanged", "no prepared statement")
     assert (second["sql"], second["outcome"], second["reason"]) == (None, "unchanged", "not read")
     assert first["query_id"] == second["query_id"] == "20261121_000000_00001_aaaaa"
+
+
+@pytest.mark.parametrize("beginning", ["/**/" * 20_000, "/*" * 20_000, " " * 50_000, "-- \n" * 20_000, "--" * 20_000])
+def test_a_long_beginning_is_read_in_one_go(beginning: str) -> None:
+    began = time.monotonic()
+    assert sent(f"{beginning}select 1", rewriter=Upper()).body == f"{beginning}SELECT 1".encode()
+    assert time.monotonic() - began < 3
