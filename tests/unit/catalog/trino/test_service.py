@@ -411,7 +411,7 @@ def test_keys_that_are_none(warehouse: Path, keys: list[Any], columns: list[str]
 
 def test_look_ups_of_a_query_share_a_snapshot(warehouse: Path, tmp_path: Path) -> None:
     shutil.copytree(warehouse / "Db", tmp_path / "db")
-    service = served(tmp_path)
+    service = served(tmp_path, lease_idle="60", lease_most="60")
     every = [block("bigint", list(range(ROWS + 100)))]
     assert len(service.rows(indexed(service, every, ["k"], count=ROWS + 100), ["k"])) == ROWS
     opened = LocalTable(OpenTables(Catalog(str(tmp_path))).table("db.Trips-1").client, {})
