@@ -22,6 +22,8 @@ from catalog.trino.blocks import Parts
 from catalog.trino.cells import Cells, cells_of
 from catalog.trino.cursors import Cursors
 from catalog.trino.domains import expression_of, row_condition
+from catalog.trino.filters import bound_filter
+from catalog.trino.index_keys import key_filter
 from catalog.trino.key_rows import KeySet
 from catalog.trino.options import TrinoOptions
 from catalog.trino.pages import PageBuilder
@@ -30,7 +32,7 @@ from catalog.trino.split_id import SplitSlice, TrinoSplit
 from catalog.trino.types import ServedColumn, columns_of
 from catalog.trino.values import wire_values
 from catalog.trino.wire import domain_of
-from pushdown.expression import HudiExpression
+from pushdown.expression import HudiExpression, all_of
 from pushdown.rows import matches
 from table_format.arrow_numpy import Mask, from_numpy, one_chunk, to_numpy
 from table_format.base_file import footer
@@ -58,7 +60,7 @@ class _Filter:
 
     Attributes:
         columns: the table's, by name in Trino.
-        expression: of the constraint, for row groups.
+        expression: of the constraint and the keys, for row groups.
         condition: the part that can be told of rows; None for all.
         keys: of an index look-up.
     """
@@ -255,12 +257,17 @@ class RowServer:
 
 
 def _filter_of(split: TrinoSplit, snapshot: Snapshot, options: TrinoOptions) -> _Filter:
-    columns = columns_of(snapshot.schema, options.types)
-    expression = None
+    columns = {column.name: column for column in columns_of(snapshot.schema, options.types)}
+    constraint = keys = None
     if split.constraint:
-        expression = expression_of(domain_of(split.constraint), columns, snapshot.schema)
-    keys = KeySet(pa.ipc.open_stream(split.keys).read_all()) if split.key_columns else None
-    return _Filter({column.name: column for column in columns}, expression, row_condition(expression), keys)
+        constraint = expression_of(domain_of(split.constraint), tuple(columns.values()), snapshot.schema)
+    condition, wanted = row_condition(constraint), constraint
+    if split.key_columns:
+        table = pa.ipc.open_stream(split.keys).read_all()
+        keys = KeySet(table)
+        keyed = bound_filter(snapshot, key_filter(table, [columns[name] for name in split.key_columns]))
+        wanted = all_of(*(part for part in (constraint, keyed) if part is not None))
+    return _Filter(columns, wanted, condition, keys)
 
 
 def _files(table: str, piece: SplitSlice) -> SliceFiles:

@@ -257,6 +257,24 @@ def test_rows_with_keys(served: Served) -> None:
     assert served.numbers(keyed(served.split, s=pa.array([], pa.string()))) == []
 
 
+def test_row_groups_are_left_out_by_keys(served: Served) -> None:
+    metadata = pq.ParquetFile(served.file).metadata
+    split = keyed(served.split, n=pa.array([-5, 3_000], pa.int64()))
+    read: list[int] = []
+    wrapped = pq.ParquetFile.iter_batches
+
+    def counted(file: Any, *arguments: Any, **named: Any) -> Any:
+        read.extend(named["row_groups"])
+        return wrapped(file, *arguments, **named)
+
+    with mock.patch.object(pq.ParquetFile, "iter_batches", counted):
+        assert served.numbers(split) == [3_000]
+        assert 1 <= len(read) < metadata.num_row_groups
+        read.clear()
+        assert served.numbers(keyed(served.split, n=pa.array([-5], pa.int64()))) == []
+        assert not read
+
+
 @pytest.mark.parametrize("column", ["gone", "N", ""])
 def test_a_column_that_is_not_there(served: Served, column: str) -> None:
     with pytest.raises(ServiceError, match=f"no column {column} "):
