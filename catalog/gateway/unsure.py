@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ _Type = exp.DataType.Type
 _TIMES = frozenset({_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ, _Type.TIMESTAMPNTZ})
 _NAME = "not_understood"
 _LEAST_PRECISION = 3
+_FRACTION = re.compile(r"\A[^.]*(?:\.([0-9]+))?")
 # What joins conditions, or holds one.
 _AROUND_CONDITIONS = (exp.And, exp.Or, exp.Not, exp.Paren, exp.Where, exp.Join, exp.Query)
 
@@ -58,14 +60,19 @@ def _nested(field: Any) -> Iterator[Any]:
 def _casts(tree: Any, floats: frozenset[str]) -> Iterator[Any]:
     for node in tree.find_all(exp.Cast, exp.TryCast):
         target = node.to.this
-        coarse = target in _TIMES and node.to.expressions and _precision(node.to) < _LEAST_PRECISION
-        if coarse or (target is _Type.FLOAT and not _is_among(node, floats)):
+        if (target in _TIMES and _is_coarse(node)) or (target is _Type.FLOAT and not _is_among(node, floats)):
             yield node
 
 
-def _precision(type_: Any) -> int:
-    value = literal_value(type_.expressions[0].this)
-    return value if type(value) is int else 0
+def _is_coarse(node: Any) -> bool:
+    """Whether a cast to a timestamp may round by more than a millisecond; TIMESTAMP '…' is a cast that does not."""
+    if not node.to.expressions:
+        return False
+    precision = literal_value(node.to.expressions[0].this)
+    if type(precision) is int and precision >= _LEAST_PRECISION:
+        return False
+    digits = _FRACTION.search(node.this.name) if isinstance(node.this, exp.Literal) and node.this.is_string else None
+    return digits is None or type(precision) is not int or len(digits[1] or "") > precision
 
 
 def _is_among(node: Any, floats: frozenset[str]) -> bool:

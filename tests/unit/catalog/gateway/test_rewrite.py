@@ -197,6 +197,16 @@ def test_parameters(place: Place) -> None:
     assert immediate.sql.endswith("AS trips where day = ?' USING 'd 2%'")
 
 
+def test_long_lists(place: Place) -> None:
+    days = ", ".join(["'d 1%'", *(f"'it''s {number}'" for number in range(3_000))])
+    sql = f"select * from trips where day in ({days}) /* x */ and k not in ({', '.join(map(str, range(100, 200)))})"
+    assert place.kept(sql) == [{"d 1%"}]
+    assert place.rewrite(sql).sql.endswith(sql.partition("trips")[2]), "the list is sent as it was"
+    assert place.rewrite(f"select * from trips where day not in ({days})").tables[0].files == 3
+    many = " or ".join(f"k = {number}" for number in range(20_000))
+    assert place.rewrite(f"select * from trips where {many}").reason is Reason.TOO_LONG
+
+
 def test_limits(place: Place) -> None:
     sql = "select * from trips where day <> 'd 1%'"
     own = rf"select \* from {PIN} AS trips where day <> \'d 1%\'"
