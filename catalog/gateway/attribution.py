@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
+from catalog.gateway.current_time import put_current_times
 from catalog.gateway.lexing import Lexeme, chains
 from catalog.gateway.parsing import DIALECT, Query
 from catalog.gateway.reasons import LeftAloneError, Reason
@@ -153,6 +155,7 @@ def filters_of(query: Query, session: SessionNames, schemas: Mapping[FullName, p
     Raises:
         LeftAloneError: the query is nested too deeply.
     """
+    put_current_times(query.tree, dt.datetime.now(dt.UTC))
     take_unsure_out(query.tree, schemas.values())
 
     def find(parts: tuple[str, ...]) -> tuple[str, pa.Schema] | None:

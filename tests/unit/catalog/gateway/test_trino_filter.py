@@ -1,15 +1,19 @@
 """Filters by Trino's rules, where they differ from those of other engines."""
 
+import datetime as dt
 from collections.abc import Sequence
 
 import pyarrow as pa
 import pytest
 from sqlglot import parse_one
 
+from catalog.gateway.current_time import put_current_times
 from catalog.gateway.trino_filter import as_trino_filters, seen_schema
 from catalog.gateway.unsure import take_unsure_out
+from pushdown.evaluate import evaluate
 from pushdown.expression import HudiExpression, Unknown
 from pushdown.sql.queries import table_scans
+from pushdown.statistics import ColumnStatistics
 from pushdown.walk import leaves
 
 COLUMNS: dict[str, pa.DataType] = {
@@ -29,8 +33,13 @@ COLUMNS: dict[str, pa.DataType] = {
 SCHEMA = pa.schema(COLUMNS)
 
 
+ZEROS, ONES = pa.array([0] * 4, pa.int64()), pa.array([1] * 4, pa.int64())
+NOW = dt.datetime(2024, 5, 10, 12, tzinfo=dt.timezone(dt.timedelta(hours=2)))
+
+
 def read(condition: str) -> HudiExpression:
     tree = parse_one(f"select 1 from t where {condition}", dialect="trino")
+    put_current_times(tree, NOW)
     take_unsure_out(tree, [SCHEMA])
     scans = table_scans(tree, "trino", lambda parts: ("t", SCHEMA) if parts == ("t",) else None)
     return as_trino_filters(scans[0].filter, SCHEMA)
@@ -105,7 +114,10 @@ def test_understood(condition: str) -> None:
         "cast(x as bigint) = 5",
         "day = '2024-01-01'",
         "i = '5'",
-        "at > current_timestamp",
+        "at > current_timestamp - interval '1' month",
+        "at > cast(current_timestamp as timestamp)",
+        "at > current_timestamp at time zone 'UTC'",
+        "day > date_trunc('month', current_date)",
         "regexp_like(s, '^a')",
         "list = array[1]",
         "nothing = 3",
@@ -126,3 +138,22 @@ def test_predicates_have_the_columns_own_types() -> None:
     for leaf in leaves(read("at >= timestamp '2024-01-01 00:00:00' and i = 3")):
         column = getattr(leaf, "column", None)
         assert column is None or getattr(leaf, "column_type", None) == SCHEMA.field(column).type
+
+
+@pytest.mark.parametrize(
+    ("condition", "day"),
+    [
+        ("day > current_date", "2024-05-10"),
+        ("day >= (current_date - interval '7' day)", "2024-05-03"),
+        ("day > date_add('day', -3, current_date)", "2024-05-07"),
+        ("day > now() + interval '1' week - interval '36' hour", "2024-05-15"),
+        ("day > localtimestamp", "2024-05-10"),
+    ],
+)
+def test_current_times_are_sure_to_two_days(condition: str, day: str) -> None:
+    middle = dt.date.fromisoformat(day)
+    days = [middle + dt.timedelta(shift) for shift in (-3, -2, 2, 3)]
+    exact = pa.array(days, pa.date32())
+    found = evaluate(read(condition), {"day": ColumnStatistics(exact, exact, ZEROS, ONES)}, 4)
+    assert found.can_true.tolist() == [False, True, True, True]
+    assert found.can_false.tolist() == [True, True, True, False]
