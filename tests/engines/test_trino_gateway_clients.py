@@ -19,6 +19,7 @@ from tests.engines.tpch_tables import Layout, write
 from tests.engines.trino_engine import Engine
 from tests.engines.trino_world import World
 from tests.unit.catalog.gateway.certificates import make_certificate
+from tests.unit.catalog.gateway.hosting import gateway as hosted_proxy
 from tools.engines.artifacts import Artifact, EngineMissingError, fetch
 from tools.engines.jdk import find_java
 
@@ -115,6 +116,31 @@ def test_use_and_set_session_come_back(trino: Engine, gateway: ServingGateway) -
         assert connection.cursor().execute("SELECT count(*) FROM kinds WHERE id = 9").fetchall() == [[1]]
         assert connection.cursor().execute("SHOW SESSION LIKE 'query_max_run_time'").fetchall()[0][1] == "17m"
     assert statements(gateway, "id = 9")[0]["outcome"] == "rewritten"
+
+
+def test_names_with_accents(trino: Engine, gateway: ServingGateway) -> None:
+    with trino.connection(port=gateway.port, user="zoë") as connection:
+        statements = [
+            'CREATE SCHEMA IF NOT EXISTS memory."gatewäy"',
+            'USE memory."gatewäy"',
+            "SELECT current_schema, current_user",
+            'DROP SCHEMA memory."gatewäy"',
+        ]
+        answers = [connection.cursor().execute(sql).fetchall() for sql in statements]
+    assert answers[2] == [["gatewäy", "zoë"]]
+
+
+def test_a_gateway_that_is_started_anew_goes_on_with_running_queries(trino: Engine) -> None:
+    with hosted_proxy(trino.uri) as first:
+        port = first.port
+        with trino.connection(port=port) as connection:
+            cursor = connection.cursor()
+            cursor.execute("SELECT * FROM tpch.tiny.lineitem")
+            rows = cursor.fetchmany(10)
+            first.call(first.proxy.stop())  # without waiting, as when it is killed
+            with hosted_proxy(trino.uri, port=port):
+                rows += cursor.fetchall()
+    assert sorted(map(tuple, rows)) == sorted(trino.query("SELECT * FROM tpch.tiny.lineitem"))
 
 
 def test_transactions(trino: Engine, gateway: ServingGateway) -> None:

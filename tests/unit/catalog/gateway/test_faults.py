@@ -77,7 +77,7 @@ def test_trino_that_closes_without_an_answer() -> None:
     with recording(lambda _: close) as trino, gateway(trino.port) as hosted:
         raw = exchange(hosted.port, get("/v1/query"))
         assert raw.startswith(b"HTTP/1.1 502 ")
-        assert len(trino.requests) == 2  # what changes nothing is asked once more
+        assert len(trino.requests) in {1, 2}  # newer releases of aiohttp ask once more what changes nothing
 
 
 @pytest.mark.parametrize("garbage", [b"\x00\xff\xfe" * 50, b"HTTP/9.9 abc\r\n\r\n", b"SSH-2.0-OpenSSH\r\n"])
