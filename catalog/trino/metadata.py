@@ -15,6 +15,7 @@ from catalog.trino.table_names import TableName, TableNames
 from catalog.trino.types import Form, ServedColumn, columns_of
 from catalog.trino.wire import trino_service
 from table_format.meta_columns import META_FIELDS, RECORD_KEY
+from table_format.table_config import PROPERTIES_PATH
 
 
 class Metadata:
@@ -50,6 +51,8 @@ class Metadata:
         if named is None:
             return self._structs.TrinoThriftNullableTableMetadata()
         table = self._tables.table(named.name)
+        if not table.client.storage.exists(PROPERTIES_PATH):  # dropped, and still held open
+            return self._structs.TrinoThriftNullableTableMetadata()
         schema = newest_schema(table) if named.when is None else self._names.snapshot(named).schema
         columns = columns_of(schema, self._options.types)
         keys = indexable_keys(table, columns) if self._joins_by_index(named.name) else ()

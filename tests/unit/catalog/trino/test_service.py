@@ -173,6 +173,8 @@ def test_a_new_table_is_found_at_once(warehouse: Path, tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "db" / "Trips-1", tmp_path / "db" / "later")
     time.sleep(0.6)  # the warehouse is not listed more often than each half second
     assert service.ask("GetTableMetadata", name).tableMetadata is not None
+    shutil.rmtree(tmp_path / "db" / "later")
+    assert service.ask("GetTableMetadata", name).tableMetadata is None
 
 
 @pytest.mark.parametrize("name", NAMES)
