@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -23,6 +23,7 @@ from catalog.gateway.statement_headers import prepared_statement, room_for, sess
 _LOGGER = logging.getLogger(__name__)
 _MAY_EXECUTE = re.compile(r"(?:\s++|--[^\r\n]*+|(?>/\*.*?\*/))*+execute\b", re.IGNORECASE | re.DOTALL)
 _Result = TypeVar("_Result")
+_Value = TypeVar("_Value")
 
 
 class RewrittenStatement(Protocol):
@@ -80,12 +81,7 @@ class Statements:
     def __init__(self, rewriter: StatementRewriter, settings: ProxySettings) -> None:
         self._rewriter = rewriter
         self._settings = settings
-        self._pool = ThreadPoolExecutor(settings.rewrite_threads, thread_name_prefix="rewrite")
         self._places = asyncio.Semaphore(settings.rewrite_threads)
-
-    def close(self) -> None:
-        """Take no more statements; one that is being rewritten is not waited for."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def for_trino(self, body: bytes, headers: CIMultiDict[str]) -> Passed:
         """The statement for Trino; a prepared statement is exchanged in `headers`.
@@ -130,16 +126,35 @@ class Statements:
 
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
         await self._places.acquire()
-        task = self._pool.submit(work)
-        # The place is free when the thread is, not when nobody waits for it any more.
         loop = asyncio.get_running_loop()
-        task.add_done_callback(lambda _: _call_soon(loop, self._places.release))
-        return await asyncio.wrap_future(task)
+        answer: asyncio.Future[_Result] = loop.create_future()
+
+        def run() -> None:
+            # The place is free when the work has ended, not when nobody waits for it any more.
+            try:
+                result = work()
+            except Exception as error:  # noqa: BLE001  # told to whoever waits
+                _soon(loop, self._places.release, _settle(answer, answer.set_exception, error))
+            else:
+                _soon(loop, self._places.release, _settle(answer, answer.set_result, result))
+
+        # A daemon, so that a storage that hangs does not hold up the end of the process.
+        try:
+            threading.Thread(target=run, name="rewrite", daemon=True).start()
+        except RuntimeError:  # the system gives no more threads
+            self._places.release()
+            raise
+        return await answer
 
 
-def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
+def _settle(answer: asyncio.Future[_Result], function: Callable[[_Value], None], value: _Value) -> Callable[[], None]:
+    return lambda: None if answer.done() else function(value)
+
+
+def _soon(loop: asyncio.AbstractEventLoop, *functions: Callable[[], None]) -> None:
     try:
-        loop.call_soon_threadsafe(function)
+        for function in functions:
+            loop.call_soon_threadsafe(function)
     except RuntimeError:
         _LOGGER.debug("a statement was rewritten after the gateway had stopped")
 

@@ -1,6 +1,8 @@
 """Which statements the rewriter gets to see, with which session, and what reaches Trino."""
 
 import io
+import subprocess
+import sys
 import threading
 import time
 from base64 import urlsafe_b64decode
@@ -277,3 +279,26 @@ def test_a_long_beginning_is_read_in_one_go(beginning: str) -> None:
     began = time.monotonic()
     assert sent(f"{beginning}select 1", rewriter=Upper()).body == f"{beginning}SELECT 1".encode()
     assert time.monotonic() - began < 3
+
+
+HANGS = """
+import asyncio, threading
+from catalog.gateway.proxy_settings import ProxySettings
+from catalog.gateway.statements import Statements
+from multidict import CIMultiDict
+
+class Hanging:
+    def rewrite(self, *arguments, **more):
+        threading.Event().wait()
+
+async def main():
+    passed = await Statements(Hanging(), ProxySettings(rewrite_timeout=0.1)).for_trino(b"select 1", CIMultiDict())
+    print(passed.unplanned, passed.body.decode())
+
+asyncio.run(main())
+"""
+
+
+def test_a_rewriter_that_hangs_does_not_hold_up_the_end_of_the_process() -> None:
+    done = subprocess.run([sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "timeout select 1\n"
