@@ -40,9 +40,6 @@ _LOG = logging.getLogger(__name__)
 _NAME = "trino"
 _PRESTO = b"presto"
 _METHOD = slice(8, 8 + len(_PRESTO))  # behind the version and the length of the method's name
-# What PrestoDB's connector sends unless it is told otherwise.
-_THEADER = b"\x0f\xff"
-_THEADER_HINT = "; it is THeader's: set presto.thrift.client.transport=FRAMED and presto.thrift.client.protocol=BINARY"
 _POSITION = struct.Struct(">Q")
 _DIGEST_BYTES = 16
 
@@ -103,8 +100,7 @@ class TrinoService:
         try:
             call = read_call(service, frame)
         except MessageError as error:
-            hint = _THEADER_HINT if frame.startswith(_THEADER) else ""
-            _LOG.warning("a request that is not understood: %s%s", error, hint)
+            _LOG.warning("a request that is not understood: %s", error)
             self._count("unknown", begin, "refused")
             reply = encode_message_error(error)
             return None if reply is None else [reply]
