@@ -16,7 +16,7 @@ from catalog.sync.locations import Locations
 from catalog.sync.manifests import FOLDER, ManifestFolder, manifest_of
 from catalog.sync.metastore import HiveTable
 from table_format.arrow_numpy import one_chunk
-from table_format.errors import MetastoreError, UnsupportedTableError
+from table_format.errors import MetastoreError, ServiceError
 from table_format.storage import Storage
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
@@ -34,13 +34,11 @@ def paths_of(root: str, snapshot: Snapshot, rows: Rows | None = None) -> Any:
         An array of strings.
 
     Raises:
-        UnsupportedTableError: log files change the base files, which alone are not the table.
+        ServiceError: log files change the base files, which alone are not the table.
     """
     at = snapshot.live_rows if rows is None else rows
     if snapshot.has_logs[at].any():
-        raise UnsupportedTableError(
-            f"{snapshot.config.name}: logs change its files, so they cannot be read by themselves"
-        )
+        raise ServiceError(f"{snapshot.config.name}: logs change its files, so they cannot be read by themselves")
     paths = one_chunk(snapshot.take_files(at).column("path"))
     return pc.binary_join_element_wise(pa.scalar(root), paths, "/")
 
@@ -51,7 +49,8 @@ def list_name(root: str, snapshot: Snapshot, rows: Rows | None = None) -> str:
     An instant alone would not do: a commit that began before it may complete after it.
 
     Raises:
-        UnsupportedTableError: as for `paths_of`, or a path cannot be listed.
+        ServiceError: as for `paths_of`.
+        UnsupportedTableError: a path cannot be listed.
     """
     digest = hashlib.blake2b(snapshot.schema.serialize().to_pybytes(), digest_size=8)
     digest.update(manifest_of(paths_of(root, snapshot, rows)))

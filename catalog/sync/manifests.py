@@ -27,7 +27,8 @@ FOLDER: Final = ".hoodie/.catalog"
 _NAME: Final = "manifest"
 _USED: Final = ".used"
 _DROPPING: Final = ".dropping"
-_NEVER: Final = "this-pinned-snapshot-was-dropped"
+_DROPPED: Final = "this-pinned-snapshot-was-dropped"
+_LONGEST_REASON: Final = 240
 
 
 def manifest_of(paths: Any) -> bytes:
@@ -108,19 +109,21 @@ class ManifestFolder:
 
     def expire(self, name: str) -> None:
         """Make a list one that fails whoever reads it."""
-        self.storage.overwrite(f"{self.path}/{name}/{_NAME}", self._expired_line(name))
+        self.write(name, self.failing(name, _DROPPED))
         self.storage.delete(f"{self.path}/{name}{_USED}")
 
     def expired(self, name: str) -> bool:
         """Whether a list fails its readers, or is not there."""
-        line = self._expired_line(name)
+        line = self.failing(name, _DROPPED)
         try:
             return self.storage.read_range(f"{self.path}/{name}/{_NAME}", 0, len(line)) == line
         except MissingFileError:
             return True
 
-    def _expired_line(self, name: str) -> bytes:
-        return f"{self.location(name)}/{_NEVER}\n".encode()
+    def failing(self, name: str, reason: str) -> bytes:
+        """The content of a list at which readers fail: Trino's message has the path, and so the reason."""
+        words = " ".join(reason.replace("/", " ").split())
+        return f"{self.location(name)}/{words[:_LONGEST_REASON]}\n".encode()
 
     def delete(self, name: str) -> None:
         """Take a list away, the announcement last."""

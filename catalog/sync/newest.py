@@ -18,6 +18,7 @@ class NewestSnapshot:
 
     Attributes:
         types: what is known of the columns of the table's files.
+        last: the snapshot that was the newest when last looked at; None before.
     """
 
     def __init__(self, table: Table, query_type: str) -> None:
@@ -27,7 +28,7 @@ class NewestSnapshot:
         self._lock = threading.Lock()
         self._begun = 0
         self._good = 0
-        self._last: Snapshot | None = None
+        self.last: Snapshot | None = None
 
     def get(self) -> Snapshot:
         """The newest state, no older than this call; those who wait at once share one look at the table.
@@ -38,17 +39,17 @@ class NewestSnapshot:
         seen = self._begun
         with self._lock:
             # one that began after this call did may have been all that was waited for
-            if self._last is None or self._good <= seen:
+            if self.last is None or self._good <= seen:
                 self._begun += 1
-                self._last = self._look()
+                self.last = self._look()
                 self._good = self._begun
-            return self._last
+            return self.last
 
     def _look(self) -> Snapshot:
         table = self.table
         if self.query_type != READ_OPTIMIZED or table.config.table_type == "COPY_ON_WRITE":
             return table.refresh().snapshot(None, self.query_type)
-        last = self._last
+        last = self.last
         if last is not None and table.client.timeline().instants == last.timeline.instants:
             return last
         return table.refresh().snapshot(None, self.query_type)

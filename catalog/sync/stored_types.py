@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
-from weakref import WeakSet
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +32,6 @@ class StoredTypes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._schemas: dict[str, pa.Schema] = {}
-        self._right: WeakSet[Snapshot] = WeakSet()
 
     def check(self, snapshot: Snapshot) -> None:
         """Refuse a snapshot with files that Trino would misread.
@@ -42,8 +40,6 @@ class StoredTypes:
             UnsupportedTableError: there is such a file; the message names the column.
         """
         with self._lock:
-            if snapshot in self._right:
-                return
             self._load(snapshot)
             checked: set[int] = set()
             for instant in _first_rows(snapshot):
@@ -52,7 +48,6 @@ class StoredTypes:
                     continue
                 checked.add(id(stored))
                 _check(snapshot, instant, stored)
-            self._right.add(snapshot)
 
     def _load(self, snapshot: Snapshot) -> None:
         first = _first_rows(snapshot)

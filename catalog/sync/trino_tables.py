@@ -8,13 +8,14 @@ of its own that never changes, for a query that must see just that.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from catalog.slice_set import Rows
 from catalog.snapshot import Snapshot
@@ -27,7 +28,7 @@ from catalog.sync.newest import NewestSnapshot
 from catalog.sync.options import SyncOptions
 from catalog.sync.pins import Pins
 from catalog.table import Table
-from table_format.errors import HudiError, MetastoreError
+from table_format.errors import HudiError, MetastoreError, UnsupportedTableError
 
 SNAPSHOTS: Final = "__snapshots"
 """Ending of the schemas in which pinned snapshots are kept."""
@@ -87,6 +88,7 @@ class TrinoTables:
         self._entries: OrderedDict[tuple[str, str], tuple[float, SyncedTable | None]] = OrderedDict()
         self._tables: OrderedDict[tuple[str, str], NewestSnapshot] = OrderedDict()
         self._names: WeakKeyDictionary[Snapshot, dict[str, str]] = WeakKeyDictionary()
+        self._servable: WeakSet[Snapshot] = WeakSet()
         self._cleaning: threading.Thread | None = None
 
     def find(self, schema: str, name: str) -> SyncedTable | None:
@@ -126,6 +128,9 @@ class TrinoTables:
     def point_at(self, synced: SyncedTable, snapshot: Snapshot) -> HiveTable:
         """Make sure that the table's entry lists a snapshot's files, or those of a newer one.
 
+        Where Trino would misread them, the entry is made one that fails with the reason: an older snapshot would be
+        rows that are missing without a word.
+
         Returns:
             The entry as it stands now.
 
@@ -137,7 +142,11 @@ class TrinoTables:
         for _ in range(_TRIES):
             if found is None:
                 break
-            moved = self._moved(found, snapshot)
+            try:
+                moved = self._moved(found, snapshot)
+            except UnsupportedTableError as error:
+                self._refuse(found, error)
+                raise
             if moved is found.entry:
                 return moved
             # what is in the metastore may be newer than what was remembered of it
@@ -162,8 +171,23 @@ class TrinoTables:
         kept = self._pins.keep(folder, name, lambda: manifest_of(paths_of(synced.root, snapshot)), None)
         if kept == before:
             return entry
-        entries.check_servable(snapshot, synced.newest.types)
+        self._check(synced, snapshot)
         return entries.symlink_entry(entry, snapshot, folder.location(kept))
+
+    def _check(self, synced: SyncedTable, snapshot: Snapshot) -> None:
+        if snapshot not in self._servable:
+            entries.check_servable(snapshot, synced.newest.types)
+            self._servable.add(snapshot)
+
+    def _refuse(self, synced: SyncedTable, error: UnsupportedTableError) -> None:
+        """Let the table's entry fail whoever reads it."""
+        folder, reason = synced.folder, str(error)
+        name = f"refused__{hashlib.blake2b(reason.encode(), digest_size=8).hexdigest()}"
+        before = folder.name_at(synced.entry.location)
+        if before is not None and before.startswith(name):
+            return
+        kept = self._pins.keep(folder, name, lambda: folder.failing(name, reason), None)
+        self._move(synced, replace(synced.entry, location=folder.location(kept)))
 
     def _move(self, synced: SyncedTable, entry: HiveTable) -> None:
         """Put an entry in the place of a table's."""
@@ -189,13 +213,19 @@ class TrinoTables:
             MetastoreError: the metastore does not answer.
             UnsupportedTableError: Trino would misread the files.
         """
+        try:
+            self._check(synced, snapshot)
+        except UnsupportedTableError as error:
+            now = self._look_up((synced.entry.schema, synced.entry.name))
+            if now is not None and snapshot is synced.newest.last:
+                self._refuse(now, error)
+            raise
         name = self._name(synced, snapshot, rows)
 
         def content() -> bytes:
             return manifest_of(paths_of(synced.root, snapshot, rows))
 
         def entry(manifest: str) -> HiveTable:
-            entries.check_servable(snapshot, synced.newest.types)
             made = entries.symlink_entry(synced.entry, snapshot, synced.folder.location(manifest))
             schema, table = synced.pin_name(manifest)
             parameters = {entries.PINNED: "true", entries.INSTANT: snapshot.instant or "", "EXTERNAL": "TRUE"}

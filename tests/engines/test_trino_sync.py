@@ -25,6 +25,7 @@ from catalog.sync.pins import Pins
 from catalog.sync.stored_types import reads_right
 from catalog.sync.trino_tables import TrinoTables
 from catalog.sync.trino_target import sync
+from table_format.errors import UnsupportedTableError
 from tests.engines.trino_engine import Engine
 from tests.local_writes import LocalTable
 
@@ -262,6 +263,26 @@ def test_who_reads_a_dropped_list_gets_an_error(registry: Registry, tmp_path: Pa
     with pytest.raises(Exception, match="this-pinned-snapshot-was-dropped"):
         registry.query(f'SELECT count(*) FROM HIVE."{schema}"."{name}"')
     assert registry.query("SELECT count(*) FROM HIVE.late.trips") == [(40,)]
+
+
+def test_a_table_that_trino_would_misread_says_so(registry: Registry, tmp_path: Path) -> None:
+    """Older files keep a column as int when it has become double: Trino shall neither read them nor leave them out."""
+    written = trips(tmp_path)
+    evolve = {"hoodie.datasource.write.reconcile.schema": "true"}
+    written.write("upsert", rows(0, 40).append_column("n", pa.array([1] * 40, pa.int32())), evolve)
+    table = Table.open(written.client.storage.uri)
+    sync(table, registry.metastore, SyncOptions(database="misread"))
+    written.write("insert", rows(100, 1).append_column("n", pa.array([0.5])), evolve)
+    tables = registry.tables()
+    synced = tables.find("misread", "trips")
+    assert synced is not None
+    with pytest.raises(UnsupportedTableError, match="column n is double now, and was int32"):
+        tables.point_at(synced, tables.newest(synced))
+    with pytest.raises(Exception, match="column n is double now, and was int32"):
+        registry.query("SELECT count(*) FROM HIVE.misread.trips")
+    written.write("insert_overwrite_table", rows(0, 9).append_column("n", pa.array([0.5] * 9)), evolve)
+    tables.point_at(synced, tables.newest(synced))
+    assert registry.query("SELECT count(*), sum(n) FROM HIVE.misread.trips WHERE n = 0.5") == [(9, 4.5)]
 
 
 def test_names_can_be_listed_while_pins_come_and_go(registry: Registry, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from catalog.sync.metastore import SYMLINK, HiveTable
 from catalog.sync.options import SyncOptions
 from catalog.sync.trino_tables import TrinoTables
 from catalog.sync.trino_target import sync
-from table_format.errors import HudiError, MetastoreError, UnsupportedTableError
+from table_format.errors import HudiError, MetastoreError, ServiceError
 from tests.local_writes import LocalTable
 
 from .conftest import rows
@@ -194,7 +194,7 @@ def test_files_with_logs_are_not_listed(copied: Any, metastore: FileMetastore) -
     synced = tables.find(done.schema, done.name)
     assert not tables.newest(synced).has_logs.any()
     assert tables.newest(synced) is tables.newest(synced), "nothing is loaded again when nothing changed"
-    with pytest.raises(UnsupportedTableError, match="logs change its files"):
+    with pytest.raises(ServiceError, match="logs change its files"):
         tables.pin(synced, table.snapshot())
 
 
