@@ -50,8 +50,10 @@ def to_numpy(array: Any) -> NDArray[Any]:
         bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8), bitorder="little") if data else np.empty(0, np.uint8)
         return bits[array.offset : array.offset + len(array)].astype(np.bool_)
     kind = "f" if pa.types.is_floating(array.type) else "u" if pa.types.is_unsigned_integer(array.type) else "i"
-    whole = np.frombuffer(data or b"", dtype=f"{kind}{array.type.bit_width // 8}")
-    return whole[array.offset : array.offset + len(array)]
+    width = array.type.bit_width // 8
+    if data is None or not len(array):  # Arrow leaves buffers of any size behind empty arrays
+        return np.zeros(len(array), dtype=f"{kind}{width}")
+    return np.frombuffer(data, f"{kind}{width}", len(array), array.offset * width)
 
 
 def valid_mask(array: Any) -> Mask:

@@ -160,8 +160,9 @@ def _low_words(array: Any) -> NDArray[np.int64]:
     """The numbers behind decimals of up to 18 digits."""
     if not isinstance(array.type, pa.Decimal128Type):
         array = array.cast(pa.decimal128(array.type.precision, array.type.scale))
-    words = np.frombuffer(array.buffers()[1] or b"", np.int64)
-    return np.ascontiguousarray(words[2 * array.offset : 2 * (array.offset + len(array)) : 2])
+    if not len(array):
+        return np.empty(0, np.int64)
+    return np.ascontiguousarray(np.frombuffer(array.buffers()[1], np.int64, 2 * len(array), 16 * array.offset)[::2])
 
 
 def _hex(array: Any, column: ServedColumn) -> Any:  # noqa: ARG001
