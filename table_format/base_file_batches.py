@@ -13,7 +13,7 @@ from table_format.storage import Storage
 
 parquet: Any = pq  # the stubs lag behind the functions
 
-_BATCH_BYTES = 32 << 20
+_BATCH_BYTES = 16 << 20
 _LEAST_ROWS = 256
 
 

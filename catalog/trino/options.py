@@ -59,7 +59,7 @@ class TrinoOptions:
     lease_most: float = 30.0
     page_size: int = 8 << 20
     batch_rows: int = 65_536
-    cursor_memory: int = 512 << 20
+    cursor_memory: int = 256 << 20
     cursor_idle: float = 60.0
 
     @classmethod
