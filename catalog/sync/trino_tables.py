@@ -33,7 +33,6 @@ from table_format.errors import HudiError, MetastoreError, UnsupportedTableError
 SNAPSHOTS: Final = "__snapshots"
 """Ending of the schemas in which pinned snapshots are kept."""
 
-_MOST_ENTRIES: Final = 10_000
 _NAME_LENGTH: Final = 80
 _TRIES: Final = 10
 _CLEAN_SECONDS: Final = 10.0
@@ -283,10 +282,12 @@ class TrinoTables:
             return kept
 
     def _remember(self, key: tuple[str, str], synced: SyncedTable | None) -> None:
+        now = time.monotonic()
         with self._lock:
-            self._entries[key] = (time.monotonic(), synced)
+            self._entries[key] = (now, synced)
             self._entries.move_to_end(key)
-            while len(self._entries) > _MOST_ENTRIES:
+            # an entry holds its table, so old ones would keep more tables open than there may be
+            while now - next(iter(self._entries.values()))[0] > self.options.entry_age:
                 self._entries.popitem(last=False)
 
     def _name(self, synced: SyncedTable, snapshot: Snapshot, rows: Rows | None) -> str:
