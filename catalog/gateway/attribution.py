@@ -63,7 +63,7 @@ def full_name(parts: Sequence[str], session: SessionNames) -> FullName | None:
         return None
     missing = [session.catalog, session.schema][: _MOST_PARTS - len(parts)]
     given = [*missing, *parts]
-    if not all(given):
+    if not all(given) or not "".join(map(str, given)).isprintable():
         return None
     return FullName(*(str(part).lower() for part in given))
 
