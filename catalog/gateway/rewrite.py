@@ -30,10 +30,13 @@ from catalog.snapshot import Snapshot
 from catalog.sync.entries import keeps_meta_fields
 from catalog.sync.trino_tables import SyncedTable, TrinoTables
 from pushdown.expression import Constant, HudiExpression
+from table_format.errors import HudiError
 from table_format.meta_columns import META_COLUMNS
 
 # Names that are looked up where a statement is not understood.
 _MOST_NAMES = 20
+# Inside a string the quotes around paths are doubled.
+_ROOM_FOR_QUOTES = 0.9
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,7 @@ class Rewriter:
             raise LeftAloneError(Reason.NOT_A_QUERY)
         try:
             return self._query(request, cut, statement)
-        except LeftAloneError:
+        except Exception:
             self._bring_up_to_date(cut.lexemes, request.session)
             raise
 
@@ -190,10 +193,9 @@ class Rewriter:
         """EXECUTE IMMEDIATE: the statement is inside a string."""
         sql = request.sql
         inner = sql[statement.start + 1 : statement.end - 1].replace("''", "'")
-        found = self._rewritten(replace(request, sql=inner, parameters=statement.parameters))
+        limit = int((request.limit - len(sql) + len(inner)) * _ROOM_FOR_QUOTES)
+        found = self._rewritten(replace(request, sql=inner, parameters=statement.parameters, limit=limit))
         text = spliced(sql, [(statement.start, statement.end, quoted_text(found.sql))]) if found.changed else sql
-        if len(text) > request.limit:
-            raise LeftAloneError(Reason.TOO_LONG)
         return replace(found, sql=text)
 
     def _query(self, request: _Request, cut: StatementText, statement: Statement) -> Rewritten:
@@ -297,9 +299,17 @@ class Rewriter:
     def _bring_up_to_date(self, lexemes: Sequence[Lexeme], session: SessionNames) -> None:
         """Let the tables that a statement names show their newest snapshot, though it is not rewritten."""
         for name in likely_tables(lexemes, session)[:_MOST_NAMES]:
-            synced = self.tables.find(name.schema, name.table) if name.catalog in self.options.catalogs else None
-            if synced is not None:
-                self.tables.point_at(synced, self.tables.newest(synced))
+            if name.catalog not in self.options.catalogs:
+                continue
+            try:
+                synced = self.tables.find(name.schema, name.table)
+                if synced is not None:
+                    self.tables.point_at(synced, self.tables.newest(synced))
+            except HudiError as error:
+                if self.log is not None:
+                    self.log.event(
+                        "gateway", "not brought up to date", table=f"{name.schema}.{name.table}", error=str(error)
+                    )
 
 
 def _threshold(catalog: str, session: SessionNames) -> float:

@@ -20,7 +20,7 @@ from catalog.sync.file_metastore import FileMetastore
 from catalog.sync.options import SyncOptions
 from catalog.sync.trino_tables import TrinoTables
 from catalog.sync.trino_target import sync
-from table_format.errors import OptionError
+from table_format.errors import OptionError, UnsupportedTableError
 from tests.local_writes import LocalTable
 
 HERE = SessionNames("hive", "db")
@@ -264,6 +264,37 @@ def test_failures_are_logged_and_fail_nothing(place: Place, monkeypatch: pytest.
     record = place.log.recent()[0]
     assert record["outcome"] == "unchanged"
     assert "the disk is gone" in record["detail"]
+
+
+def test_other_tables_are_brought_up_to_date_when_one_fails(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = place.tables.newest
+
+    def newest(synced: Any) -> Any:
+        if synced.entry.name == "other":
+            raise UnsupportedTableError("a column was renamed")
+        return real(synced)
+
+    monkeypatch.setattr(place.tables, "newest", newest)
+    for sql in (
+        "select * from other, trips where trips.day = 'd 1%'",
+        "select * from other, trips tablesample system (1)",
+    ):
+        place.written.write("upsert", rows(1, 1))
+        assert not place.rewrite(sql).changed
+        entry = place.metastore.table("db", "trips")
+        newest_instant = Table.open(place.written.client.storage.uri).snapshot().instant
+        assert entry is not None
+        assert str(newest_instant) in entry.location
+
+
+def test_a_statement_inside_a_string_has_less_room(place: Place) -> None:
+    sql = "EXECUTE IMMEDIATE 'select * from trips where day <> ?' USING 'd 1%'"
+    long = place.rewrite(sql)
+    assert "$path" in long.sql
+    for limit in range(len(sql), len(long.sql) + 60, 7):
+        found = place.rewrite(sql, length_limit=limit)
+        assert len(found.sql) <= limit
+        assert found.changed == (found.reason is Reason.REWRITTEN)
 
 
 def test_the_log_tells_what_was_planned(place: Place) -> None:
