@@ -25,6 +25,8 @@ def catalog_lines(host: str, port: int, *, tls: bool = False, presto: bool = Fal
         f"{client}.addresses={address}",
         f"{client}.max-frame-size=64MB",
         f"{engine}-thrift.max-response-size=32MB",
+        # a service that is gone fails a query after this; by default the client tries for 80 seconds
+        f"{client}.max-retry-time=20s",
     ]
     if presto:
         lines += [f"{client}.transport=FRAMED", f"{client}.protocol=BINARY"]

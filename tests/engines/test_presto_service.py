@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from catalog.trino.catalog_file import catalog_lines
 from catalog.trino.serve import TrinoSettings, running_trino
 from tests.engines.answers import DuckDb, rows_agree
 from tests.engines.tpch_tables import Layout, write
@@ -36,11 +37,8 @@ def served(start_presto: Callable[..., PrestoServer], tmp_path_factory: pytest.T
     table.write("upsert", table_of_kinds().slice(100, 300))
     options = {**OPTIONS, "hoodie.catalog.trino.index.joins": "*"}
     with running_trino(TrinoSettings(str(warehouse), options=options)) as service:
-        properties = {
-            "connector.name": "presto-thrift",
-            "presto.thrift.client.addresses": f"127.0.0.1:{service.port}",
-            "presto.thrift.client.max-frame-size": "64MB",
-        }
+        lines = catalog_lines("127.0.0.1", service.port, presto=True)
+        properties = dict(line.split("=", 1) for line in lines)
         yield Served(start_presto(served=properties), DuckDb.of_warehouse(warehouse / "kinds"), service.log)
 
 

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 import trino
 
+from catalog.trino.catalog_file import catalog_lines
+
 
 class Engine:
     """A running Trino 476 with catalogs of this test session.
@@ -42,15 +44,18 @@ class Engine:
         self._catalogs.append(made)
         return made
 
-    def thrift_catalog(self, name: str, *ports: int, **properties: str) -> str:
-        """A catalog over `hudi-catalog serve trino` on ports of this machine; properties with `_` for `.` and `-`."""
-        settings = {
-            "trino.thrift.client.addresses": ",".join(f"127.0.0.1:{port}" for port in ports),
-            "trino.thrift.client.max-frame-size": "64MB",
-            "trino-thrift.max-response-size": "32MB",
-        }
-        given = {f"trino.thrift.client.{key.replace('_', '-')}": value for key, value in properties.items()}
-        return self.create_catalog(name, "trino_thrift", {**settings, **given})
+    def thrift_catalog(self, name: str, port: int, **properties: str) -> str:
+        """A catalog over `hudi-catalog serve trino` on a port of this machine, as its command says to make it.
+
+        Args:
+            name: Of the catalog.
+            port: Of the service.
+            properties: More of the client's properties, with `_` for `-`.
+        """
+        lines = catalog_lines("127.0.0.1", port)
+        settings = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+        settings |= {f"trino.thrift.client.{key.replace('_', '-')}": value for key, value in properties.items()}
+        return self.create_catalog(name, settings.pop("connector.name"), settings)
 
     def drop_catalog(self, name: str) -> None:
         """Drop a catalog that this session made."""

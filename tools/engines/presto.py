@@ -15,7 +15,7 @@ VERSION = "0.287"
 JAVA = 17
 ARCHIVE = Artifact("com.facebook.presto", "presto-server", VERSION, "tar.gz")
 PLUGINS = ("presto-thrift", "tpch")
-START_SECONDS = 120.0
+START_SECONDS = 240.0
 # The release generates classes with ASM 9.0, which cannot read those of Java 17.
 ASM = "9.7.1"
 _OLD_ASM = "-9.0.jar"

@@ -16,7 +16,7 @@ JAVA = 25
 ARCHIVE = Artifact("io.trino", "trino-server", VERSION, "tar.gz")
 PLUGINS = ("hive", "hudi", "memory", "thrift", "tpch")
 TEMPLATES = Path(__file__).parents[2] / "docker/trino/etc"
-START_SECONDS = 120.0
+START_SECONDS = 240.0
 
 
 def installation() -> Path:
