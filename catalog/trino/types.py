@@ -152,11 +152,6 @@ def columns_of(schema: pa.Schema, mapping: TypeMapping) -> tuple[ServedColumn, .
     return tuple(_served(name, field, mapping) for name, field in zip(names, schema, strict=True))
 
 
-def constraint_types(columns: tuple[ServedColumn, ...]) -> dict[str, str]:
-    """The Trino type of each column, by its name there."""
-    return {column.name: column.trino_type for column in columns}
-
-
 def _served(name: str, field: pa.Field[Any], mapping: TypeMapping) -> ServedColumn:
     trino_type, wire, form, problem = _place(field.type, mapping)
     if form is Form.REFUSED:
