@@ -41,8 +41,12 @@ class Metadata:
         """A ``TrinoThriftSchemaTableName`` for each table that can be read, of one schema or of all."""
         return [self._structs.TrinoThriftSchemaTableName(*name) for name in self._names.readable(schema)]
 
-    def table(self, name: TableName) -> Any:
+    def table(self, name: TableName, *, presto: bool = False) -> Any:
         """A ``TrinoThriftNullableTableMetadata``, empty when there is no such table.
+
+        Args:
+            name: of the table.
+            presto: name types as Presto does, which has one ``timestamp``, of milliseconds.
 
         Raises:
             HudiError: the table cannot be read, or not as of the time that its name has.
@@ -58,15 +62,16 @@ class Metadata:
         keys = indexable_keys(table, columns) if self._joins_by_index(named.name) else ()
         metadata = self._structs.TrinoThriftTableMetadata(
             self._structs.TrinoThriftSchemaTableName(*name),
-            [self._column(column) for column in columns],
+            [self._column(column, presto=presto) for column in columns],
             _comment(table, named.when),
             [sorted(names) for names in keys] or None,
         )
         return self._structs.TrinoThriftNullableTableMetadata(metadata)
 
-    def _column(self, column: ServedColumn) -> Any:
+    def _column(self, column: ServedColumn, *, presto: bool) -> Any:
         comment = "; ".join(text for text in (column.comment, column.problem) if text)
-        return self._structs.TrinoThriftColumnMetadata(column.name, column.trino_type, comment or None, column.hidden)
+        kind = _PRESTO_TYPES.get(column.trino_type, column.trino_type) if presto else column.trino_type
+        return self._structs.TrinoThriftColumnMetadata(column.name, kind, comment or None, column.hidden)
 
     def _joins_by_index(self, name: str) -> bool:
         return any(fnmatchcase(str(TableName.of(name)), pattern.lower()) for pattern in self._options.index_joins)
@@ -92,6 +97,8 @@ def indexable_keys(table: Table, columns: Sequence[ServedColumn]) -> list[frozen
             found[frozenset(one.name for one in served if one is not None)] = None
     return list(found)
 
+
+_PRESTO_TYPES = {"timestamp(3)": "timestamp"}
 
 # Doubles have two zeros and a NaN, and lists are not keys.
 _COMPARED = frozenset({"integer", "bigint", "varchar", "date", "boolean"})

@@ -81,7 +81,6 @@ class TrinoService:
         self._methods: Mapping[str, Callable[[Any], Any]] = {
             "ListSchemaNames": lambda _: self._metadata.schema_names(),
             "ListTables": lambda asked: self._metadata.table_names(_lower(asked.schemaNameOrNull.schemaName)),
-            "GetTableMetadata": lambda asked: self._metadata.table(_table_name(asked)),
             "GetSplits": self._splits,
             "GetIndexSplits": self._index_splits,
         }
@@ -139,6 +138,9 @@ class TrinoService:
             token = asked.nextToken.token
             page = self._page(asked.splitId.id, asked.columns, asked.maxBytes, token.id if token else None)
             return [raw_reply_head(call.name, call.sequence), *page, RAW_REPLY_TAIL]
+        if method == "GetTableMetadata":
+            metadata = self._metadata.table(_table_name(call.arguments), presto=service is presto_service())
+            return [encode_reply(service, call, metadata)]
         return [encode_reply(service, call, self._methods[method](call.arguments))]
 
     def _splits(self, asked: Any) -> Any:

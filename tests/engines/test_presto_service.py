@@ -71,6 +71,6 @@ def test_presto_sends_its_filter(served: Served) -> None:
 
 
 def test_presto_joins_by_keys(served: Served) -> None:
-    sql = "SELECT k.id, k.name FROM (VALUES 5, 77, 77, 900, NULL) AS p(k) JOIN {} AS k ON k.id = p.k"
+    sql = "SELECT k.id, k.name FROM (VALUES (5), (77), (77), (900), (NULL)) AS p(k) JOIN {} AS k ON k.id = p.k"
     expected = served.duckdb.query(sql.format("kinds"))
     assert rows_agree(served.query(sql.format("kinds")), expected) == ""
