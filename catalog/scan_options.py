@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-from table_format.errors import OptionError
+from catalog.option_values import flag, known_options, names, whole_number
 
 BUCKET_COUNT = "hoodie.bucket.index.num.buckets"
 BUCKET_HASH_FIELDS = "hoodie.bucket.index.hash.field"
@@ -56,48 +56,14 @@ class ScanOptions:
         Raises:
             OptionError: an unknown key, or a value that does not fit it.
         """
-        values = {_ALIASES.get(key, key): str(value) for key, value in (options or {}).items()}
-        unknown = sorted(set(values) - set(_KEYS))
-        if unknown:
-            raise OptionError(f"{unknown[0]}: no such option of a scan; there are {', '.join(_KEYS)}")
-        parsed: dict[str, int | tuple[str, ...] | None] = {
-            "bucket_count": whole_number(values, BUCKET_COUNT, 1),
-            "bucket_hash_fields": _names(values.get(BUCKET_HASH_FIELDS)),
-            "footer_limit": whole_number(values, FOOTER_LIMIT, 0),
-            "threads": whole_number(values, THREADS, 1),
-            "split_size": whole_number(values, SPLIT_SIZE, 1),
-            "block_size": whole_number(values, BLOCK_SIZE, 1),
-            "unique_keys": _flag(values, UNIQUE_KEYS),
-        }
-        defaults = {field.name: field.default for field in fields(cls)}
-        return cls(**{name: defaults[name] if value is None else value for name, value in parsed.items()})  # type: ignore[arg-type]
-
-
-def whole_number(values: Mapping[str, str], key: str, least: int) -> int | None:
-    """The value of an option; None when it is not given.
-
-    Raises:
-        OptionError: it is no whole number, or less than `least`.
-    """
-    text = values.get(key)
-    if text is None:
-        return None
-    try:
-        number = int(text)
-    except ValueError:
-        number = least - 1
-    if number < least:
-        raise OptionError(f"{key}: {text!r} is not a whole number of at least {least}")
-    return number
-
-
-def _flag(values: Mapping[str, str], key: str) -> bool:
-    text = values.get(key, "false")
-    if text.lower() not in {"true", "false"}:
-        raise OptionError(f"{key}: {text!r} is neither true nor false")
-    return text.lower() == "true"
-
-
-def _names(text: str | None) -> tuple[str, ...] | None:
-    names = tuple(name.strip() for name in (text or "").split(",") if name.strip())
-    return names or None
+        renamed = {_ALIASES.get(key, key): value for key, value in (options or {}).items()}
+        values = known_options(renamed, _KEYS, "a scan")
+        return cls(
+            bucket_count=whole_number(values, BUCKET_COUNT, cls.bucket_count, 1),
+            bucket_hash_fields=names(values, BUCKET_HASH_FIELDS) or None,
+            footer_limit=whole_number(values, FOOTER_LIMIT, cls.footer_limit, 0),
+            threads=whole_number(values, THREADS, cls.threads, 1),
+            split_size=whole_number(values, SPLIT_SIZE, cls.split_size, 1),
+            block_size=whole_number(values, BLOCK_SIZE, cls.block_size, 1),
+            unique_keys=flag(values, UNIQUE_KEYS),
+        )

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from catalog.column_cache import DEFAULT_LIMIT
-from catalog.scan_options import whole_number
-from table_format.errors import OptionError
+from catalog.option_values import known_options, whole_number
 
 STATISTICS_MEMORY = "hoodie.catalog.statistics.memory"
 KEYS = (STATISTICS_MEMORY,)
@@ -31,9 +30,5 @@ class TableOptions:
         Raises:
             OptionError: an unknown key, or a value that does not fit it.
         """
-        values = {key: str(value) for key, value in (options or {}).items()}
-        unknown = sorted(set(values) - set(KEYS))
-        if unknown:
-            raise OptionError(f"{unknown[0]}: no such option of a table; there is {', '.join(KEYS)}")
-        memory = whole_number(values, STATISTICS_MEMORY, 0)
-        return cls() if memory is None else cls(memory)
+        values = known_options(options, KEYS, "a table")
+        return cls(whole_number(values, STATISTICS_MEMORY, cls.statistics_memory, 0))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from catalog.scan_options import FOOTER_LIMIT, THREADS, UNIQUE_KEYS, ScanOptions, whole_number
+from catalog.option_values import fraction, known_options, names, whole_number
+from catalog.scan_options import FOOTER_LIMIT, THREADS, UNIQUE_KEYS, ScanOptions
 from table_format.errors import OptionError
 
 CATALOGS = "hoodie.catalog.gateway.trino.catalogs"
@@ -48,37 +49,15 @@ class GatewayOptions:
         Raises:
             OptionError: an unknown key, or a value that does not fit it.
         """
-        values = {key: str(value).strip() for key, value in (options or {}).items()}
-        unknown = sorted(set(values) - {*KEYS, *SCAN_KEYS})
-        if unknown:
-            known = ", ".join((*KEYS, *SCAN_KEYS))
-            raise OptionError(f"{unknown[0]}: no such option of the gateway; there are {known}")
-        catalogs = frozenset(name.strip().lower() for name in values.get(CATALOGS, "hive").split(",") if name.strip())
+        values = known_options(options, (*KEYS, *SCAN_KEYS), "the gateway")
+        catalogs = frozenset(name.lower() for name in names(values, CATALOGS)) if CATALOGS in values else cls.catalogs
         if not catalogs:
             raise OptionError(f"{CATALOGS}: name at least one catalog of Trino")
         return cls(
             catalogs=catalogs,
-            kept_at_most=_part(values, KEPT_AT_MOST, cls.kept_at_most),
-            paths=_number(values, PATHS, cls.paths),
-            paths_length=_number(values, PATHS_LENGTH, cls.paths_length),
-            query_length=_number(values, QUERY_LENGTH, cls.query_length),
+            kept_at_most=fraction(values, KEPT_AT_MOST, cls.kept_at_most),
+            paths=whole_number(values, PATHS, cls.paths, 0),
+            paths_length=whole_number(values, PATHS_LENGTH, cls.paths_length, 0),
+            query_length=whole_number(values, QUERY_LENGTH, cls.query_length, 0),
             scan=ScanOptions.parse({key: value for key, value in values.items() if key in SCAN_KEYS}),
         )
-
-
-def _number(values: Mapping[str, str], key: str, default: int) -> int:
-    number = whole_number(values, key, 0)
-    return default if number is None else number
-
-
-def _part(values: Mapping[str, str], key: str, default: float) -> float:
-    text = values.get(key)
-    if text is None:
-        return default
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
-        raise OptionError(f"{key}: {text!r} is not a number from 0 to 1")
-    return number

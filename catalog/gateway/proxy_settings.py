@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from catalog.option_values import known_options, seconds, whole_number
 from table_format.errors import OptionError
 
 UPSTREAM = "hoodie.catalog.gateway.upstream"
@@ -32,6 +32,7 @@ KEYS = (
     ABANDONED_AFTER,
 )
 URI_WAYS = ("auto", "host", "forwarded", "rewrite")
+_LEAST_TIMEOUT = 0.001
 
 
 @dataclass(frozen=True)
@@ -110,41 +111,18 @@ class ProxySettings:
         Raises:
             OptionError: an unknown key, or a value that does not fit it.
         """
-        given = {key: str(value) for key, value in (options or {}).items()}
-        unknown = sorted(set(given) - set(KEYS))
-        if unknown:
-            raise OptionError(f"{unknown[0]}: no such option of the gateway's proxy; there are {', '.join(KEYS)}")
-        names = {field.name: field.type for field in fields(cls)}
-        values: dict[str, str | int | float] = {}
-        for key, text in given.items():
-            name = key.removeprefix("hoodie.catalog.gateway.").replace(".", "_")
-            reader = _READERS[str(names[name])]
-            values[name] = reader(key, text)
-        return cls(host=host, port=port, **values)  # type: ignore[arg-type]
-
-
-def _count(key: str, text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise OptionError(f"{key}: {text!r} is not a whole number of at least 1")
-    return number
-
-
-def _seconds(key: str, text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise OptionError(f"{key}: {text!r} is not a number of seconds above 0")
-    return number
-
-
-def _text(_key: str, text: str) -> str:
-    return text
-
-
-_READERS: Mapping[str, Callable[[str, str], str | int | float]] = {"str": _text, "int": _count, "float": _seconds}
+        values = known_options(options, KEYS, "the gateway's proxy")
+        return cls(
+            upstream=values.get(UPSTREAM, cls.upstream),
+            uris=values.get(URIS, cls.uris),
+            connect_timeout=seconds(values, CONNECT_TIMEOUT, cls.connect_timeout, _LEAST_TIMEOUT),
+            answer_timeout=seconds(values, ANSWER_TIMEOUT, cls.answer_timeout, _LEAST_TIMEOUT),
+            rewrite_timeout=seconds(values, REWRITE_TIMEOUT, cls.rewrite_timeout, _LEAST_TIMEOUT),
+            rewrite_threads=whole_number(values, REWRITE_THREADS, cls.rewrite_threads, 1),
+            statement_size=whole_number(values, STATEMENT_SIZE, cls.statement_size, 1),
+            prepared_header_size=whole_number(values, PREPARED_HEADER_SIZE, cls.prepared_header_size, 1),
+            connections=whole_number(values, CONNECTIONS, cls.connections, 1),
+            abandoned_after=seconds(values, ABANDONED_AFTER, cls.abandoned_after, _LEAST_TIMEOUT),
+            host=host,
+            port=port,
+        )

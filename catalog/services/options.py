@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-from catalog.scan_options import whole_number
-from table_format.errors import OptionError
+from catalog.option_values import known_options, whole_number
 
 MAX_FRAME = "hoodie.catalog.service.max.frame.bytes"
 MAX_BUFFERED = "hoodie.catalog.service.max.buffered.bytes"
@@ -93,10 +92,8 @@ class ServiceOptions:
         Raises:
             OptionError: an unknown key, or a value that does not fit it.
         """
-        values = {key: str(value) for key, value in (options or {}).items()}
-        unknown = sorted(set(values) - set(KEYS))
-        if unknown:
-            raise OptionError(f"{unknown[0]}: no such option of a service; there are {', '.join(KEYS)}")
-        parsed = {name: whole_number(values, key, least) for name, (key, least) in _NUMBERS.items()}
-        defaults = {field.name: field.default for field in fields(cls)}
-        return cls(**{name: defaults[name] if value is None else value for name, value in parsed.items()})  # type: ignore[arg-type]
+        values = known_options(options, KEYS, "a service")
+        numbers = {name: (key, least, getattr(cls, name)) for name, (key, least) in _NUMBERS.items()}
+        return cls(
+            **{name: whole_number(values, key, default, least) for name, (key, least, default) in numbers.items()}
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from catalog.option_values import flag, known_options, seconds, whole_number
 from catalog.sync.locations import Locations
 from table_format.errors import OptionError
 
@@ -59,41 +60,18 @@ class SyncOptions:
         Raises:
             OptionError: an unknown key, or a value that does not fit it.
         """
-        values = {key: str(value).strip() for key, value in (options or {}).items()}
-        unknown = sorted(set(values) - set(KEYS))
-        if unknown:
-            raise OptionError(f"{unknown[0]}: no such option of the sync; there are {', '.join(KEYS)}")
+        values = known_options(options, KEYS, "the sync")
         hudi_name = values.get(HUDI_NAME, cls.hudi_name)
         if "{table}" not in hudi_name or hudi_name == "{table}":
             raise OptionError(f"{HUDI_NAME}: {hudi_name!r} must hold {{table}} and something besides")
         return cls(
             database=values.get(DATABASE) or None,
             table=values.get(TABLE) or None,
-            omit_meta_fields=_flag(values, OMIT_META_FIELDS),
+            omit_meta_fields=flag(values, OMIT_META_FIELDS),
             locations=Locations.parse(values[LOCATIONS]) if LOCATIONS in values else None,
             manifests=values.get(MANIFESTS) or None,
-            retention=_seconds(values, RETENTION, cls.retention, 60.0),
-            entry_age=_seconds(values, ENTRY_AGE, cls.entry_age, 0.0),
-            open_tables=int(_seconds(values, OPEN_TABLES, cls.open_tables, 1)),
+            retention=seconds(values, RETENTION, cls.retention, 60.0),
+            entry_age=seconds(values, ENTRY_AGE, cls.entry_age),
+            open_tables=whole_number(values, OPEN_TABLES, cls.open_tables, 1),
             hudi_name=hudi_name,
         )
-
-
-def _flag(values: Mapping[str, str], key: str) -> bool:
-    text = values.get(key, "false")
-    if text.lower() not in {"true", "false"}:
-        raise OptionError(f"{key}: {text!r} is neither true nor false")
-    return text.lower() == "true"
-
-
-def _seconds(values: Mapping[str, str], key: str, default: float, least: float) -> float:
-    text = values.get(key)
-    if text is None:
-        return default
-    try:
-        number = float(text)
-    except ValueError:
-        number = float("nan")
-    if not least <= number < float("inf"):
-        raise OptionError(f"{key}: {text!r} is not a number of at least {least:g}")
-    return number

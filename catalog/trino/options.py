@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from catalog.scan_options import whole_number
+from catalog.option_values import known_options, names, seconds, whole_number
 from catalog.trino.types import TYPE_KEYS, TypeMapping
-from table_format.errors import OptionError
 
 INDEX_JOINS = "hoodie.catalog.trino.index.joins"
 SPLIT_SIZE = "hoodie.catalog.trino.split.size"
@@ -69,33 +68,16 @@ class TrinoOptions:
         Raises:
             OptionError: an unknown key, or a value that does not fit it.
         """
-        values = {key: str(value) for key, value in (options or {}).items()}
-        unknown = sorted(set(values) - set(KEYS))
-        if unknown:
-            raise OptionError(f"{unknown[0]}: no such option of the service for Trino; there are {', '.join(KEYS)}")
-        standard = cls()
+        values = known_options(options, KEYS, "the service for Trino")
         return cls(
             types=TypeMapping.of(values),
-            index_joins=tuple(name.strip() for name in values.get(INDEX_JOINS, "").split(",") if name.strip()),
-            split_size=whole_number(values, SPLIT_SIZE, 1) or standard.split_size,
-            split_lifetime=_seconds(values, SPLIT_LIFETIME, standard.split_lifetime),
-            lease_idle=_seconds(values, LEASE_IDLE, standard.lease_idle),
-            lease_most=_seconds(values, LEASE_MOST, standard.lease_most),
-            page_size=whole_number(values, PAGE_SIZE, 1) or standard.page_size,
-            batch_rows=whole_number(values, BATCH_ROWS, 1) or standard.batch_rows,
-            cursor_memory=whole_number(values, CURSOR_MEMORY, 1) or standard.cursor_memory,
-            cursor_idle=_seconds(values, CURSOR_IDLE, standard.cursor_idle),
+            index_joins=names(values, INDEX_JOINS),
+            split_size=whole_number(values, SPLIT_SIZE, cls.split_size, 1),
+            split_lifetime=seconds(values, SPLIT_LIFETIME, cls.split_lifetime),
+            lease_idle=seconds(values, LEASE_IDLE, cls.lease_idle),
+            lease_most=seconds(values, LEASE_MOST, cls.lease_most),
+            page_size=whole_number(values, PAGE_SIZE, cls.page_size, 1),
+            batch_rows=whole_number(values, BATCH_ROWS, cls.batch_rows, 1),
+            cursor_memory=whole_number(values, CURSOR_MEMORY, cls.cursor_memory, 1),
+            cursor_idle=seconds(values, CURSOR_IDLE, cls.cursor_idle),
         )
-
-
-def _seconds(values: Mapping[str, str], key: str, default: float) -> float:
-    text = values.get(key)
-    if text is None:
-        return default
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < float("inf"):
-        raise OptionError(f"{key}: {text!r} is not a number of seconds")
-    return number
