@@ -16,7 +16,8 @@ from typing import Any
 
 from catalog.planner import Plan
 from catalog.trino.file_pieces import Piece, behind, in_order, pieces, position_after, row_counts
-from catalog.trino.scans import OpenScans, Recent
+from catalog.trino.recent import Recent
+from catalog.trino.scans import OpenScans
 from catalog.trino.split_id import Purpose, SplitCodec, SplitSlice, TrinoSplit
 from table_format.errors import ServiceError, SplitError
 
@@ -142,7 +143,7 @@ class SplitBatches:
             ServiceError: that is none.
         """
         template = scan.template
-        return self._batch(scan, _Place(template.scan, template.table, template.instant), most)
+        return self._batch(scan, _Place(template.scan, template.table, template.pin), most)
 
     def next(self, token: bytes, table: str, replan: Callable[[str], PlannedScan], most: int) -> SplitBatch:
         """The splits behind those of an earlier batch.

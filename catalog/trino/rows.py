@@ -27,7 +27,7 @@ from catalog.trino.index_keys import key_filter
 from catalog.trino.key_rows import KeySet
 from catalog.trino.options import TrinoOptions
 from catalog.trino.pages import PageBuilder
-from catalog.trino.scans import Recent
+from catalog.trino.recent import Recent
 from catalog.trino.split_id import SplitSlice, TrinoSplit
 from catalog.trino.types import ServedColumn, columns_of
 from catalog.trino.values import wire_values
@@ -189,7 +189,7 @@ class RowServer:
             ServiceError: a column is not there, or cannot be served.
             HudiError: the table or a file cannot be read.
         """
-        snapshot = self._tables.at(split.table, split.instant)
+        snapshot = self._tables.at(split.table, split.pin)
         wanted = self._filter(split, snapshot).served(columns)
         builder = PageBuilder([column.wire for column in wanted], min(max_bytes, self._options.page_size))
         reading = self._readings.take((split, tuple(columns), position))
@@ -214,7 +214,7 @@ class RowServer:
         self._readings.clear()
 
     def _filter(self, split: TrinoSplit, snapshot: Snapshot) -> _Filter:
-        digest = hashlib.sha256(repr((split.table, split.instant)).encode())
+        digest = hashlib.sha256(repr((split.table, split.pin)).encode())
         for content in (split.constraint, split.keys):
             digest.update(len(content).to_bytes(8, "big") + content)
         name = digest.hexdigest()

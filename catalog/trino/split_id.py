@@ -36,6 +36,9 @@ class Purpose(Enum):
     PAGE_TOKEN = b"p"
 
 
+_CALLED = {Purpose.SPLIT: "split id", Purpose.SPLITS_TOKEN: "token of splits", Purpose.PAGE_TOKEN: "page token"}
+
+
 @dataclass(frozen=True, slots=True)
 class SplitSlice:
     """A file slice, or some row groups of a base file.
@@ -61,11 +64,11 @@ class SplitSlice:
 
 @dataclass(frozen=True, slots=True)
 class TrinoSplit:
-    """What one worker reads, as of one instant: a few small files, one file, or a part of a large one.
+    """What one worker reads of one snapshot: a few small files, one file, or a part of a large one.
 
     Attributes:
         table: its name, such as `db.table`.
-        instant: the snapshot that the query is pinned to, as `OpenTables.pin` says it.
+        pin: of the snapshot, as `OpenTables.pin` says it.
         slices: to be read in this order.
         constraint: Thrift bytes of the TupleDomain that rows should meet; empty for none.
         key_columns: names, in Trino, of the columns whose values are in `keys`; empty when no keys were asked for.
@@ -75,7 +78,7 @@ class TrinoSplit:
     """
 
     table: str
-    instant: str
+    pin: str
     slices: tuple[SplitSlice, ...] = ()
     constraint: bytes = b""
     key_columns: tuple[str, ...] = ()
@@ -162,7 +165,7 @@ class SplitCodec:
         Raises:
             SplitError: they are forged, damaged, too old, or for another purpose.
         """
-        what = "split id" if purpose is Purpose.SPLIT else "page token"
+        what = _CALLED[purpose]
         if len(sealed) < _HEAD.size + SIGNATURE_BYTES:
             raise SplitError(f"a {what} of {len(sealed)} bytes: this service gave out none like it")
         signed, mac = sealed[:-SIGNATURE_BYTES], sealed[-SIGNATURE_BYTES:]
@@ -189,7 +192,7 @@ class SplitCodec:
             (one.partition, one.file_id, one.base, one.base_instant, one.logs, one.row_groups, one.rows)
             for one in split.slices
         ]
-        told = [split.table, split.instant, slices, split.key_columns, split.scan]
+        told = [split.table, split.pin, slices, split.key_columns, split.scan]
         texts = json.dumps(told, separators=(",", ":")).encode()
         parts = [_part(texts)]
         long_constraint = len(split.constraint) > self._inline
@@ -243,8 +246,8 @@ def _parts(payload: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 def _split(texts: bytes) -> TrinoSplit:
-    table, instant, slices, key_columns, scan = json.loads(texts)
-    return TrinoSplit(table, instant, tuple(map(_slice, slices)), key_columns=tuple(key_columns), scan=scan)
+    table, pin, slices, key_columns, scan = json.loads(texts)
+    return TrinoSplit(table, pin, tuple(map(_slice, slices)), key_columns=tuple(key_columns), scan=scan)
 
 
 def _slice(told: list[Any]) -> SplitSlice:

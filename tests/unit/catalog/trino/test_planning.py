@@ -111,7 +111,7 @@ def test_a_split_names_the_snapshot_and_the_file(serving: Serving, warehouse: Pa
     assert keys(splits) == sorted(keys(splits))
     snapshot = serving.tables.newest("db.trips")[1]
     for split in splits:
-        assert serving.tables.at(split.table, split.instant) is snapshot
+        assert serving.tables.at(split.table, split.pin) is snapshot
         assert (split.constraint, split.keys, split.key_columns) == (b"", b"", ())
         (one,) = split.slices
         assert (warehouse / "db" / "trips" / str(one.base)).is_file()
@@ -236,9 +236,9 @@ def test_a_scan_stays_at_its_snapshot(written: LocalTable, tmp_path: Path) -> No
     other, none = Serving(tmp_path).batch(name, most=4, token=token_2)  # one that never saw the older state
     assert none is None
     assert keys(first + second + other) == keys(before)
-    assert {split.instant for split in first + second + other} == {before[0].instant}
+    assert {split.pin for split in first + second + other} == {before[0].pin}
     after, _ = serving.batch(name)
-    assert after[0].instant != before[0].instant
+    assert after[0].pin != before[0].pin
     assert {one.base for one in slices(after)}.isdisjoint({one.base for one in slices(before)})
 
 

@@ -1,4 +1,4 @@
-from catalog.trino.scans import OpenScans, Recent
+from catalog.trino.scans import OpenScans
 
 
 class Clock:
@@ -51,12 +51,3 @@ def test_what_is_followed_is_bounded() -> None:
     for number in range(100):
         scans.handed_out(str(number), 1, all_out=True)
     assert scans.count() == 10
-
-
-def test_recent_values() -> None:
-    recent: Recent[int] = Recent(2)
-    recent.put("a", 1)
-    recent.put("b", 2)
-    assert recent.get("a") == 1
-    recent.put("c", 3)
-    assert (recent.get("a"), recent.get("b"), recent.get("c")) == (1, None, 3)

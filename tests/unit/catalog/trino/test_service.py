@@ -252,7 +252,7 @@ def test_no_file_outside_the_table_is_opened(warehouse: Path, path: str, monkeyp
     service = served(warehouse)
     good = SplitCodec(SECRET).unpack(service.splits().splits[0].splitId.id)
     pa.parquet.write_table(rows(range(5)), warehouse / "secret.parquet")
-    bad = TrinoSplit(good.table, good.instant, (SplitSlice("", "f", path, "1"),))
+    bad = TrinoSplit(good.table, good.pin, (SplitSlice("", "f", path, "1"),))
     opened = []
     monkeypatch.setattr(os, "open", lambda *given, **more: opened.append(given) or 1 / 0)
     with pytest.raises(FailedError, match="not inside the table"):

@@ -18,7 +18,7 @@ SLICE = SplitSlice(
 )
 SPLIT = TrinoSplit(
     table="db.trips",
-    instant="20260101000000000#ab",
+    pin="20260101000000000#ab",
     slices=(SLICE, SplitSlice("", "00000002-bb", None, "20260101000000001")),
     constraint=b"\x00\xff domain",
     key_columns=("a", "b"),
