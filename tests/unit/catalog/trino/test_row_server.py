@@ -227,14 +227,18 @@ def test_a_page_in_which_nothing_matches_does_not_take_forever(served: Served) -
     split = replace(split, slices=split.slices * 2)
     assert [count for count, _ in pages(server, split, ["n"])] == [0]
     everything = constrained(served.split, x=ranges(between("double", -1.0, 1e9)))
+    forgetful = RowServer(Pinned(served.snapshot), TrinoOptions(batch_rows=300, cursor_memory=1))
     with mock.patch.object(rows_module, "_MOST_SECONDS", 0.0):
         assert len(list(pages(server, replace(everything, slices=split.slices), ["n"]))) > 2 * ROWS // 300
-        assert served.numbers(everything) == served.order()
+        for one in (server, forgetful):
+            assert [row[0] for row in rows_of(one, everything, ["n"])] == served.order()
 
 
 def test_several_slices(served: Served) -> None:
     both = replace(served.split, slices=served.split.slices * 2)
     assert served.numbers(both, 3_000) == served.order() * 2
+    forgetful = RowServer(Pinned(served.snapshot), TrinoOptions(cursor_memory=1))
+    assert [row[0] for row in rows_of(forgetful, both, ["n"], 20_000)] == served.order() * 2
     split = constrained(both, n=points("bigint", 5, 4_000))
     assert served.numbers(split, 300) == served.numbers(split)
     assert sorted(served.numbers(split)) == [5, 5, 4_000, 4_000]
@@ -360,3 +364,33 @@ def test_merged_slices_are_read_in_pieces(golden: Golden) -> None:
     pieces = list(slice_rows.slice_batches(snapshot, files, snapshot.schema.names, start=1, batch_rows=3))
     assert [at for at, _ in pieces] == list(range(1, len(whole), 3))
     assert pa.concat_tables(piece for _, piece in pieces).equals(whole.slice(1))
+
+
+def test_positions_are_those_of_all_rows(served: Served) -> None:
+    """A page may be asked for when the constraint of its scan is no longer known."""
+    order = served.order()
+    files = slice_rows.slice_files(served.snapshot, int(served.snapshot.live_rows[0]))
+    for groups in (None, (0, 3), (5,), (1, 2, 4)):
+        pieces = slice_rows.slice_batches(served.snapshot, files, ["n"], row_groups=groups, start=7, batch_rows=50)
+        found = [(at, piece.column("n").to_pylist()) for at, piece in pieces]
+        assert found
+        assert all(order[at : at + len(numbers)] == numbers for at, numbers in found)
+        assert found[0][0] >= 7
+
+
+def test_row_groups_of_a_part_are_left_out_by_the_constraint(served: Served) -> None:
+    metadata = pq.ParquetFile(served.file).metadata
+    counts = [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)]
+    third = served.order()[sum(counts[:3]) : sum(counts[:4])]
+    names = constrained(served.split, hoodie_record_key=points("varchar", str(third[1])))
+    part = replace(names, slices=(replace(names.slices[0], row_groups=(0, 3, 5)),))
+    read: list[int] = []
+    wrapped = pq.ParquetFile.iter_batches
+
+    def counted(file: Any, *arguments: Any, **named: Any) -> Any:
+        read.extend(named["row_groups"])
+        return wrapped(file, *arguments, **named)
+
+    with mock.patch.object(pq.ParquetFile, "iter_batches", counted):
+        assert served.numbers(part) == [third[1]]
+    assert read == [3]
