@@ -24,6 +24,8 @@ from pushdown.sql.scopes import table_parts
 
 _KNOWN_PARTS = frozenset({"this", "db", "catalog", "alias", "joins"})
 _MOST_PARTS = 3
+# Every condition is looked at for every table that is joined before it.
+_MOST_JOINS = 60
 _TABLE_WORDS = {"FROM": 0, "JOIN": 0, "TABLE": 0, "DESCRIBE": 0, "DESC": 0, "USING": 0, "(": 1, ",": 1}
 
 
@@ -92,6 +94,8 @@ def references_of(query: Query, sql: str, session: SessionNames) -> list[Referen
         LeftAloneError: the query asks for hidden columns, or reads tables in a way that is not followed.
     """
     _check_forms(query.lexemes)
+    if any(len(select.args.get("joins") or ()) > _MOST_JOINS for select in query.tree.find_all(exp.Select)):
+        raise LeftAloneError(Reason.NOT_ATTRIBUTED, f"more than {_MOST_JOINS} joins")
     longer = [tuple(part.name or part.text for part in chain) for chain in chains(query.lexemes) if len(chain) > 1]
     return list(_references(query.tree, sql, session, longer))
 

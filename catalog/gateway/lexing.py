@@ -74,8 +74,8 @@ def lexemes_of(sql: str) -> list[Lexeme] | None:
     position = 0
     while position < len(sql):
         match = _LEXEME.match(sql, position)
-        if match is None or match.lastgroup is None:
-            return None
+        if match is None or match.lastgroup is None or sql.startswith("/*", match.end() - 1):
+            return None  # the last is a comment that nobody closes
         if match.lastgroup != "space":
             found.append(Lexeme(_KINDS[match.lastgroup], position, match.end(), match[0]))
         position = match.end()

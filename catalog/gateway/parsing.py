@@ -18,7 +18,11 @@ from pushdown.sql.lists import take_lists_out
 DIALECT = "trino"
 # sqlglot recurses into parentheses.
 _MAX_NESTING = 100
+# Each bracket doubles the time that it takes.
+_MAX_BRACKETS = 8
 _MOST_LEXEMES = 50_000
+# Each is looked for an end of to the end of the text.
+_MOST_OPEN = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +46,8 @@ class StatementText:
         Raises:
             LeftAloneError: it is none of Trino's, or too long to be looked at.
         """
+        if sql.count("/*", sql.rfind("*/") + 1) > _MOST_OPEN:
+            raise LeftAloneError(Reason.NOT_PARSED, "comments are not closed")
         text, lists = take_lists_out(sql, backslash=False, padded=True)
         lexemes = lexemes_of(text)
         if lexemes is None:
@@ -96,12 +102,17 @@ def parse_query(cut: StatementText, statement: Statement, parameters: Sequence[s
 
 
 def _check_nesting(lexemes: Sequence[Lexeme]) -> None:
-    depth = 0
+    depth = {"(": 0, "[": 0}
+    opened_by = {")": "(", "]": "["}
     for lexeme in lexemes:
-        if lexeme.kind is Kind.SYMBOL:
-            depth += {"(": 1, ")": -1}.get(lexeme.text, 0)
-            if depth > _MAX_NESTING:
-                raise LeftAloneError(Reason.NOT_PARSED, "nested too deeply")
+        if lexeme.kind is not Kind.SYMBOL:
+            continue
+        if lexeme.text in depth:
+            depth[lexeme.text] += 1
+        elif lexeme.text in opened_by:
+            depth[opened_by[lexeme.text]] -= 1
+        if depth["("] > _MAX_NESTING or depth["["] > _MAX_BRACKETS:
+            raise LeftAloneError(Reason.NOT_PARSED, "nested too deeply")
 
 
 def _with_parameters(tokens: list[Token], parameters: Sequence[str] | None) -> list[Token]:
@@ -125,7 +136,7 @@ def _value_tokens(text: str, mark: Token) -> list[Token]:
     """A parameter's tokens, all at the place of its question mark; the mark itself where they are not sure."""
     lexemes = lexemes_of(text)
     tokens = [] if lexemes is None else Dialect.get_or_raise(DIALECT).tokenize(text)
-    if lexemes is None or not cut_alike(lexemes, tokens):
+    if lexemes is None or any(lexeme.word in {"[", "("} for lexeme in lexemes) or not cut_alike(lexemes, tokens):
         return [mark]
     moved = [Token(token.token_type, token.text, mark.line, mark.col, mark.start, mark.end) for token in tokens]
     if len(moved) == 1:

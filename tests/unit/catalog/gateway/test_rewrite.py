@@ -191,6 +191,8 @@ def test_parameters(place: Place) -> None:
     assert place.rewrite(sql).reason is Reason.KEEPS_MOST
     assert place.rewrite(sql, parameters=["'d 3%'"]).reason is Reason.NOT_PARSED
     assert place.rewrite(sql, parameters=["'d 3%", "1"]).reason is Reason.KEEPS_MOST
+    nested = "array[" * 40 + "1" + "]" * 40
+    assert "/d 3%/" in place.rewrite(sql, parameters=["'d 3%'", nested]).sql
     immediate = place.rewrite("EXECUTE IMMEDIATE 'select * from trips where day = ?' USING 'd 2%'")
     assert immediate.sql.startswith("EXECUTE IMMEDIATE 'select * from (SELECT * FROM")
     assert "IN (''file:///" in immediate.sql
@@ -205,6 +207,25 @@ def test_long_lists(place: Place) -> None:
     assert place.rewrite(f"select * from trips where day not in ({days})").tables[0].files == 3
     many = " or ".join(f"k = {number}" for number in range(20_000))
     assert place.rewrite(f"select * from trips where {many}").reason is Reason.TOO_LONG
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "array[" * 30 + "1" + "]" * 30 + " is null",
+        "(" * 90 + "x = 1" + ")" * 90,
+        "not " * 5_000 + "x = 1",
+        "x in (select k from trips where " * 60 + "x = 1" + ")" * 60,
+        "'" + "/*" * 100_000 + "' <> day",
+        "/*" * 100_000,
+        "'" * 100_001,
+        "k in (1, " * 10_000,
+    ],
+)
+def test_hostile_statements_take_no_long_time(place: Place, condition: str) -> None:
+    assert place.rewrite(f"select * from trips where {condition}").seconds < 10
+    joins = " ".join(f"join trips t{number} on t{number}.k = t0.k" for number in range(300))
+    assert place.rewrite(f"select * from trips t0 {joins} where {condition}").seconds < 10
 
 
 def test_limits(place: Place) -> None:
