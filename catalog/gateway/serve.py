@@ -13,6 +13,7 @@ from catalog.gateway.proxy_settings import KEYS as PROXY_KEYS
 from catalog.gateway.proxy_settings import UPSTREAM, ProxySettings
 from catalog.gateway.rewrite import Rewriter
 from catalog.option_groups import divided
+from catalog.services.beside_status import ServiceBesideStatus
 from catalog.services.hosting import hosted
 from catalog.services.metrics import Metrics
 from catalog.services.options import DRAIN_TIMEOUT, ServiceOptions
@@ -58,8 +59,8 @@ class GatewaySettings:
     query_log: str | None = None
 
 
-class ServingGateway:
-    """The gateway with its port, status page, log and counts; see `catalog.services.hosting.Service`.
+class ServingGateway(ServiceBesideStatus):
+    """The gateway with its port, status page, log and counts.
 
     Args:
         settings: what it is told.
@@ -87,74 +88,44 @@ class ServingGateway:
                 "service": (DRAIN_TIMEOUT,),
             },
         )
-        self._limits = ServiceOptions.parse(options["service"])
+        limits = ServiceOptions.parse(options["service"])
         proxy = ProxySettings.parse(options["proxy"], host=settings.host, port=settings.port)
         tls = None if settings.tls is None else server_context(settings.tls)
         upstream_tls = None if settings.upstream_ca is None else client_context(ca=settings.upstream_ca)
         metastore = open_metastore(settings.metastore)
-        self.port = settings.port
-        self.http_port = settings.http_port
         self.metrics = Metrics()
-        self.log = open_log(settings.query_log, self.metrics)
+        log = open_log(settings.query_log, self.metrics)
         tables = TrinoTables(metastore, SyncOptions.parse(options["sync"]))
-        self.rewriter = Rewriter(tables, GatewayOptions.parse(options["rewrite"]), self.log)
+        self.rewriter = Rewriter(tables, GatewayOptions.parse(options["rewrite"]), log)
         self._proxy = GatewayProxy(
             proxy,
             self.rewriter,
-            log=self.log,
+            log=log,
             metrics=self.metrics,
             secret=settings.secret,
             tls=tls,
             upstream_tls=upstream_tls,
         )
-        self._status = StatusServer(
+        status = StatusServer(
             _NAME,
             self.metrics,
-            self.log,
+            log,
             checks={"trino": self._proxy.check_upstream, "metastore": lambda: _check(metastore)},
             facts={"trino": proxy.upstream, "metastore": settings.metastore},
             host=settings.host,
             port=settings.http_port,
         )
-
-    @property
-    def drain_seconds(self) -> float:
-        """How long running queries are waited for at the end."""
-        return float(self._limits.drain_timeout)
-
-    async def start(self) -> None:
-        """Listen.
-
-        Raises:
-            ServiceError: an address is taken, or not one of this machine.
-        """
-        self.port = await self._proxy.start()
-        try:
-            self.http_port = await self._status.start()
-        except BaseException:
-            await self._proxy.stop()
-            raise
+        super().__init__(self._proxy, status, log, limits.drain_timeout)
 
     def set_ready(self, ready: bool, /) -> None:
         """Say whether queries are to be sent here; without, new statements are refused."""
-        self._status.ready = ready
+        super().set_ready(ready)
         if not ready:
             self._proxy.begin_drain()
 
     def busy(self) -> bool:
         """Whether queries are running."""
         return self._proxy.busy()
-
-    async def stop(self, drain_seconds: float, /) -> None:
-        """Close everything; running queries get so many seconds."""
-        self._status.ready = False
-        await self._proxy.stop(drain_seconds)
-        await self._status.stop()
-        self.log.close()
-
-    def reopen_log(self) -> None:
-        """Open the log file anew."""
-        self.log.reopen()
 
 
 @contextlib.contextmanager

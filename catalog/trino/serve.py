@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from catalog.catalog import Catalog
 from catalog.option_groups import divided
+from catalog.services.beside_status import ServiceBesideStatus
 from catalog.services.framed_server import FramedServer
 from catalog.services.hosting import hosted
 from catalog.services.metrics import Metrics
@@ -53,8 +54,8 @@ class TrinoSettings:
     query_log: str | None = None
 
 
-class ServingTrino:
-    """The service with its port, status page, log and counts; see `catalog.services.hosting.Service`.
+class ServingTrino(ServiceBesideStatus):
+    """The service with its port, status page, log and counts.
 
     Args:
         settings: what it is told.
@@ -77,16 +78,13 @@ class ServingTrino:
         tls = None if settings.tls is None else server_context(settings.tls)
         warehouse = Catalog(settings.warehouse)
         check_warehouse(warehouse)
-        self.port = settings.port
-        self.http_port = settings.http_port
         self.metrics = Metrics()
-        self.log = open_log(settings.query_log, self.metrics)
+        log = open_log(settings.query_log, self.metrics)
         self.tables = OpenTables(warehouse, limits, table_options=options["table"])
         self.service = TrinoService(
-            self.tables, TrinoOptions.parse(options["trino"]), self.log, settings.secret, metrics=self.metrics
+            self.tables, TrinoOptions.parse(options["trino"]), log, settings.secret, metrics=self.metrics
         )
-        self._limits = limits
-        self._server = FramedServer(
+        server = FramedServer(
             self.service.dispatch,
             limits,
             host=settings.host,
@@ -94,56 +92,23 @@ class ServingTrino:
             tls=tls,
             refuse=self.service.refuse,
         )
-        self._status = StatusServer(
+        status = StatusServer(
             _NAME,
             self.metrics,
-            self.log,
+            log,
             checks={"warehouse": lambda: check_warehouse(warehouse)},
             facts={"warehouse": warehouse.storage.uri},
             host=settings.host,
             port=settings.http_port,
         )
-        self._watch()
-
-    @property
-    def drain_seconds(self) -> float:
-        """How long running queries are waited for at the end."""
-        return float(self._limits.drain_timeout)
-
-    async def start(self) -> None:
-        """Listen.
-
-        Raises:
-            ServiceError: an address is taken, or not one of this machine.
-        """
-        self.port = await self._server.start()
-        try:
-            self.http_port = await self._status.start()
-        except BaseException:
-            await self._server.stop()
-            raise
-
-    def set_ready(self, ready: bool, /) -> None:  # the protocol's
-        """Say whether queries are to be sent here."""
-        self._status.ready = ready
+        super().__init__(server, status, log, limits.drain_timeout)
+        self._watch(server)
 
     def busy(self) -> bool:
         """Whether queries are running."""
         return self.service.busy()
 
-    async def stop(self, drain_seconds: float, /) -> None:
-        """Close everything; requests in work get so many seconds."""
-        self._status.ready = False
-        await self._server.stop(drain_seconds)
-        await self._status.stop()
-        self.log.close()
-
-    def reopen_log(self) -> None:
-        """Open the log file anew."""
-        self.log.reopen()
-
-    def _watch(self) -> None:
-        server = self._server
+    def _watch(self, server: FramedServer) -> None:
         self.metrics.watch(_NAME, "connections", lambda: server.counts.connections)
         self.metrics.watch(_NAME, "requests", lambda: server.counts.in_work)
         self.metrics.watch(_NAME, "tables", lambda: len(self.tables))
