@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -15,7 +14,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from catalog.gateway.proxy_settings import ProxySettings
 from catalog.gateway.relay import drop_added_lines
-from table_format.errors import ServiceError
+from catalog.services.addresses import cannot_listen
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _HEADER_SIZE = 1_048_576
@@ -95,10 +94,7 @@ class Listening:
             )
         except OSError as error:
             await self._runner.cleanup()
-            raise ServiceError(
-                f"{host}:{port}: the gateway cannot listen there ({_reason(error)}); "
-                "choose another --port, or 0 for a free one"
-            ) from error
+            raise cannot_listen("the gateway", host, port, "--port", error) from error
         self._sweeper = asyncio.create_task(self._sweep())
         return int(self._server.sockets[0].getsockname()[1])
 
@@ -152,10 +148,6 @@ def _http_logger() -> logging.Logger:
     logger = logging.getLogger("catalog.gateway.http")
     logger.filters[:] = [shorter]
     return logger
-
-
-def _reason(error: OSError) -> str:
-    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
 
 
 class _Refused(asyncio.Protocol):

@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from catalog.services.addresses import cannot_listen
 from catalog.services.few_warnings import FewWarnings
 from catalog.services.options import ServiceOptions
 from catalog.services.parts import chunks, size_of
 from catalog.services.room import Room
-from table_format.errors import HudiError, ServiceError
+from table_format.errors import HudiError
 
 _LOG = logging.getLogger(__name__)
 _WARNINGS = FewWarnings(_LOG)
@@ -148,7 +149,7 @@ class FramedServer:
                 self._serve, host, port, ssl=self._tls, ssl_handshake_timeout=handshake, backlog=1024
             )
         except (OSError, OverflowError) as error:
-            raise ServiceError(f"cannot listen at {host}:{port}: {error}") from error
+            raise cannot_listen("the service", host, port, "--port", error) from error
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self, drain_seconds: float = 0) -> None:

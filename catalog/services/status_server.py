@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
 
 from aiohttp import web
 
+from catalog.services.addresses import cannot_listen
 from catalog.services.metrics import CONTENT_TYPE, Metrics
 from catalog.services.query_log import QueryLog
 from catalog.services.status_page import status_page
-from table_format.errors import ServiceError
 
 _CHECK_SECONDS = 5.0
 _CHECK_AGE = 2.0
@@ -87,10 +86,7 @@ class StatusServer:
             await site.start()
         except OSError as error:
             await runner.cleanup()
-            raise ServiceError(
-                f"{self._host}:{self._port}: the status page cannot listen there ({os.strerror(error.errno or 0)}); "
-                "choose another --http-port, or 0 for a free one"
-            ) from error
+            raise cannot_listen("the status page", self._host, self._port, "--http-port", error) from error
         self._runner = runner
         return int(runner.addresses[0][1])
 

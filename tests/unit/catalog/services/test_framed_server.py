@@ -428,7 +428,7 @@ def test_stop_gives_up_what_takes_too_long(gate: Gate) -> None:
 def test_an_address_that_cannot_be_listened_at_is_a_clear_error(host: str, port: int | None) -> None:
     with running(FramedServer(echo)) as taken:
         server = FramedServer(echo, host=host, port=taken if port is None else port)
-        address = re.escape(f"cannot listen at {host}:{taken if port is None else port}: ")
+        address = re.escape(f"{host}:{taken if port is None else port}: the service cannot listen there (")
         with pytest.raises(ServiceError, match=address), running(server):
             pass
 
