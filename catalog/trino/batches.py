@@ -114,7 +114,9 @@ class _Place:
         try:
             return cls(*json.loads(payload))
         except (ValueError, TypeError) as error:
-            raise SplitError(f"a token of splits that is signed and cannot be read: {error}") from None
+            raise SplitError(
+                f"a token of splits that is signed and unreadable ({error}): run the query again"
+            ) from None
 
 
 class SplitBatches:

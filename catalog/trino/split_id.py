@@ -216,7 +216,7 @@ class SplitCodec:
             split = _split(texts)
             flags = payload[0]
         except (ValueError, TypeError, IndexError, struct.error) as error:
-            raise SplitError(f"a split id that is signed and cannot be read: {error}") from None
+            raise SplitError(f"a split id that is signed and unreadable ({error}): run the query again") from None
         if flags & 1:
             constraint = self._constraints.get(constraint) or b""
         if flags & 2:

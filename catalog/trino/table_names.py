@@ -130,7 +130,8 @@ class TableNames:
             return known
         found = self._by_name(fresh=True).get(said, [])
         if len(found) > 1:
-            raise TableNotFoundError(f"{said}: {' and '.join(sorted(found))} are spelled alike")
+            both = " and ".join(sorted(found))
+            raise TableNotFoundError(f"{said}: {both} are spelled alike for Trino; rename one of them")
         return found[0] if found else None
 
     def _by_name(self, *, fresh: bool = False) -> dict[TableName, list[str]]:

@@ -127,16 +127,14 @@ class TypeMapping:
         chosen = {}
         for kind, choices in _CHOICES.items():
             key = f"{TYPE_PREFIX}{kind}"
-            value = given.get(key, choices[0]).strip().lower()
-            if value not in choices:
-                raise OptionError(f"{key}: {value!r} is none of {', '.join(choices)}")
-            chosen[kind] = value
+            chosen[kind] = given.get(key, choices[0]).strip().lower()
         return cls(**chosen)
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if getattr(self, field.name) not in _CHOICES[field.name]:
-                raise OptionError(f"{TYPE_PREFIX}{field.name}: {getattr(self, field.name)!r}")
+            value, choices = getattr(self, field.name), _CHOICES[field.name]
+            if value not in choices:
+                raise OptionError(f"{TYPE_PREFIX}{field.name}: {value!r} is none of {', '.join(choices)}")
 
 
 def columns_of(schema: pa.Schema, mapping: TypeMapping) -> tuple[ServedColumn, ...]:
