@@ -45,6 +45,13 @@ def test_filters(world: World, kinds: DuckDb, ask: str) -> None:
     assert wrong_answers(world, kinds, ask) == []
 
 
+def test_many_of_them_were_rewritten(world: World, kinds: DuckDb) -> None:
+    for text in FILTERS[:40]:
+        world.through_gateway(f"SELECT count(*) FROM kinds WHERE {text}", SCHEMA)
+    outcomes = [record["outcome"] for record in world.gateway.log.recent() if record["event"] == "query"][:40]
+    assert outcomes.count("rewritten") >= 10
+
+
 def test_plans_left_files_out(world: World, kinds: DuckDb) -> None:
     sql = "SELECT id FROM kinds WHERE region = 'north' AND day < DATE '2024-03-20'"
     for ask, log in ((world.through_service, world.service.log), (world.through_gateway, world.gateway.log)):
