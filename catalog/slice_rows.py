@@ -18,6 +18,7 @@ from pushdown.verdict import CannotPrune
 from table_format.arrow_numpy import from_numpy
 from table_format.base_file import BaseFileFooter, footer, only_nulls, read_base_file
 from table_format.base_file_batches import base_file_batches
+from table_format.errors import UnsupportedTableError
 from table_format.merge.file_slice import read_file_slice
 from table_format.merge.rules import MergeRules
 from table_format.schema_evolution import conform
@@ -63,7 +64,7 @@ def slice_rows(
 
     Raises:
         CorruptFileError: a file cannot be read.
-        UnsupportedTableError: log files of a kind that is not read.
+        UnsupportedTableError: log files of a kind that is not read, or partition columns that nothing tells.
     """
     files = slice_files(snapshot, row)
     if files.logs or files.base is None:
@@ -98,7 +99,7 @@ def slice_batches(
 
     Raises:
         CorruptFileError: a file cannot be read.
-        UnsupportedTableError: log files of a kind that is not read.
+        UnsupportedTableError: log files of a kind that is not read, or partition columns that nothing tells.
     """
     if files.logs or files.base is None:
         whole = _merged(snapshot, files, columns)
@@ -175,14 +176,33 @@ def _base_rows(
 
 
 def _with_path_values(snapshot: Snapshot, files: SliceFiles, table: pa.Table) -> pa.Table:
-    """The table with the partition columns that files of such tables leave out, from the partition path."""
-    told = snapshot.path_values() if snapshot.config.drop_partition_columns else None
-    if told is None or isinstance(told, CannotPrune):
+    """The table with the partition columns that files of such tables leave out, from the partition path.
+
+    Raises:
+        UnsupportedTableError: neither the files nor the path tell a column's values.
+    """
+    if not snapshot.config.drop_partition_columns:
         return table
+    told = snapshot.path_values()
     partition = snapshot.partitions.index(files.partition)
-    for name, values in told.values.items():
-        at = table.schema.get_field_index(name)
-        if at >= 0:
-            same: Any = values.take(from_numpy(np.full(table.num_rows, partition)))
-            table = table.set_column(at, table.schema.field(at), same)
+    known = not isinstance(told, CannotPrune) and bool(told.known[partition])
+    values = {} if isinstance(told, CannotPrune) or not known else told.values
+    fields = {name.lower() for name in snapshot.config.partition_fields}
+    for at, field in enumerate(table.schema):
+        if field.name in values:
+            same: Any = values[field.name].take(from_numpy(np.full(table.num_rows, partition)))
+            table = table.set_column(at, field, same)
+        elif field.name.lower() in fields and not _holds(snapshot, files, table, field.name):
+            why = told.reason if isinstance(told, CannotPrune) else "its path is of another making"
+            raise UnsupportedTableError(
+                f"partition {files.partition!r}: files of this table leave partition columns out, and its path does "
+                f"not tell the values of {field.name}: {why}; leave this column out of the query"
+            )
     return table
+
+
+def _holds(snapshot: Snapshot, files: SliceFiles, table: pa.Table, column: str) -> bool:
+    """Whether the files have a column themselves, so far as can be told."""
+    if table.column(table.column_names.index(column)).null_count < table.num_rows or not table.num_rows:
+        return True
+    return files.base is not None and column in footer(snapshot.client.storage, files.base).schema.names

@@ -54,6 +54,8 @@ class PageBuilder:
     def fitting(self, columns: Sequence[Cells], start: int, stop: int) -> int:
         """How many rows of a batch, from `start` up to before `stop`, the page still takes; at least one if empty."""
         stop = min(stop, start + _MOST_ROWS - self.rows)
+        if not columns:
+            return stop - start
         if self._size_after(columns, start, np.array([stop]))[0] <= self._room:
             return stop - start
         ends = np.arange(start + 1, stop + 1)
