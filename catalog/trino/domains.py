@@ -164,14 +164,9 @@ def _time_texts(predicate: Predicate, column: ServedColumn) -> HudiExpression:
 
 
 def _times(texts: list[str], kind: Any) -> Any:
-    values: list[dt.datetime | None] = []
-    for text in texts:
-        try:
-            value = dt.datetime.fromisoformat(text.removesuffix(" UTC"))
-        except ValueError:
-            values.append(None)
-        else:
-            values.append(value.replace(tzinfo=dt.UTC) if kind.tz else value)
+    # What is no time to Python may be one of a year that it does not have: the ValueError makes it unknown.
+    parsed = (dt.datetime.fromisoformat(text.removesuffix(" UTC")) for text in texts)
+    values = [value.replace(tzinfo=dt.UTC) if kind.tz else value for value in parsed]
     return _as_written(pa.array(values, kind), texts, time_texts)
 
 

@@ -170,6 +170,20 @@ def test_texts_that_no_value_is_served_as() -> None:
             assert [row for row, keep in enumerate(found) if keep] == wanted, text
 
 
+@pytest.mark.parametrize("zone", [None, "UTC"])
+@pytest.mark.parametrize("micros", [253_402_300_800_000_000, -62_135_596_800_000_001, 10**18])
+def test_times_of_years_that_python_does_not_have(zone: str | None, micros: int) -> None:
+    schema = pa.schema([pa.field("c", pa.timestamp("us", zone))])
+    array: Any = pa.array([micros], pa.int64()).cast(schema.field(0).type)
+    columns = columns_of(schema, TypeMapping(timestamp="varchar"))
+    field, (text,) = served(array, columns[0])
+    point = SERVICE.TrinoThriftMarker(one_row(field, text), EXACTLY)
+    ranges = SERVICE.TrinoThriftRangeValueSet([SERVICE.TrinoThriftRange(point, point)])
+    domain = SERVICE.TrinoThriftDomain(SERVICE.TrinoThriftValueSet(None, None, ranges), nullAllowed=False)
+    expression = expression_of(SERVICE.TrinoThriftTupleDomain({"c": domain}), columns, schema)
+    assert row_condition(expression) is None
+
+
 def test_what_is_not_known_lets_every_row_through() -> None:
     schema = pa.schema([("c", pa.int32())])
     columns = columns_of(schema, TypeMapping())
