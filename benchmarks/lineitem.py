@@ -30,13 +30,13 @@ OPTIONS = {
 }
 
 
-def source(folder: Path) -> Path:
+def source(folder: Path, scale: str = SCALE) -> Path:
     """The generated table as one Parquet file."""
     path = folder / "lineitem.parquet"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         generator = Path(sys.executable).with_name("tpchgen-cli")
-        subprocess.run([generator, "parquet", "-s", SCALE, "--tables=lineitem", f"--output-dir={folder}"], check=True)
+        subprocess.run([generator, "parquet", "-s", scale, "--tables=lineitem", f"--output-dir={folder}"], check=True)
     return path
 
 

@@ -1,13 +1,12 @@
 """TPC-H lineitem as a table of many files in the order of ship dates, for queries that need few of them."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from benchmarks import lineitem
 from benchmarks.committed import commit_file
 from table_format.avro_schema import schema_text
 from table_format.column_statistics import concat_statistics
@@ -18,16 +17,6 @@ from table_format.transaction.transaction import WriteTransaction
 SCALE = "1"  # 6,001,215 rows
 FILES = 512
 NAME = "lineitem"
-
-
-def source(folder: Path) -> Path:
-    """The generated table as one Parquet file."""
-    path = folder / "lineitem.parquet"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        generator = Path(sys.executable).with_name("tpchgen-cli")
-        subprocess.run([generator, "parquet", "-s", SCALE, "--tables=lineitem", f"--output-dir={folder}"], check=True)
-    return path
 
 
 def plain(table: pa.Table) -> pa.Table:
@@ -44,7 +33,7 @@ def build(folder: Path) -> Path:
     path = folder / "warehouse" / "tpch" / NAME
     if path.exists():
         return path
-    rows = plain(pq.read_table(source(folder / "source"))).sort_by([("l_shipdate", "ascending")])
+    rows = plain(pq.read_table(lineitem.source(folder / "source", SCALE))).sort_by([("l_shipdate", "ascending")])
     properties = {
         "hoodie.table.name": NAME,
         "hoodie.database.name": "tpch",
