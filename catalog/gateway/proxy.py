@@ -19,7 +19,7 @@ from catalog.gateway.listening import Listening
 from catalog.gateway.proxy_settings import ProxySettings
 from catalog.gateway.relay import Way, refusal, relay
 from catalog.gateway.running_queries import RunningQueries
-from catalog.gateway.statements import Passed, StatementRewriter, Statements
+from catalog.gateway.statement_requests import Passed, StatementRewriter, Statements
 from catalog.gateway.upstream import Upstream
 from catalog.services.metrics import Metrics
 from catalog.services.query_log import QueryLog

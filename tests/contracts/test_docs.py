@@ -272,7 +272,7 @@ def test_reasons_of_the_gateway_are_documented() -> None:
     guide = (ROOT / "docs/guide/trino.md").read_text()
     shown = re.findall(r"(?m)^\| `([a-zA-Z ]+)` \| ", guide.split("| reason | ")[1].split("\n\n")[0])
     rewriter = {reason.value for reason in Reason}
-    proxy = (ROOT / "catalog/gateway/statements.py").read_text()
+    proxy = (ROOT / "catalog/gateway/statement_requests.py").read_text()
     assert rewriter <= set(shown)
     assert all(f'"{reason}"' in proxy for reason in set(shown) - rewriter)
 

@@ -284,7 +284,7 @@ def test_a_long_beginning_is_read_in_one_go(beginning: str) -> None:
 HANGS = """
 import asyncio, threading
 from catalog.gateway.proxy_settings import ProxySettings
-from catalog.gateway.statements import Statements
+from catalog.gateway.statement_requests import Statements
 from multidict import CIMultiDict
 
 class Hanging:
