@@ -1,1 +1,10 @@
-"""The gateway before Trino: queries over Hudi tables get the list of files that they need."""
+"""The gateway before Trino: queries over Hudi tables get the list of files that they need.
+
+Where what is, each list from the outside in:
+
+- what passes through: `serve`, `proxy`, `proxy_settings`, `listening`, `access`, `relay`, `upstream`, `answer`, `headers`,
+  `uris`, `running_queries`; header lines that are not UTF-8: `exact_upstream`, `exact_response`;
+- the statement in a request: `statement_requests`, `statement_headers`, `session_names`;
+- how it is rewritten: `rewrite`, `options`, `statement`, `lexing`, `parsing`, `attribution`, `splice`, `reasons`;
+- what of its conditions is sure: `unsure`, `current_time`, `trino_filter`, `rounding`.
+"""

@@ -1,1 +1,10 @@
-"""What the services for engines have in common: servers, secrets, the log of planned queries, metrics."""
+"""What the services for engines have in common: servers, secrets, the log of planned queries, metrics.
+
+Where what is:
+
+- running: `hosting`, `lifecycle`, `beside_status`, `options`, `extras`;
+- connections: `framed_server`, `parts`, `room`, `addresses`, `tls`, `secret`, `few_warnings`;
+- messages: `thrift_messages`, `thrift_reader`;
+- tables: `open_tables`;
+- what people see: `query_log`, `metrics`, `status_server`, `status_page`.
+"""
