@@ -54,7 +54,7 @@ def trino(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         try:
             server = TrinoServer(folder)
         except EngineMissingError as error:
-            skip_or_fail(str(error))
+            skip_or_fail(f"{error}; or name a running Trino in HUDI_CATALOG_TRINO")
     metastore = folder / "test-metastore"
     metastore.mkdir()
     engine = Engine(named or server.uri, metastore)  # type: ignore[union-attr]

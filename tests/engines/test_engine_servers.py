@@ -1,12 +1,9 @@
 """The engines start, and answer, before anything of ours is asked."""
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.engines.trino_engine import Engine
 from tools.engines.metastore import MetastoreServer
-from tools.engines.presto import PrestoServer
 
 pytestmark = pytest.mark.engine
 
@@ -29,8 +26,3 @@ def test_a_hive_metastore_serves_trino(trino: Engine, hive_metastore: MetastoreS
     trino.query(f"CREATE SCHEMA {name}.probe WITH (location = '{hive_metastore.warehouse.as_uri()}/probe')")
     trino.query(f"CREATE TABLE {name}.probe.numbers AS SELECT 7 AS seven")
     assert trino.query(f"SELECT * FROM {name}.probe.numbers") == [(7,)]
-
-
-def test_presto_is_the_release_we_measure_on(start_presto: Callable[..., PrestoServer]) -> None:
-    server = start_presto()
-    assert server.query("SELECT count(*) FROM tpch.tiny.nation") == [[25]]
