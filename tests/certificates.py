@@ -1,5 +1,6 @@
 """Certificates for tests, made by the openssl program."""
 
+import ssl
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,28 @@ class Authority:
             "-CAcreateserial", "-extfile", f"{stem}.ext", "-out", f"{stem}.pem",
         )  # fmt: skip
         return Signed(f"{stem}.pem", f"{stem}.key")
+
+
+def self_signed(folder: Path) -> Path:
+    """`cert.pem` and `key.pem` of this machine's names in a folder; clients trust the certificate itself."""
+    names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
+    _openssl(
+        "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test", "-addext", names,
+        "-keyout", f"{folder}/key.pem", "-out", f"{folder}/cert.pem",
+    )  # fmt: skip
+    return folder
+
+
+def server_side(folder: Path) -> ssl.SSLContext:
+    """Of a server with the folder's certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return context
+
+
+def client_side(folder: Path) -> ssl.SSLContext:
+    """Of a client that trusts the folder's certificate."""
+    return ssl.create_default_context(cafile=folder / "cert.pem")
 
 
 def _openssl(*arguments: str) -> None:

@@ -14,11 +14,11 @@ import trino as trino_module
 from catalog.gateway.serve import GatewaySettings, ServingGateway, running_gateway
 from catalog.services.secret import Secret
 from catalog.services.tls import TlsFiles
+from tests.certificates import self_signed
 from tests.conftest import skip_or_fail
 from tests.engines.tpch_tables import Layout, write
 from tests.engines.trino_engine import Engine
 from tests.engines.trino_world import World
-from tests.unit.catalog.gateway.certificates import make_certificate
 from tests.unit.catalog.gateway.hosting import gateway as hosted_proxy
 from tools.engines.artifacts import Artifact, EngineMissingError, fetch
 from tools.engines.jdk import find_java
@@ -225,7 +225,7 @@ SECRET = "of=printable+letters%without,spaces"
 @pytest.fixture(scope="module")
 def secured(world: World, gateway: ServingGateway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     """A gateway with TLS and a shared secret, before Trino without."""
-    folder = make_certificate(tmp_path_factory.mktemp("tls"))
+    folder = self_signed(tmp_path_factory.mktemp("tls"))
     settings = GatewaySettings(
         world.engine.uri,
         f"file://{world.engine.metastore}",

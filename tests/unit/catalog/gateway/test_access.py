@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from catalog.services.secret import Secret
+from tests.certificates import client_side, self_signed, server_side
 
-from .certificates import client_side, make_certificate, server_side
 from .hosting import Request, Upper, answer, connected, exchange, gateway, get, post, read_all, recording, result
 
 SECRET = "a secret of some length, with = and % and é"
@@ -103,7 +103,7 @@ def test_without_a_secret_credentials_pass() -> None:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_certificate(tmp_path_factory.mktemp("tls"))
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 def secure_exchange(port: int, request: bytes, context: ssl.SSLContext) -> bytes:

@@ -13,8 +13,8 @@ import pytest
 import trino
 
 from catalog.services.secret import Secret
+from tests.certificates import self_signed, server_side
 
-from .certificates import make_certificate, server_side
 from .hosting import Request, Upper, answer, gateway, recording
 
 QUERY = "20261121_000000_00001_aaaaa"
@@ -76,7 +76,7 @@ def segments(start: str) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    return make_certificate(tmp_path_factory.mktemp("tls"))
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.mark.parametrize("secure", [False, True])
