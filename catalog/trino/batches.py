@@ -162,16 +162,11 @@ class SplitBatches:
         place = _Place.of(self._codec.open(Purpose.SPLITS_TOKEN, token))
         if place.table != table:
             raise SplitError(f"a token of splits of {place.table} for {table}")
-        kept = self._kept.get(place.scan)
-        if kept is not None:
-            return self._batch(kept, place, most)
-        scan = replan(place.pin)
-        scan = replace(scan, template=replace(scan.template, scan=place.scan))
-        position = 0
-        if place.partition is not None:
-            whole = place.group == _ALL_GROUPS
-            position = position_after(scan.plan, place.partition, place.file_id, whole=whole)
-        return self._batch(scan, replace(place, position=position), most)
+        scan = self._kept.get(place.scan)
+        if scan is None:
+            scan = replan(place.pin)
+            scan = replace(scan, template=replace(scan.template, scan=place.scan))
+        return self._batch(scan, replace(place, position=_position(scan.plan, place)), most)
 
     def _batch(self, scan: PlannedScan, place: _Place, most: int) -> SplitBatch:
         """The splits from a place on."""
@@ -188,6 +183,7 @@ class SplitBatches:
             last = after
         self._open.handed_out(place.scan, len(ids), all_out=next_place is None)
         if next_place is None:
+            self._kept.drop(place.scan)
             return SplitBatch(ids)
         self._kept.put(place.scan, scan)
         return SplitBatch(ids, self._codec.seal(Purpose.SPLITS_TOKEN, next_place.to_bytes()))
@@ -219,6 +215,19 @@ class SplitBatches:
     def _bundle_bytes(self, plan: Plan) -> int:
         fair = plan.bytes_kept // _LEAST_SPLITS
         return fair if self._split_size is None else min(fair, self._split_size)
+
+
+def _position(plan: Plan, place: _Place) -> int:
+    """Where a plan goes on: the token may come from another service, whose plan keeps other files."""
+    if place.partition is None:
+        return 0
+    whole = place.group == _ALL_GROUPS
+    last = place.position - whole
+    if 0 <= last < len(plan):
+        found = plan.snapshot.take_files(plan.rows[last : last + 1]).select(["partition", "file_id"]).to_pylist()[0]
+        if found == {"partition": place.partition, "file_id": place.file_id}:
+            return place.position
+    return position_after(plan, place.partition, place.file_id, whole=whole)
 
 
 def _is_whole(piece: Piece) -> bool:

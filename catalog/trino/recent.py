@@ -35,3 +35,8 @@ class Recent(Generic[T]):
             self._values.move_to_end(name)
             while len(self._values) > self._limit:
                 self._values.popitem(last=False)
+
+    def drop(self, name: str) -> None:
+        """Keep a value no longer, if it was kept."""
+        with self._lock:
+            self._values.pop(name, None)
