@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from catalog.gateway.headers import RawHeaders
+from catalog.gateway.proxy_settings import ANSWER_TIMEOUT, CONNECT_TIMEOUT
 from table_format.errors import ServiceError
 
 
@@ -18,6 +19,11 @@ class UpstreamError(ServiceError):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+def too_slow(where: str) -> UpstreamError:
+    """The error for a Trino that cannot be connected to, or does not answer, in the time that the options give it."""
+    return UpstreamError(504, f"Trino at {where} did not answer in time (see {CONNECT_TIMEOUT} and {ANSWER_TIMEOUT})")
 
 
 class Answer(ABC):

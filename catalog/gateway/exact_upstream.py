@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 from multidict import CIMultiDict
 
-from catalog.gateway.answer import Answer, UpstreamError
-from catalog.gateway.proxy_settings import ProxySettings
+from catalog.gateway.answer import Answer, UpstreamError, too_slow
+from catalog.gateway.proxy_settings import STATEMENT_SIZE, ProxySettings
 
 _THREADS = 64
 _PIECE = 65_536
@@ -94,7 +94,9 @@ class ExactUpstream:
             content += chunk
             if len(content) > self._settings.statement_size:
                 raise UpstreamError(
-                    502, "a request of that size, with a header line that is no UTF-8, is not passed on"
+                    502,
+                    "a header line is no UTF-8, and requests with such a line are passed on only up to "
+                    f"{self._settings.statement_size} bytes: write it in UTF-8, or raise {STATEMENT_SIZE}",
                 )
         return bytes(content)
 
@@ -103,7 +105,7 @@ class ExactUpstream:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except TimeoutError as error:
-            raise UpstreamError(504, f"Trino at {where} did not answer in time") from error
+            raise too_slow(where) from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise UpstreamError(502, f"Trino at {where}: {str(error) or type(error).__name__}") from error
 

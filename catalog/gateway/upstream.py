@@ -11,7 +11,7 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from catalog.gateway.answer import Answer, UpstreamError
+from catalog.gateway.answer import Answer, UpstreamError, too_slow
 from catalog.gateway.exact_upstream import ExactUpstream
 from catalog.gateway.headers import exact
 from catalog.gateway.proxy_settings import ProxySettings
@@ -102,7 +102,7 @@ class Upstream:
             try:
                 return await self._session.request(method, url, headers=headers, data=body, allow_redirects=False)
             except (TimeoutError, aiohttp.ServerTimeoutError) as error:
-                raise UpstreamError(504, f"Trino at {where} did not answer in time") from error
+                raise too_slow(where) from error
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
                 again = attempt + 1 < attempts and not isinstance(error, aiohttp.ClientConnectorError)
                 if not again:

@@ -54,7 +54,7 @@ class ServiceBesideStatus:
             await self._server.stop()
             raise
 
-    def set_ready(self, ready: bool, /) -> None:  # the protocol's
+    def set_ready(self, ready: bool, /) -> None:
         """Say whether queries are to be sent here."""
         self._status.ready = ready
 
