@@ -107,15 +107,27 @@ def _binary(array: Any) -> Strings:
     return _quoted(pa.array(encoded, pa.string()))
 
 
+def calendar_texts(array: Any) -> Strings:
+    """Dates, or times without a zone, as Arrow writes them.
+
+    Raises:
+        SchemaError: one is so far from now that it has no text.
+    """
+    text = pc.cast(array, pa.string())
+    if pc.any(pc.starts_with(text, "<")).as_py():  # Arrow writes a remark in place of the value
+        raise SchemaError(f"a {array.type} value lies beyond the years -32767 to 32767, and has no text")
+    return text
+
+
 def _date(array: Any) -> Strings:
-    return _quoted(pc.cast(pc.cast(array, pa.date32()), pa.string()))
+    return _quoted(calendar_texts(pc.cast(array, pa.date32())))
 
 
 def _timestamp(array: Any) -> Strings:
     unit: Any = "us" if array.type.unit in {"s", "ms"} else array.type.unit
     # Without its zone the value prints as UTC, and no time zone database is needed.
     local = pc.cast(pc.cast(pc.cast(array, pa.timestamp(unit, array.type.tz)), pa.int64()), pa.timestamp(unit))
-    text = pc.replace_substring(pc.cast(local, pa.string()), " ", "T")
+    text = pc.replace_substring(calendar_texts(local), " ", "T")
     return _quoted(text if array.type.tz is None else pc.binary_join_element_wise(text, "Z", ""))
 
 

@@ -101,7 +101,7 @@ class TypeMapping:
             units of the last digit (wider ones than 18 digits stay text); ``error``.
         timestamp: ``millis`` for timestamp(3), which refuses a value that is no whole number of milliseconds;
             ``truncate`` for timestamp(3) with what is below cut off towards the past; ``varchar`` for Trino's text of
-            it; ``bigint`` for microseconds since 1970 (nanoseconds for a column of those); ``error``.
+            it; ``bigint`` for microseconds since 1970, which refuses a value between two of them; ``error``.
         time: ``varchar`` for Trino's text of the time of day; ``bigint`` for microseconds since midnight; ``error``.
         binary: ``hex`` or ``base64`` text; ``error``.
         nested: ``json`` for structs, maps and lists other than those of integers; ``error``.

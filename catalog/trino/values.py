@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from catalog.json_rows import calendar_texts
 from catalog.trino.byte_texts import base64_texts, hex_texts
 from catalog.trino.json_texts import json_texts
 from catalog.trino.types import TYPE_PREFIX, Form, ServedColumn, Wire
@@ -122,7 +123,7 @@ def time_texts(array: Any) -> Any:
     """Times as Trino writes them, with `` UTC`` behind instants."""
     unit = array.type.unit
     # Without its zone the value prints as UTC, and no time zone database is needed.
-    text = pc.cast(pc.cast(array, pa.int64()).cast(pa.timestamp(unit)), pa.string())
+    text = calendar_texts(pc.cast(array, pa.int64()).cast(pa.timestamp(unit)))
     return text if array.type.tz is None else pc.binary_join_element_wise(text, " UTC", "")
 
 

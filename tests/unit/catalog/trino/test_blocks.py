@@ -108,6 +108,16 @@ def test_times_between_milliseconds() -> None:
     assert served(nanos, timestamp="varchar")[2] == [b"1970-01-01 00:00:00.000001500"]
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_time_that_has_no_text_is_refused(inside: bool) -> None:
+    """Arrow would write "<value out of range ...>" in its place, which no reader could tell from a value."""
+    times: Any = pa.array([0, 2**62, None], pa.int64()).cast(pa.timestamp("us"))
+    array: Any = pa.StructArray.from_arrays([times], ["t"]) if inside else times
+    with pytest.raises(ServiceError, match=r"column 'c': .* beyond the years"):
+        served(array, timestamp="varchar")
+    assert served(times, timestamp="bigint")[2] == [0, 2**62, None]
+
+
 def test_a_time_behind_a_null_is_no_error() -> None:
     data: Any = pa.array([1], pa.int64()).buffers()[1]
     array: Any = pa.Array.from_buffers(pa.timestamp("us"), 1, [pa.py_buffer(b"\0"), data])
