@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -261,9 +262,9 @@ def test_rows_with_keys(served: Served) -> None:
     assert served.numbers(keyed(served.split, s=pa.array([], pa.string()))) == []
 
 
-def test_row_groups_are_left_out_by_keys(served: Served) -> None:
-    metadata = pq.ParquetFile(served.file).metadata
-    split = keyed(served.split, n=pa.array([-5, 3_000], pa.int64()))
+@contextlib.contextmanager
+def row_groups_read() -> Iterator[list[int]]:
+    """Ordinals of the row groups that a block reads, as it does."""
     read: list[int] = []
     wrapped = pq.ParquetFile.iter_batches
 
@@ -272,6 +273,13 @@ def test_row_groups_are_left_out_by_keys(served: Served) -> None:
         return wrapped(file, *arguments, **named)
 
     with mock.patch.object(pq.ParquetFile, "iter_batches", counted):
+        yield read
+
+
+def test_row_groups_are_left_out_by_keys(served: Served) -> None:
+    metadata = pq.ParquetFile(served.file).metadata
+    split = keyed(served.split, n=pa.array([-5, 3_000], pa.int64()))
+    with row_groups_read() as read:
         assert served.numbers(split) == [3_000]
         assert 1 <= len(read) < metadata.num_row_groups
         read.clear()
@@ -384,13 +392,6 @@ def test_row_groups_of_a_part_are_left_out_by_the_constraint(served: Served) -> 
     third = served.order()[sum(counts[:3]) : sum(counts[:4])]
     names = constrained(served.split, hoodie_record_key=points("varchar", str(third[1])))
     part = replace(names, slices=(replace(names.slices[0], row_groups=(0, 3, 5)),))
-    read: list[int] = []
-    wrapped = pq.ParquetFile.iter_batches
-
-    def counted(file: Any, *arguments: Any, **named: Any) -> Any:
-        read.extend(named["row_groups"])
-        return wrapped(file, *arguments, **named)
-
-    with mock.patch.object(pq.ParquetFile, "iter_batches", counted):
+    with row_groups_read() as read:
         assert served.numbers(part) == [third[1]]
     assert read == [3]

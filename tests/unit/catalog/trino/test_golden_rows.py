@@ -19,7 +19,7 @@ TRUNCATED = TrinoOptions.parse({"hoodie.catalog.trino.type.timestamp": "truncate
 
 
 @pytest.mark.parametrize("name", [*NAMES, *NEWER_NAMES])
-def test_golden_tables(golden: Golden, name: str) -> None:
+def test_splits_have_the_rows_of_a_scan(golden: Golden, name: str) -> None:
     table = golden(name).open()
     snapshot = table.snapshot()
     server = RowServer(Pinned(snapshot), TRUNCATED)
