@@ -41,6 +41,7 @@ QUESTIONS = {
     "count": "SELECT count(*) FROM {}",
 }
 CLIENTS, LOAD_SECONDS = 32, 60
+WARMING = 15  # rounds of the first question, until the server has compiled what it runs
 
 
 @dataclass
@@ -146,6 +147,9 @@ def run(folder: Path, repeats: int, load_seconds: int = LOAD_SECONDS) -> Figures
     """
     figures = Figures()
     with sides(folder) as (every, logs):
+        for _ in range(WARMING):
+            for side in every:
+                side.ask(next(iter(QUESTIONS.values())))
         for name, question in QUESTIONS.items():
             expected = None
             found: dict[str, list[float]] = {side.name: [] for side in every}
