@@ -94,11 +94,6 @@ def load_service(path: str, *, rename: Mapping[str, str] | None = None) -> Modul
     return module
 
 
-def methods(service: ModuleType) -> list[str]:
-    """Names of the methods of a service."""
-    return list(_methods_of(service).thrift_services)
-
-
 def read_call(service: ModuleType, frame: bytes) -> Call:
     """Read a call.
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
-from catalog.trino.cells import Cells, bytes_of, cells_of
-from catalog.trino.types import ServedColumn, Wire
-from catalog.trino.values import wire_values
+from catalog.trino.cells import Cells, bytes_of
+from catalog.trino.types import Wire
 
 Parts = list["bytes | memoryview"]
 
@@ -58,19 +56,6 @@ def head_bytes(wire: Wire) -> int:
     if wire is Wire.BIGINT_ARRAY:
         return ARRAY_HEAD_BYTES
     return TEXT_HEAD_BYTES if wire in {Wire.VARCHAR, Wire.JSON} else BLOCK_HEAD_BYTES
-
-
-def encode_block(array: Any, column: ServedColumn) -> Parts:
-    """The block of a column's values.
-
-    Args:
-        array: values as the table has them.
-        column: how they are served.
-
-    Raises:
-        ServiceError: a value, or the column, has no form that Trino can read.
-    """
-    return encode_cells([cells_of(wire_values(array, column), column.wire)], column.wire)
 
 
 def encode_cells(pieces: Sequence[Cells], wire: Wire) -> Parts:

@@ -35,7 +35,7 @@ def test_calls_of_trino_are_read_as_thriftpy2_reads_them(service, recorded) -> N
     for frame in recorded:
         call = read_call(service, frame)
         assert (call.name, call.sequence, call.arguments) == of_thriftpy2(service, frame)
-    assert {read_call(service, frame).name for frame in recorded} == set(messages.methods(service))
+    assert {read_call(service, frame).name for frame in recorded} == set(service.TrinoThriftService.thrift_services)
 
 
 def test_a_domain_of_trino_has_its_values(service, recorded) -> None:
@@ -68,7 +68,7 @@ def test_more_bytes_after_the_end_are_an_error(service, recorded) -> None:
 
 def test_presto_has_the_same_methods_and_structs_under_its_name(written) -> None:
     presto = load_service(IDL, rename=TO_PRESTO)
-    assert messages.methods(presto)[0] == "prestoListSchemaNames"
+    assert presto.PrestoThriftService.thrift_services[0] == "prestoListSchemaNames"
     name = presto.PrestoThriftSchemaTableName("s", "t")
     frame = written("prestoGetTableMetadata", 3, of=presto, schemaTableName=name)
     call = read_call(presto, frame)

@@ -10,11 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from catalog.trino.blocks import encode_block
 from catalog.trino.types import TypeMapping, columns_of
 from table_format.errors import ServiceError
 
-from .wire import block_field, block_values, decoded
+from .wire import block_field, block_values, decoded, encode_block
 
 D = decimal.Decimal
 nulls: Any = pa.nulls  # its stubs take one type at a time

@@ -1,4 +1,4 @@
-"""Decoding with thriftpy2 of what the service encodes by hand."""
+"""Blocks as the service encodes them by hand, and decoding with thriftpy2."""
 
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,10 @@ from thriftpy2.protocol import binary
 from thriftpy2.transport import memory
 
 import catalog.trino
+from catalog.trino.blocks import Parts, encode_cells
+from catalog.trino.cells import cells_of
+from catalog.trino.types import ServedColumn
+from catalog.trino.values import wire_values
 
 protocols: Any = binary
 transports: Any = memory
@@ -21,6 +25,11 @@ FIELDS = {
     "dateData": "dates",
     "timestampData": "timestamps",
 }
+
+
+def encode_block(array: Any, column: ServedColumn) -> Parts:
+    """The block of some values of a table's column."""
+    return encode_cells([cells_of(wire_values(array, column), column.wire)], column.wire)
 
 
 def decoded(parts: Any, struct: str) -> Any:
