@@ -76,7 +76,20 @@ class Source:
             raise MalformedStructError(at, f"more than {MOST_ELEMENTS:,} elements, or {_MOST_STRUCTS:,} structs")
 
 
-_Read: TypeAlias = Callable[[Source, int], tuple[Any, int]]
+ReadStruct: TypeAlias = Callable[[Source, int], tuple[Any, int]]
+_Read: TypeAlias = ReadStruct
+_OTHERWISE: dict[Any, Callable[[Any, Source, int, ReadStruct], tuple[Any, int]]] = {}
+
+
+def read_otherwise(kind: Any, reader: Callable[[Any, Source, int, ReadStruct], tuple[Any, int]]) -> None:
+    """Let another reader read the structs of a class; to be said before the first one is read.
+
+    Args:
+        kind: the class.
+        reader: takes the class, the message, the offset of a struct and what would read it otherwise; returns an
+            object and the offset behind the struct. It has to be as strict.
+    """
+    _OTHERWISE[kind] = reader
 
 
 def read_struct(kind: Any, data: bytes, at: int) -> Any:
@@ -136,7 +149,8 @@ def _struct_reader(kind: Any) -> _Read:
         # Its __init__ takes the fields in the order of the IDL; to set them one by one would cost a dictionary each.
         return kind(*values), at + 1
 
-    return read
+    other = _OTHERWISE.get(kind)
+    return read if other is None else lambda source, at: other(kind, source, at, read)
 
 
 def _value_reader(declared: int, spec: Any) -> _Read:

@@ -5,7 +5,7 @@ Where what is, each list from the outside in:
 - the service: `serve`, `service` (a call in, a reply out), `wire` (the contract), `options`, `catalog_file`;
 - what there is: `metadata`, `table_names`, `names`, `column_names`, `types`;
 - which splits a scan has: `planning`, `batches`, `file_pieces`, `split_id`, `scans`; what its constraint means:
-  `filters`, `domains`, `domain_text`; look-ups by keys: `index_splits`, `index_keys`, `leases`;
+  `packed_ranges`, `filters`, `domains`, `domain_text`; look-ups by keys: `index_splits`, `index_keys`, `leases`;
 - the rows of a split: `rows`, `cursors`, `recent`, `key_rows`, `pages`, `blocks`, `cells`, `values`, `byte_texts`,
   `json_texts`;
 - the connection: `connecting`, `dbapi`.

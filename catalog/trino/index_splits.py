@@ -24,6 +24,7 @@ from catalog.trino.options import TrinoOptions
 from catalog.trino.planning import plan_of, template_of
 from catalog.trino.table_names import NamedTable, TableName, TableNames
 from catalog.trino.types import ServedColumn, columns_of
+from catalog.trino.wire import domain_bytes
 from pushdown.expression import Constant, all_of
 from table_format.errors import SchemaError
 
@@ -132,5 +133,5 @@ def _chosen(columns: Sequence[ServedColumn], names: Sequence[str], table: TableN
 
 
 def _lease_key(named: NamedTable, index: Sequence[str], output: Sequence[str], constraint: Any) -> Hashable:
-    digest = hashlib.sha256(repr(constraint).encode("utf-8", "surrogatepass")).digest()
+    digest = hashlib.sha256(domain_bytes(constraint)).digest()
     return named, tuple(index), tuple(output), digest

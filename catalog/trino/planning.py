@@ -18,7 +18,7 @@ from catalog.trino.options import TrinoOptions
 from catalog.trino.split_id import TrinoSplit
 from catalog.trino.table_names import NamedTable, TableName, TableNames
 from catalog.trino.types import columns_of
-from catalog.trino.wire import struct_bytes
+from catalog.trino.wire import domain_bytes
 from pushdown.expression import HudiExpression
 
 
@@ -102,5 +102,5 @@ def plan_of(snapshot: Snapshot, expression: HudiExpression | None) -> Plan:
 def template_of(table: str, snapshot: Snapshot, constraint: Any) -> TrinoSplit:
     """A split of a scan without its files."""
     domains = constraint.domains
-    content = b"" if domains is not None and not domains else struct_bytes(constraint)
+    content = b"" if domains is not None and not domains else domain_bytes(constraint)
     return TrinoSplit(table, OpenTables.pin(snapshot), constraint=content)

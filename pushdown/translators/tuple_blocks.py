@@ -7,9 +7,10 @@ themselves are not imported.
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 _EPOCH_DATE = dt.date(1970, 1, 1)
@@ -56,20 +57,26 @@ def block_value(block: Any, kind: str) -> Any:
     Raises:
         MalformedDomainError: it has another field, not one row, a null, or a value that Python cannot hold.
     """
+    values = block_values(block, kind)
+    if len(values) != 1:
+        raise MalformedDomainError("not one value")
+    return values[0]
+
+
+def block_values(block: Any, kind: str) -> list[Any]:
+    """The values of a block of any number of rows; otherwise as `block_value`."""
     present = [name for name in _FIELDS if getattr(block, name, None) is not None]
     field, list_name, read = READERS[kind]
     if present != [field]:
         raise MalformedDomainError(f"a value of type {kind} as {', '.join(present) or 'nothing'}")
     data = getattr(block, field)
-    nulls = getattr(data, "nulls", None)
-    if nulls is not None and list(nulls) != [False]:
-        raise MalformedDomainError("a null, or not one value")
-    if list_name == "sizes":
-        return _text(getattr(data, "sizes", None), getattr(data, "bytes", None))
-    values = getattr(data, list_name, None)
-    if not isinstance(values, list | tuple) or len(values) != 1:
+    found = getattr(data, list_name, None)
+    if not isinstance(found, list | tuple):
         raise MalformedDomainError("not one value")
-    return read(values[0])
+    nulls = getattr(data, "nulls", None)
+    if nulls is not None and list(nulls) != [False] * len(found):
+        raise MalformedDomainError("a null, or not one value")
+    return _texts(found, getattr(data, "bytes", None)) if list_name == "sizes" else [read(value) for value in found]
 
 
 def _whole(value: Any) -> int:
@@ -116,16 +123,15 @@ def _timestamp(value: Any) -> dt.datetime:
         raise MalformedDomainError(f"millisecond {value} is beyond the years 1 to 9999") from None
 
 
-def _text(sizes: Any, data: Any) -> str:
-    if not isinstance(sizes, list | tuple) or len(sizes) != 1:
-        raise MalformedDomainError("not one value")
-    if data is None and sizes[0] == 0:
-        return ""
+def _texts(sizes: Sequence[Any], data: Any) -> list[str]:
+    if any(_whole(size) < 0 for size in sizes):
+        raise MalformedDomainError("a text of a size below zero")
+    ends = list(itertools.accumulate(sizes))
     try:
-        encoded = data.encode() if isinstance(data, str) else bytes(data)
-        if len(encoded) != sizes[0]:
+        encoded = b"" if data is None else data.encode() if isinstance(data, str) else bytes(data)
+        if len(encoded) != sum(sizes):
             raise MalformedDomainError("a text of another length than is said")
-        return encoded.decode()
+        return [encoded[end - size : end].decode() for end, size in zip(ends, sizes, strict=True)]
     except (UnicodeError, TypeError):
         raise MalformedDomainError("a text that is not UTF-8") from None
 

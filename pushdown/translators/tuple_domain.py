@@ -9,12 +9,11 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pushdown.errors import FilterSyntaxError
 from pushdown.expression import Constant, HudiExpression, Op, Predicate, Unknown, all_of, any_of, negation
-from pushdown.translators.tuple_blocks import MalformedDomainError, block_value, column_type
+from pushdown.translators.tuple_blocks import MalformedDomainError, block_value, block_values, column_type
 
 _BELOW, _EXACTLY, _ABOVE = 1, 2, 3
 # More ranges than these that are neither points nor all but points are joined to one.
@@ -97,8 +96,7 @@ def _equatable(name: str, values: Any, kind: str | None, type_name: str | None) 
     return members if inclusive else negation(members)
 
 
-@dataclass(frozen=True)
-class _Range:
+class _Range(NamedTuple):
     """From low to high; None is no limit."""
 
     low: Any
@@ -113,7 +111,8 @@ class _Range:
 
 def _ranges(name: str, values: Any, kind: str | None, type_name: str | None) -> HudiExpression:
     found = getattr(values, "ranges", None)
-    if not isinstance(found, list | tuple):
+    ends = getattr(found, "ends", None)
+    if ends is None and not isinstance(found, list | tuple):
         raise MalformedDomainError("a set of ranges without them")
     if not found:
         return Constant(value=False)
@@ -121,7 +120,7 @@ def _ranges(name: str, values: Any, kind: str | None, type_name: str | None) -> 
         return Constant(value=True)
     if kind is None:
         return Unknown(f"{name} is of type {type_name}, whose values are not compared")
-    ranges = [_range(one, kind) for one in found]
+    ranges = [_range(one, kind) for one in found] if ends is None else _packed(ends, closed=found.closed, kind=kind)
     _check_order(ranges)
     points = [one.low for one in ranges if one.is_point]
     joined = _without_holes([one for one in ranges if not one.is_point])
@@ -159,6 +158,21 @@ def _range(one: Any, kind: str) -> _Range:
     low, low_exact = _end(getattr(one, "low", None), kind, _ABOVE)
     high, high_exact = _end(getattr(one, "high", None), kind, _BELOW)
     return _Range(low, low_exact, high, high_exact)
+
+
+def _packed(ends: Any, *, closed: bool, kind: str) -> list[_Range]:
+    """Ranges whose ends are the values of one block, low and high in turn.
+
+    Args:
+        ends: the block.
+        closed: whether all ranges include their ends; otherwise none does, and the first low and the last high end
+            are no values.
+        kind: type of the values.
+    """
+    values = block_values(ends, kind)
+    if not closed:
+        values = [None, *values, None]
+    return [_Range(low, closed, high, closed) for low, high in zip(values[::2], values[1::2], strict=True)]
 
 
 def _end(marker: Any, kind: str, open_bound: int) -> tuple[Any, bool]:
