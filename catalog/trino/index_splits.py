@@ -12,6 +12,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from catalog.planner import Plan
 from catalog.services.open_tables import OpenTables
 from catalog.services.query_log import QueryLog
 from catalog.snapshot import Snapshot
@@ -22,11 +23,14 @@ from catalog.trino.index_keys import key_bytes, key_filter, keys_of_page
 from catalog.trino.leases import SnapshotLeases
 from catalog.trino.options import TrinoOptions
 from catalog.trino.planning import plan_of, template_of
+from catalog.trino.recent import Recent
 from catalog.trino.table_names import NamedTable, TableName, TableNames
 from catalog.trino.types import ServedColumn, columns_of
 from catalog.trino.wire import domain_bytes
 from pushdown.expression import Constant, all_of
 from table_format.errors import SchemaError
+
+_FOLLOWED = 10_000  # look-ups whose rows may still be read
 
 
 class IndexPlanner:
@@ -49,6 +53,7 @@ class IndexPlanner:
         self._batches = batches
         self._log = log
         self._leases = SnapshotLeases(options.lease_idle, options.lease_most)
+        self._lease_of: Recent[Hashable] = Recent(_FOLLOWED)
 
     def splits(
         self,
@@ -79,14 +84,16 @@ class IndexPlanner:
             TableNotFoundError: there is no such table.
         """
         named = self._names.require(said)
+        lease = _lease_key(named, index_columns, output_columns, constraint)
 
         def replanned(pin: str) -> PlannedScan:
             return self._scan(named, self._tables.at(named.name, pin), index_columns, keys, constraint)
 
         if token is not None:
-            return self._batches.next(token, named.name, replanned, most)
+            batch = self._batches.next(token, named.name, replanned, most)
+            self._leases.renew(lease)
+            return batch
         begin = time.perf_counter()
-        lease = _lease_key(named, index_columns, output_columns, constraint)
         scan = self._scan(
             named,
             self._leases.take(lease, lambda: self._names.snapshot(named)),
@@ -106,8 +113,19 @@ class IndexPlanner:
             keys=keys.rowCount,
         )
         batch = self._batches.first(scan, most)
+        self._lease_of.put(scan.template.scan, lease)
         self._leases.renew(lease)
         return batch
+
+    def reading(self, scan: str) -> None:
+        """Rows of a look-up were asked for: the query goes on, and its next look-up has to see the same snapshot.
+
+        Args:
+            scan: id of the look-up; unknown ones are left aside.
+        """
+        lease = self._lease_of.get(scan)
+        if lease is not None:
+            self._leases.renew(lease)
 
     def _scan(
         self, named: NamedTable, snapshot: Snapshot, index_columns: Sequence[str], keys: Any, constraint: Any
@@ -117,11 +135,16 @@ class IndexPlanner:
         table = keys_of_page(keys, indexed)
         template = template_of(named.name, snapshot, constraint)
         if not table.num_rows:
-            return PlannedScan.of(plan_of(snapshot, Constant(value=False)), template)
+            return PlannedScan.of(_empty(plan_of(snapshot, Constant(value=False))), template)
         wanted = bound_filter(snapshot, key_filter(table, indexed))
         limits = [one for one in (wanted, bound_domain(snapshot, columns, constraint)) if one is not None]
         template = replace(template, key_columns=tuple(index_columns), keys=key_bytes(table))
         return PlannedScan.of(plan_of(snapshot, all_of(*limits) if limits else None), template)
+
+
+def _empty(plan: Plan) -> Plan:
+    """The plan without the files that stages keep because they do not look at a filter without columns."""
+    return replace(plan, rows=plan.rows[:0], fully_matching=plan.fully_matching[:0])
 
 
 def _chosen(columns: Sequence[ServedColumn], names: Sequence[str], table: TableName) -> list[ServedColumn]:

@@ -184,6 +184,8 @@ class TrinoService:
 
         page = self._rows.page(split, columns, most, position, seal)
         self._scans.asked(split.scan, finished=page.is_last)
+        if split.key_columns:
+            self._index.reading(split.scan)
         if self._metrics is not None:
             self._metrics.served(_NAME, page.rows, sum(memoryview(part).nbytes for part in page.parts))
         return page.parts

@@ -370,6 +370,14 @@ def test_few_keys_read_few_files(warehouse: Path) -> None:
         assert indexed(service, keys, ["k"], count=count).splits == []
 
 
+def test_null_keys_have_no_rows_where_no_stage_leaves_files_out(
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trino would take rows that come unasked for rows of the keys that it asks for later."""
+    monkeypatch.setattr("catalog.planner.STAGES", ())
+    assert indexed(served(warehouse), [block("bigint", [None])], ["k"], count=1).splits == []
+
+
 def test_a_constraint_beside_keys(warehouse: Path) -> None:
     service = served(warehouse)
     limit = domain(day=points("varchar", "2026-01-02"))
@@ -422,6 +430,21 @@ def test_look_ups_of_a_query_share_a_snapshot(warehouse: Path, tmp_path: Path) -
     assert len(service.rows(service.splits(), ["k"])) == ROWS + 100  # a scan is another query
     limit = domain(k=points("bigint", ROWS + 1))
     assert service.rows(indexed(service, every, ["k"], limit, count=ROWS + 100), ["k"]) == [(ROWS + 1,)]
+
+
+def test_reading_keeps_the_snapshot_of_look_ups(warehouse: Path, tmp_path: Path) -> None:
+    shutil.copytree(warehouse / "Db", tmp_path / "db")
+    service, clock = served(tmp_path, lease_idle="1"), [0.0]
+    service.service._index._leases._clock = lambda: clock[0]
+    key = [block("bigint", [ROWS])]
+    some = indexed(service, [block("bigint", [7])], ["k"], count=1)
+    opened = LocalTable(OpenTables(Catalog(str(tmp_path))).table("db.Trips-1").client, {})
+    opened.write("upsert", rows(range(ROWS, ROWS + 1)))
+    for seconds, found in ((0.9, []), (1.1, [(ROWS,)])):
+        clock[0] += 0.9
+        service.rows(some, ["k"])
+        clock[0] += seconds
+        assert service.rows(indexed(service, key, ["k"], count=1), ["k"]) == found
 
 
 @pytest.fixture(scope="module")
