@@ -23,6 +23,7 @@ from catalog.trino.values import decimal_texts, time_texts
 from pushdown.bind import bind
 from pushdown.errors import ExpressionError
 from pushdown.expression import Constant, HudiExpression, Op, Predicate, Unknown, all_of, any_of, never
+from pushdown.ordering import sorted_distinct
 from pushdown.simplify import simplify
 from pushdown.translators.tuple_domain import from_tuple_domain
 from pushdown.walk import fold, rebuilt
@@ -133,10 +134,12 @@ def _texts(
     if predicate.op not in _POINTS or len(predicate.values) > _MOST_TEXTS:
         raise _UnclearError
     found = parse([str(text) for text in predicate.values], column.kind)
-    values = [value for value in found.to_pylist() if value is not None]
-    if not values:
+    values = sorted_distinct(found.drop_null())
+    if not len(values):
         return never(column.source, column.kind)
-    return Predicate(Op.IN, column.source, tuple(values))
+    if values.type != column.kind:
+        return Predicate(Op.IN, column.source, tuple(values.to_pylist()))
+    return Predicate(Op.IN if len(values) > 1 else Op.EQ, column.source, values, column.kind)
 
 
 def _decimal_texts(predicate: Predicate, column: ServedColumn) -> HudiExpression:
