@@ -29,7 +29,8 @@ class Cursors(Generic[C]):
     A cursor is with whoever took it until it is put back, so that no two threads use one.
 
     Args:
-        memory: bytes that they hold together at most.
+        memory: bytes that they hold together at most, a single larger one excepted: of merged log files all rows are
+            held, and to merge them anew for each page would take the square of the time; 0 to keep none.
         idle: seconds after which one is closed.
         clock: seconds of any beginning.
     """
@@ -67,7 +68,7 @@ class Cursors(Generic[C]):
             self._held[key] = (cursor, size, self._clock())
             self._memory += size - (before[1] if before else 0)
             gone = [before[0]] if before else []
-            while self._memory > self._limit:
+            while self._memory > self._limit and len(self._held) > (1 if self._limit else 0):
                 gone.append(self._drop_oldest())
         _close(gone)
 

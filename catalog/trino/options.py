@@ -46,7 +46,8 @@ class TrinoOptions:
         lease_most: seconds that they share one at most; `hoodie.catalog.trino.lease.most`.
         page_size: bytes of a page at most, where Trino allows more; `hoodie.catalog.trino.page.size`.
         batch_rows: rows that are decoded at once; `hoodie.catalog.trino.batch.rows`.
-        cursor_memory: bytes that files read in part may hold between two pages; `hoodie.catalog.trino.cursor.memory`.
+        cursor_memory: bytes that files read in part may hold between two pages, a single larger one excepted;
+            `hoodie.catalog.trino.cursor.memory`.
         cursor_idle: seconds after which such a file is closed; `hoodie.catalog.trino.cursor.idle`.
     """
 

@@ -32,7 +32,19 @@ def test_the_oldest_go_when_memory_is_short() -> None:
     assert cursors.memory == 20
     big = Fake(1000)
     cursors.put("big", big)
-    assert all(fake.closed for fake in [*fakes, big])
+    assert all(fake.closed for fake in fakes)
+    assert not big.closed  # what is larger than all the room is kept alone
+    assert (cursors.memory, len(cursors)) == (1000, 1)
+    cursors.put("small", Fake(1))
+    assert big.closed
+    assert (cursors.memory, len(cursors)) == (1, 1)
+
+
+def test_none_is_kept_without_memory() -> None:
+    cursors: Cursors[Fake] = Cursors(0, 10)
+    one = Fake()
+    cursors.put("a", one)
+    assert one.closed
     assert cursors.memory == len(cursors) == 0
 
 

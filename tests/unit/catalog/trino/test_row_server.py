@@ -171,7 +171,7 @@ def test_some_row_groups(served: Served) -> None:
     most=st.integers(400, 4_000), batch=st.sampled_from([1, 7, 100, 5_000]), keep=st.booleans(), narrow=st.booleans()
 )
 def test_pages_do_not_depend_on_what_is_kept(served: Served, most: int, batch: int, keep: bool, narrow: bool) -> None:
-    options = TrinoOptions(batch_rows=batch) if keep else TrinoOptions(batch_rows=batch, cursor_memory=1)
+    options = TrinoOptions(batch_rows=batch) if keep else TrinoOptions(batch_rows=batch, cursor_memory=0)
     few = constrained(served.split, n=ranges(between("bigint", 900, 950), between("bigint", 3_100, 3_105)))
     split = few if narrow else replace(served.split, slices=(replace(served.split.slices[0], row_groups=(3,)),))
     found = rows_of(RowServer(Pinned(served.snapshot), options), split, ["n", "s"], most)
@@ -228,7 +228,7 @@ def test_a_page_in_which_nothing_matches_does_not_take_forever(served: Served) -
     split = replace(split, slices=split.slices * 2)
     assert [count for count, _ in pages(server, split, ["n"])] == [0]
     everything = constrained(served.split, x=ranges(between("double", -1.0, 1e9)))
-    forgetful = RowServer(Pinned(served.snapshot), TrinoOptions(batch_rows=300, cursor_memory=1))
+    forgetful = RowServer(Pinned(served.snapshot), TrinoOptions(batch_rows=300, cursor_memory=0))
     with mock.patch.object(rows_module, "_MOST_SECONDS", 0.0):
         assert len(list(pages(server, replace(everything, slices=split.slices), ["n"]))) > 2 * ROWS // 300
         for one in (server, forgetful):
@@ -238,7 +238,7 @@ def test_a_page_in_which_nothing_matches_does_not_take_forever(served: Served) -
 def test_several_slices(served: Served) -> None:
     both = replace(served.split, slices=served.split.slices * 2)
     assert served.numbers(both, 3_000) == served.order() * 2
-    forgetful = RowServer(Pinned(served.snapshot), TrinoOptions(cursor_memory=1))
+    forgetful = RowServer(Pinned(served.snapshot), TrinoOptions(cursor_memory=0))
     assert [row[0] for row in rows_of(forgetful, both, ["n"], 20_000)] == served.order() * 2
     split = constrained(both, n=points("bigint", 5, 4_000))
     assert served.numbers(split, 300) == served.numbers(split)
