@@ -19,6 +19,8 @@ _ALIASES = {
     "hoodie.hash.index.bucket.num": BUCKET_COUNT,
     "hoodie.datasource.write.indexkey.field": BUCKET_HASH_FIELDS,
 }
+SERVICE_KEYS = (FOOTER_LIMIT, THREADS, UNIQUE_KEYS)
+"""Those that fit all tables of a service."""
 _KEYS = (BUCKET_COUNT, BUCKET_HASH_FIELDS, FOOTER_LIMIT, THREADS, SPLIT_SIZE, BLOCK_SIZE, UNIQUE_KEYS)
 
 

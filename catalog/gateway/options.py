@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from catalog import scan_options
 from catalog.option_values import fraction, known_options, names, whole_number
-from catalog.scan_options import FOOTER_LIMIT, THREADS, UNIQUE_KEYS, ScanOptions
+from catalog.scan_options import ScanOptions
 from table_format.errors import OptionError
 
 CATALOGS = "hoodie.catalog.gateway.trino.catalogs"
@@ -15,7 +16,7 @@ PATHS = "hoodie.catalog.gateway.paths.most"
 PATHS_LENGTH = "hoodie.catalog.gateway.paths.length"
 QUERY_LENGTH = "hoodie.catalog.gateway.query.length"
 KEYS = (CATALOGS, KEPT_AT_MOST, PATHS, PATHS_LENGTH, QUERY_LENGTH)
-SCAN_KEYS = (FOOTER_LIMIT, THREADS, UNIQUE_KEYS)
+SCAN_KEYS = scan_options.SERVICE_KEYS
 
 
 @dataclass(frozen=True)

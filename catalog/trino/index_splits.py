@@ -12,7 +12,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from catalog.planner import Plan
+from catalog.planner import Plan, make_plan
 from catalog.services.open_tables import OpenTables
 from catalog.services.query_log import QueryLog
 from catalog.snapshot import Snapshot
@@ -22,7 +22,7 @@ from catalog.trino.filters import bound_domain, bound_filter
 from catalog.trino.index_keys import key_bytes, key_filter, keys_of_page
 from catalog.trino.leases import SnapshotLeases
 from catalog.trino.options import TrinoOptions
-from catalog.trino.planning import plan_of, template_of
+from catalog.trino.planning import template_of
 from catalog.trino.recent import Recent
 from catalog.trino.table_names import NamedTable, TableName, TableNames
 from catalog.trino.types import ServedColumn, columns_of
@@ -135,11 +135,11 @@ class IndexPlanner:
         table = keys_of_page(keys, indexed)
         template = template_of(named.name, snapshot, constraint)
         if not table.num_rows:
-            return PlannedScan.of(_empty(plan_of(snapshot, Constant(value=False))), template)
+            return PlannedScan.of(_empty(make_plan(snapshot, Constant(value=False), self._options.scan)), template)
         wanted = bound_filter(snapshot, key_filter(table, indexed))
         limits = [one for one in (wanted, bound_domain(snapshot, columns, constraint)) if one is not None]
         template = replace(template, key_columns=tuple(index_columns), keys=key_bytes(table))
-        return PlannedScan.of(plan_of(snapshot, all_of(*limits) if limits else None), template)
+        return PlannedScan.of(make_plan(snapshot, all_of(*limits) if limits else None, self._options.scan), template)
 
 
 def _empty(plan: Plan) -> Plan:

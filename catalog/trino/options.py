@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from catalog import scan_options
 from catalog.option_values import known_options, names, seconds, whole_number
+from catalog.scan_options import ScanOptions
 from catalog.trino.types import TYPE_KEYS, TypeMapping
 
 INDEX_JOINS = "hoodie.catalog.trino.index.joins"
@@ -29,6 +31,7 @@ KEYS = (
     CURSOR_MEMORY,
     CURSOR_IDLE,
 )
+SCAN_KEYS = scan_options.SERVICE_KEYS
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class TrinoOptions:
         cursor_memory: bytes that files read in part may hold between two pages, a single larger one excepted;
             `hoodie.catalog.trino.cursor.memory`.
         cursor_idle: seconds after which such a file is closed; `hoodie.catalog.trino.cursor.idle`.
+        scan: how files are planned: `hoodie.catalog.scan.footer.limit`, `.threads` and `.unique.keys`.
     """
 
     types: TypeMapping = field(default_factory=TypeMapping)
@@ -61,6 +65,7 @@ class TrinoOptions:
     batch_rows: int = 65_536
     cursor_memory: int = 256 << 20
     cursor_idle: float = 60.0
+    scan: ScanOptions = field(default_factory=ScanOptions)
 
     @classmethod
     def parse(cls, options: Mapping[str, str] | None = None) -> TrinoOptions:
@@ -69,7 +74,7 @@ class TrinoOptions:
         Raises:
             OptionError: an unknown key, or a value that does not fit it.
         """
-        values = known_options(options, KEYS, "the service for Trino")
+        values = known_options(options, (*KEYS, *SCAN_KEYS), "the service for Trino")
         return cls(
             types=TypeMapping.of(values),
             index_joins=names(values, INDEX_JOINS),
@@ -81,4 +86,5 @@ class TrinoOptions:
             batch_rows=whole_number(values, BATCH_ROWS, cls.batch_rows, 1),
             cursor_memory=whole_number(values, CURSOR_MEMORY, cls.cursor_memory, 1),
             cursor_idle=seconds(values, CURSOR_IDLE, cls.cursor_idle),
+            scan=ScanOptions.parse({key: value for key, value in values.items() if key in SCAN_KEYS}),
         )

@@ -6,8 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from catalog.planner import Plan, make_plan
-from catalog.scan_options import ScanOptions
+from catalog.planner import make_plan
 from catalog.services.open_tables import OpenTables
 from catalog.services.query_log import QueryLog
 from catalog.snapshot import Snapshot
@@ -19,7 +18,6 @@ from catalog.trino.split_id import TrinoSplit
 from catalog.trino.table_names import NamedTable, TableName, TableNames
 from catalog.trino.types import columns_of
 from catalog.trino.wire import domain_bytes
-from pushdown.expression import HudiExpression
 
 
 class SplitPlanner:
@@ -91,12 +89,7 @@ class SplitPlanner:
         expression = bound_domain(snapshot, columns_of(snapshot.schema, self._options.types), constraint)
         template = template_of(named.name, snapshot, constraint)
         counted = expression is None and desired is not None and not desired
-        return PlannedScan.of(plan_of(snapshot, expression), template, counted=counted)
-
-
-def plan_of(snapshot: Snapshot, expression: HudiExpression | None) -> Plan:
-    """The plan for a bound expression."""
-    return make_plan(snapshot, expression, ScanOptions())
+        return PlannedScan.of(make_plan(snapshot, expression, self._options.scan), template, counted=counted)
 
 
 def template_of(table: str, snapshot: Snapshot, constraint: Any) -> TrinoSplit:

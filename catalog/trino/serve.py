@@ -21,7 +21,7 @@ from catalog.services.status_server import StatusServer
 from catalog.services.tls import TlsFiles, server_context
 from catalog.table_options import KEYS as TABLE_KEYS
 from catalog.trino.options import KEYS as TRINO_KEYS
-from catalog.trino.options import TrinoOptions
+from catalog.trino.options import SCAN_KEYS, TrinoOptions
 from catalog.trino.service import TrinoService
 from table_format.errors import TableNotFoundError
 
@@ -38,7 +38,8 @@ class TrinoSettings:
         host: address to listen at.
         port: of the service, 0 for a free one.
         http_port: of the status page, 0 for a free one.
-        options: by key: `hoodie.catalog.service.*`, `hoodie.catalog.trino.*`, and those of tables held open.
+        options: by key: `hoodie.catalog.service.*`, `hoodie.catalog.trino.*`, those of tables held open, and of scans
+            `hoodie.catalog.scan.footer.limit`, `.threads` and `.unique.keys`.
         secret: signs split ids; None for a random one.
         tls: what connections are encrypted with; None for no encryption.
         query_log: file of the query log, `-` for standard output, None to keep the newest records only.
@@ -73,7 +74,9 @@ class ServingTrino(ServiceBesideStatus):
     """
 
     def __init__(self, settings: TrinoSettings) -> None:
-        options = divided(settings.options, {"service": SERVICE_KEYS, "trino": TRINO_KEYS, "table": TABLE_KEYS})
+        options = divided(
+            settings.options, {"service": SERVICE_KEYS, "trino": (*TRINO_KEYS, *SCAN_KEYS), "table": TABLE_KEYS}
+        )
         limits = ServiceOptions.parse(options["service"])
         tls = None if settings.tls is None else server_context(settings.tls)
         warehouse = Catalog(settings.warehouse)

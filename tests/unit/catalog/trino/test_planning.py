@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 
 from catalog import Catalog
+from catalog.planner import make_plan
 from catalog.services.open_tables import OpenTables
 from catalog.services.query_log import QueryLog
 from catalog.services.secret import Secret
-from catalog.trino import batches
+from catalog.trino import batches, planning
 from catalog.trino.batches import SplitBatches
 from catalog.trino.options import TrinoOptions
 from catalog.trino.planning import SplitPlanner
@@ -387,3 +388,19 @@ def test_a_batch_is_no_larger_than_a_frame_may_be(serving: Serving, monkeypatch:
     assert [key for batch in found for key in keys(batch)] == keys(whole)
     monkeypatch.setattr(batches, "_MOST_BYTES", 0)
     assert [len(batch) for batch in all_batches(serving, TRIPS, 1_000)] == [1] * 12
+
+
+def test_scans_are_planned_with_the_options_of_scans(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = []
+
+    def spy(snapshot: Any, expression: Any, options: Any) -> Any:
+        planned.append(options)
+        return make_plan(snapshot, expression, options)
+
+    monkeypatch.setattr(planning, "make_plan", spy)
+    serving = Serving(warehouse)
+    parsed = TrinoOptions.parse({"hoodie.catalog.scan.footer.limit": "7", "hoodie.catalog.scan.threads": "3"})
+    handed = SplitBatches(serving.codec, serving.scans, parsed.split_size)
+    serving.planner = SplitPlanner(serving.tables, TableNames(serving.tables), parsed, handed, serving.log)
+    serving.batch(TRIPS)
+    assert [(options.footer_limit, options.threads) for options in planned] == [(7, 3)]
