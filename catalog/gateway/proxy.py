@@ -187,13 +187,16 @@ class GatewayProxy:
             # Trino only registers a statement until its first URI is asked for, which nobody can do for a lost answer.
             repeatable=isinstance(body, bytes),
         ) as answer:
-            response, head = await relay(request, answer, way)
-        if path.startswith(_STATEMENT):
-            encoding = answer.header("Content-Encoding")
-            identity = self._queries.answered(request.method, path, answer.status, head, encoding)
-            if passed is not None:
-                self._note(passed, identity)
-        return response
+            head = bytearray()
+            try:
+                return await relay(request, answer, way, head)
+            finally:
+                # a client that has all it wants may be gone before the answer's end is written
+                if path.startswith(_STATEMENT):
+                    encoding = answer.header("Content-Encoding")
+                    identity = self._queries.answered(request.method, path, answer.status, bytes(head), encoding)
+                    if passed is not None:
+                        self._note(passed, identity)
 
     async def _read(self, request: web.Request, content: AsyncIterator[bytes]) -> bytes | AsyncIterator[bytes]:
         """The body of a statement, unread when it is too long to be looked at."""

@@ -53,16 +53,17 @@ class Way:
         self.theirs = theirs
 
 
-async def relay(request: web.Request, answer: Answer, way: Way | None) -> tuple[web.StreamResponse, bytes]:
+async def relay(request: web.Request, answer: Answer, way: Way | None, head: bytearray) -> web.StreamResponse:
     """Pass an answer on.
 
     Args:
         request: of the client.
         answer: of Trino; its body has not been read yet.
         way: None to change nothing.
+        head: gets the first bytes of the body, also when the client leaves before the end of it.
 
     Returns:
-        The answer to the client, and the first bytes of its body.
+        The answer to the client.
 
     Raises:
         UpstreamError: Trino broke off before the client got anything.
@@ -76,7 +77,6 @@ async def relay(request: web.Request, answer: Answer, way: Way | None) -> tuple[
     else:
         chunk = await answer.read()
     response = Relayed(answer, headers) if exact(headers) else ExactResponse(answer, headers)
-    head = bytearray()
     try:
         await response.prepare(request)
         while chunk:
@@ -91,9 +91,9 @@ async def relay(request: web.Request, answer: Answer, way: Way | None) -> tuple[
         raise ConnectionResetError(str(error)) from error
     await response.write_eof()
     if isinstance(response, Relayed):
-        return response, bytes(head)
+        return response
     # The connection ends: what aiohttp would send on it finds nobody.
-    return web.Response(status=answer.status), bytes(head)
+    return web.Response(status=answer.status)
 
 
 def _reset(request: web.Request) -> None:

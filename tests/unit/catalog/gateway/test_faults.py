@@ -281,6 +281,36 @@ def test_large_header_lines_of_trino_pass() -> None:
         assert b"y" * 500_000 in exchange(hosted.port, get("/x"))
 
 
+def test_a_query_is_over_for_a_client_that_leaves_before_the_end_of_its_last_answer_is_written() -> None:
+    left = threading.Event()
+    last = result()
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    def reply(request: Request):
+        if request.line.startswith("POST"):
+            return answer(result(following="http://trino/v1/statement/executing/20261121_000000_00001_aaaaa/y/1"))
+
+        def rows(connection: socket.socket, _: Request) -> None:
+            connection.sendall(head + b"%x\r\n%s\r\n" % (len(last), last))
+            left.wait(10)
+            connection.sendall(b"0\r\n\r\n")
+
+        return rows
+
+    with recording(reply) as trino, gateway(trino.port) as hosted:
+        exchange(hosted.port, post("select 1"))
+        assert hosted.proxy.busy()
+        with connected(hosted.port) as connection:
+            connection.sendall(get("/v1/statement/executing/20261121_000000_00001_aaaaa/y/1"))
+            found = b""
+            while last not in found:
+                found += connection.recv(65_536)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        time.sleep(0.2)  # until the gateway has seen that the client is gone
+        left.set()
+        until(lambda: not hosted.proxy.busy())
+
+
 def test_a_half_closed_client_still_gets_its_answer() -> None:
     def later(connection: socket.socket, _: Request) -> None:
         time.sleep(0.2)
