@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-CENTRAL = "https://repo.maven.apache.org/maven2"
+REPOSITORY = "HUDI_CATALOG_MAVEN_REPOSITORY"
+"""Environment variable: URL of a Maven repository, for machines without Maven."""
 _CHUNK = 1 << 20
 
 
@@ -60,8 +61,8 @@ def present(artifact: Artifact) -> Path | None:
 def fetch(artifact: Artifact) -> Path:
     """The file, downloaded where this machine lacks it.
 
-    Maven fetches where it is installed, so that its mirrors and proxies hold; else it is read from Maven Central and
-    compared with the checksum published beside it.
+    Maven fetches where it is installed, so that its mirrors and proxies hold; else it is read from the repository that
+    the environment names and compared with the checksum published beside it.
 
     Raises:
         EngineMissingError: it could not be fetched.
@@ -77,9 +78,7 @@ def fetch(artifact: Artifact) -> Path:
         try:
             return _by_maven(artifact) if shutil.which("mvn") else _by_hand(artifact)
         except (OSError, subprocess.CalledProcessError) as error:
-            raise EngineMissingError(
-                f"{artifact.file_name} could not be fetched from Maven Central: {error}"
-            ) from error
+            raise EngineMissingError(f"{artifact.file_name} could not be fetched: {error}") from error
 
 
 def _by_maven(artifact: Artifact) -> Path:
@@ -94,9 +93,14 @@ def _by_maven(artifact: Artifact) -> Path:
 
 
 def _by_hand(artifact: Artifact) -> Path:
+    repository = os.environ.get(REPOSITORY)
+    if not repository:
+        raise EngineMissingError(
+            f"{artifact.file_name} is missing: install Maven (mvn), or set {REPOSITORY} to a Maven repository's URL"
+        )
     target = cache_folder() / "downloads" / artifact.file_name
     target.parent.mkdir(parents=True, exist_ok=True)
-    address = f"{CENTRAL}/{artifact.path}"
+    address = f"{repository.rstrip('/')}/{artifact.path}"
     with urllib.request.urlopen(f"{address}.sha1", timeout=60) as response:
         expected = response.read().decode().split()[0]
     digest = hashlib.sha1(usedforsecurity=False)
