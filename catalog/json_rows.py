@@ -8,7 +8,6 @@ list as an array; map as an array of `[key, value]` sorted by key.
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from table_format.arrow_numpy import one_chunk
+from catalog.byte_texts import base64_texts
+from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.errors import SchemaError
 
 # The stubs of pyarrow know too few of the forms that its functions take.
@@ -93,18 +93,22 @@ def _string(array: Any) -> Strings:
     return quoted
 
 
-def _decimal(array: Any) -> Strings:
+def decimal_texts(array: Any) -> Strings:
+    """Decimals with all digits of their scale, never with an exponent."""
     text = pc.cast(array, pa.string())
     scientific = pc.fill_null(pc.match_substring(text, "E"), False)
-    if pc.any(scientific).as_py():
-        plain = [format(value, "f") for value in array.filter(scientific).to_pylist()]
-        text = pc.replace_with_mask(text, scientific, pa.array(plain, pa.string()))
-    return _quoted(text)
+    if not pc.any(scientific).as_py():
+        return text
+    plain = [format(value, "f") for value in array.filter(scientific).to_pylist()]
+    return pc.replace_with_mask(text, scientific, pa.array(plain, pa.string()))
+
+
+def _decimal(array: Any) -> Strings:
+    return _quoted(decimal_texts(array))
 
 
 def _binary(array: Any) -> Strings:
-    encoded = [None if value is None else base64.b64encode(value).decode() for value in array.to_pylist()]
-    return _quoted(pa.array(encoded, pa.string()))
+    return _quoted(base64_texts(array).cast(pa.string()))
 
 
 def calendar_texts(array: Any) -> Strings:
@@ -147,30 +151,49 @@ def _struct(array: Any) -> Strings:
     return _object([field.name for field in array.type], array.flatten(), len(array))
 
 
-def _list(array: Any) -> Strings:
+def list_items(array: Any) -> tuple[Any, Any]:
+    """The members of lists of any layout, one list behind the other, and how many each list has; none for null."""
     if pa.types.is_fixed_size_list(array.type):
         array = array.cast(pa.list_(array.type.value_type))
     # `flatten` leaves out what lies under null lists, so that offsets follow from the lengths alone.
-    return _array_of(json_values(array.flatten()), pc.fill_null(pc.list_value_length(array), 0))
+    return array.flatten(), pc.fill_null(pc.list_value_length(array), 0)
+
+
+def map_entries(array: Any) -> tuple[Any, Any, Any]:
+    """Keys and values of maps, by key within each map, and how many each map has.
+
+    Keys without an order stay as they are stored.
+    """
+    entries, lengths = list_items(
+        pc.cast(array, pa.list_(pa.struct([("k", array.type.key_type), ("v", array.type.item_type)])))
+    )
+    keys, values = entries.flatten()
+    rows = from_numpy(np.repeat(np.arange(len(array), dtype=np.int64), to_numpy(lengths)))
+    try:
+        order = pc.sort_indices(pa.table({"row": rows, "key": keys}), [("row", "ascending"), ("key", "ascending")])
+    except pa.ArrowNotImplementedError:
+        return keys, values, lengths
+    return keys.take(order), values.take(order), lengths
+
+
+def joined_texts(texts: Strings, lengths: Any, begin: str, between: str, end: str) -> Strings:
+    """One text of so many texts each."""
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(to_numpy(lengths), out=offsets[1:])
+    lists: Any = pa.ListArray
+    joined = pc.binary_join(lists.from_arrays(from_numpy(offsets), texts), between)
+    return pc.binary_join_element_wise(begin, joined, end, "")
+
+
+def _list(array: Any) -> Strings:
+    items, lengths = list_items(array)
+    return joined_texts(json_values(items), lengths, "[", ", ", "]")
 
 
 def _map(array: Any) -> Strings:
-    keys_and_values = pc.cast(array, pa.list_(pa.struct([("k", array.type.key_type), ("v", array.type.item_type)])))
-    keys, values = keys_and_values.flatten().flatten()
-    lengths = pc.fill_null(pc.list_value_length(keys_and_values), 0)
-    rows = np.repeat(np.arange(len(array)), lengths.to_numpy(zero_copy_only=False))
-    try:
-        order: Any = pc.sort_indices(pa.table({"row": rows, "key": keys}), [("row", "ascending"), ("key", "ascending")])
-    except pa.ArrowNotImplementedError:  # keys without an order stay as they are stored
-        order = pa.array(np.arange(len(keys)))
+    keys, values, lengths = map_entries(array)
     pairs = pc.binary_join_element_wise("[", json_values(keys), ", ", json_values(values), "]", "")
-    return _array_of(pairs.take(order), lengths)
-
-
-def _array_of(texts: Strings, lengths: Any) -> Strings:
-    offsets: Any = pa.array(np.concatenate([[0], np.cumsum(lengths.to_numpy(zero_copy_only=False))]).astype(np.int32))
-    joined = pc.binary_join(pa.ListArray.from_arrays(offsets, texts), ", ")
-    return pc.binary_join_element_wise("[", joined, "]", "")
+    return joined_texts(pairs, lengths, "[", ", ", "]")
 
 
 def _quoted(text: Any) -> Strings:

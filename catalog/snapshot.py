@@ -76,7 +76,7 @@ class Snapshot:
         self.instant: str | None = last.time if last else None
         self.metadata_table = MetadataTable.open(client, listing or timeline)
         self.data_schema: pa.Schema = client.table_schema(timeline, as_of)
-        self.schema = _whole_schema(client, self.data_schema)
+        self.schema = whole_schema(client, self.data_schema)
         self.schema_history = internal_schemas(timeline, as_of)
         self.replaced = replaced_file_groups(timeline, as_of)
         self.slices = self._load_slices(past=as_of is not None or listing is not None)
@@ -192,7 +192,7 @@ class Snapshot:
         newer.client, newer.config, newer.timeline, newer.metadata_table = client, client.config, timeline, table
         newer.instant = last.time if last else None
         newer.data_schema = client.table_schema(timeline)
-        newer.schema = _whole_schema(client, newer.data_schema)
+        newer.schema = whole_schema(client, newer.data_schema)
         newer.slices, newer.replaced = slices, replaced
         newer.columns = self.columns.inherited()
         same_columns = newer.data_schema == self.data_schema
@@ -245,5 +245,6 @@ class Snapshot:
         return RowGroupSize.of(self.schema, self.block_size)
 
 
-def _whole_schema(client: TableClient, schema: pa.Schema) -> pa.Schema:
+def whole_schema(client: TableClient, schema: pa.Schema) -> pa.Schema:
+    """The columns of a table with Hudi's meta columns first, where it has these."""
     return pa.schema([*META_FIELDS, *schema]) if client.config.populate_meta_fields else schema

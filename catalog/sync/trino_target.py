@@ -87,12 +87,13 @@ def sync(
         pairs.append((there, other))
         partitions = PartitionChanges(metastore, there, other, partitions_of(snapshot, place.spelled))
     changes = [] if schema in metastore.schemas() else [Change(CREATE, f"schema {schema}")]
-    changes += [change for there, after in pairs for change in changes_of(there, after)]
+    altered = [(after, changes_of(there, after)) for there, after in pairs]
+    changes += [change for _, found in altered for change in found]
     changes += partitions.changes() if partitions else []
     if changes and not dry_run:
         metastore.create_schema(schema)
-        for there, after in pairs:
-            if changes_of(there, after):
+        for after, found in altered:
+            if found:
                 metastore.put_table(after)
         if partitions:
             partitions.make()
@@ -103,7 +104,9 @@ def entry_name(table: Table, options: SyncOptions) -> tuple[str, str]:
     """Schema and name under which a table is registered: the options', else the table's own, in lower case."""
     schema = options.database or table.config.database or _DEFAULT_SCHEMA
     name = options.table or table.name
-    ending = "" if table.config.table_type == "COPY_ON_WRITE" or name.lower().endswith(_READ_OPTIMIZED) else "_ro"
+    ending = (
+        "" if table.config.table_type == "COPY_ON_WRITE" or name.lower().endswith(_READ_OPTIMIZED) else _READ_OPTIMIZED
+    )
     return schema.lower(), name.lower() + ending
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from catalog.json_rows import list_items
 from catalog.trino.types import Wire
 from table_format.arrow_numpy import to_numpy, valid_mask
 
@@ -131,13 +132,10 @@ def _texts(array: Any, wire: Wire, count: int, nulls: NDArray[np.uint8] | None) 
 
 
 def _lists(array: Any, count: int, nulls: NDArray[np.uint8] | None) -> Cells:
-    if types.is_fixed_size_list(array.type):
-        array = array.cast(pa.list_(array.type.value_type))
-    # `flatten` leaves out what lies under null lists, so that the ends follow from the lengths alone.
-    lengths = to_numpy(pc.fill_null(pc.list_value_length(array), 0))
+    items, lengths = list_items(array)
     ends = np.zeros(count + 1, np.int64)
-    np.cumsum(lengths, out=ends[1:])
-    return Cells(Wire.BIGINT_ARRAY, count, nulls, memoryview(b""), ends, cells_of(array.flatten(), Wire.BIGINT))
+    np.cumsum(to_numpy(lengths), out=ends[1:])
+    return Cells(Wire.BIGINT_ARRAY, count, nulls, memoryview(b""), ends, cells_of(items, Wire.BIGINT))
 
 
 def _without_hidden(array: Any) -> Any:

@@ -17,9 +17,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from catalog.trino.byte_texts import base64_texts, hex_texts
+from catalog.byte_texts import base64_texts, hex_texts
+from catalog.json_rows import decimal_texts
 from catalog.trino.types import Form, ServedColumn
-from catalog.trino.values import decimal_texts, time_texts
+from catalog.trino.values import time_texts
 from pushdown.bind import bind
 from pushdown.errors import ExpressionError
 from pushdown.expression import Constant, HudiExpression, Op, Predicate, Unknown, all_of, any_of, never

@@ -10,13 +10,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from catalog.json_rows import json_values
+from catalog.json_rows import joined_texts, json_values, list_items, map_entries
 from catalog.trino.types import is_list
-from table_format.arrow_numpy import from_numpy, to_numpy
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 types = pa.types
@@ -59,31 +57,14 @@ def _object(array: Any) -> Any:
 
 
 def _list(array: Any) -> Any:
-    if types.is_fixed_size_list(array.type):
-        array = array.cast(pa.list_(array.type.value_type))
-    # `flatten` leaves out what lies under null lists, so that offsets follow from the lengths alone.
-    return _joined(_texts(array.flatten()), pc.fill_null(pc.list_value_length(array), 0), "[", "]")
+    items, lengths = list_items(array)
+    return joined_texts(_texts(items), lengths, "[", ",", "]")
 
 
 def _map(array: Any) -> Any:
-    key, item = array.type.key_type, array.type.item_type
-    entries = pc.cast(array, pa.list_(pa.struct([("k", key), ("v", item)])))
-    keys, values = entries.flatten().flatten()
-    lengths = pc.fill_null(pc.list_value_length(entries), 0)
-    rows = np.repeat(np.arange(len(array), dtype=np.int64), to_numpy(lengths))
+    key = array.type.key_type
+    keys, values, lengths = map_entries(array)
     is_object = types.is_string(key) or types.is_large_string(key)
     begin, between, end = ("", ":", "") if is_object else ("[", ",", "]")
     pairs = pc.binary_join_element_wise(begin, _texts(keys), between, _texts(values), end, "")
-    try:
-        table = pa.table({"row": from_numpy(rows), "key": keys})
-        pairs = pairs.take(pc.sort_indices(table, [("row", "ascending"), ("key", "ascending")]))
-    except pa.ArrowNotImplementedError:
-        pass  # keys without an order stay as they are stored
-    return _joined(pairs, lengths, "{", "}") if is_object else _joined(pairs, lengths, "[", "]")
-
-
-def _joined(texts: Any, lengths: Any, begin: str, end: str) -> Any:
-    offsets = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(to_numpy(lengths), out=offsets[1:])
-    joined = pc.binary_join(pa.ListArray.from_arrays(from_numpy(offsets), texts), ",")
-    return pc.binary_join_element_wise(begin, joined, end, "")
+    return joined_texts(pairs, lengths, "{" if is_object else "[", ",", "}" if is_object else "]")

@@ -9,12 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from catalog.services.open_tables import OpenTables
+from catalog.snapshot import whole_schema
 from catalog.table import Table
 from catalog.trino.options import TrinoOptions
 from catalog.trino.table_names import TableName, TableNames
 from catalog.trino.types import Form, ServedColumn, columns_of
 from catalog.trino.wire import trino_service
-from table_format.meta_columns import META_FIELDS, RECORD_KEY
+from table_format.meta_columns import RECORD_KEY
 from table_format.table_config import PROPERTIES_PATH
 
 
@@ -79,8 +80,7 @@ class Metadata:
 
 def newest_schema(table: Table) -> pa.Schema:
     """The columns of a table by its timeline, meta columns first, as its newest snapshot will have them."""
-    fields = table.client.table_schema()
-    return pa.schema([*META_FIELDS, *fields]) if table.config.populate_meta_fields else fields
+    return whole_schema(table.client, table.client.table_schema())
 
 
 def indexable_keys(table: Table, columns: Sequence[ServedColumn]) -> list[frozenset[str]]:

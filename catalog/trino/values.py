@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from catalog.json_rows import calendar_texts
-from catalog.trino.byte_texts import base64_texts, hex_texts
+from catalog.byte_texts import base64_texts, hex_texts
+from catalog.json_rows import calendar_texts, decimal_texts
 from catalog.trino.json_texts import json_texts
 from catalog.trino.types import TYPE_PREFIX, Form, ServedColumn, Wire
 from table_format.arrow_numpy import from_numpy, to_numpy, valid_mask
@@ -133,16 +133,6 @@ def _clock_text(array: Any, column: ServedColumn) -> Any:  # noqa: ARG001
 
 def _decimal_text(array: Any, column: ServedColumn) -> Any:  # noqa: ARG001
     return decimal_texts(array)
-
-
-def decimal_texts(array: Any) -> Any:
-    """Decimals with all digits of their scale, never with an exponent."""
-    text = pc.cast(array, pa.string())
-    scientific = pc.fill_null(pc.match_substring(text, "E"), False)
-    if not pc.any(scientific).as_py():
-        return text
-    plain = [format(value, "f") for value in array.filter(scientific).to_pylist()]
-    return pc.replace_with_mask(text, scientific, pa.array(plain, pa.string()))
 
 
 def _decimal_double(array: Any, column: ServedColumn) -> Any:
