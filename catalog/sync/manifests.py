@@ -76,6 +76,11 @@ class ManifestFolder:
         inside = location.removeprefix(f"{self.spelled}/")
         return inside if inside != location and "/" not in inside else None
 
+    def name_for(self, name: str, location: str) -> str:
+        """The list that a location means, if it is kept for the content of that name (see `pins`); else that name."""
+        there = self.name_at(location) or ""
+        return there if there == name or there.startswith(f"{name}_") else name
+
     def write(self, name: str, content: bytes) -> None:
         """Write a list."""
         self.storage.overwrite(f"{self.path}/{name}/{_NAME}", content)

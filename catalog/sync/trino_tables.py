@@ -164,11 +164,9 @@ class TrinoTables:
         if snapshot.instant and entry.parameters.get(entries.INSTANT, "") > snapshot.instant:
             # another process saw a later commit, or commits were taken back
             snapshot = self.newest(synced)
-        name, before = self._name(synced, snapshot, None), folder.name_at(entry.location)
-        if before is not None and before.startswith(f"{name}_"):
-            name = before
+        name = folder.name_for(self._name(synced, snapshot, None), entry.location)
         kept = self._pins.keep(folder, name, lambda: manifest_of(paths_of(synced.root, snapshot)), None)
-        if kept == before:
+        if kept == folder.name_at(entry.location):
             return entry
         self._check(synced, snapshot)
         return entries.symlink_entry(entry, snapshot, folder.location(kept))

@@ -134,10 +134,7 @@ class _Place:
         entry = self._with_identity(before, schema, name, query_type)
         locations = self.options.locations or Locations()
         folder = manifest_folder(entry, self.table.client.storage, locations, self.storage_options)
-        list_ = list_name(self.spelled, snapshot)
-        kept = folder.name_at(entry.location) or ""
-        if not (kept == list_ or kept.startswith(f"{list_}_")):
-            kept = list_
+        kept = folder.name_for(list_name(self.spelled, snapshot), entry.location)
         if not dry_run:
             pins = Pins(self.metastore, self.options.retention)
             kept = pins.keep(folder, kept, lambda: manifest_of(paths_of(self.spelled, snapshot)), None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import posixpath
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +27,7 @@ from catalog.trino.key_rows import KeySet
 from catalog.trino.options import TrinoOptions
 from catalog.trino.pages import PageBuilder
 from catalog.trino.recent import Recent
-from catalog.trino.split_id import SplitSlice, TrinoSplit
+from catalog.trino.split_id import SplitSlice, TrinoSplit, is_inside
 from catalog.trino.types import ServedColumn, columns_of
 from catalog.trino.values import wire_values
 from catalog.trino.wire import domain_of
@@ -273,7 +272,7 @@ def _filter_of(split: TrinoSplit, snapshot: Snapshot, options: TrinoOptions) -> 
 def _files(table: str, piece: SplitSlice) -> SliceFiles:
     """The files of a slice, after a look at where they lie: a signed split is no reason to open any file."""
     for path in (piece.base, *(path for path, _ in piece.logs)):
-        if path is not None and (posixpath.normpath(path) != path or path.startswith(("/", "..")) or "\0" in path):
+        if path is not None and not is_inside(path):
             raise SplitError(f"{table}: {path!r} is not inside the table")
     return SliceFiles(piece.partition, piece.base, piece.base_instant, piece.logs)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 import struct
 import threading
 import time
@@ -227,6 +228,11 @@ class SplitCodec:
         return replace(split, constraint=constraint, keys=keys)
 
 
+def is_inside(path: str) -> bool:
+    """Whether a path relative to a table means a file below it, and is spelled so that nothing else can be meant."""
+    return posixpath.normpath(path) == path and not path.startswith(("/", "..")) and "\0" not in path
+
+
 def _part(content: bytes) -> bytes:
     return _LENGTH.pack(len(content)) + content
 
@@ -254,7 +260,7 @@ def _slice(told: list[Any]) -> SplitSlice:
     partition, file_id, base, base_instant, logs, row_groups, rows = told
     log_files = tuple((path, size) for path, size in logs)
     for path in (base, *(log for log, _ in log_files)):
-        if path is not None and (path.startswith("/") or ".." in path.split("/") or "\0" in path):
+        if path is not None and not is_inside(path):
             raise ValueError(f"{path!r} is not inside the table")
     groups = None if row_groups is None else tuple(row_groups)
     return SplitSlice(partition, file_id, base, base_instant, log_files, groups, rows)
