@@ -1,0 +1,4 @@
+"""Hive: the service that its storage handler asks which splits a query reads.
+
+Where what is, from the outside in:
+"""

@@ -1,0 +1,77 @@
+/*
+ * What Hive's storage handler (hive_handler/) asks the service (`hudi-catalog serve hive`), version 1.
+ *
+ * Framed transport, strict binary protocol. A field may be added without a new version if both sides do right without
+ * it; anything else makes a new version. A service answers requests of every version up to its own, and refuses newer
+ * ones by saying which it knows.
+ */
+namespace java hudicatalog.hive
+
+const i32 VERSION = 1
+
+/* A scan of one table in one query. */
+struct ScanRequest {
+  1: required i32 version
+  /* URI of the table's folder, as Hive has it. */
+  2: required string location
+  /* database.table in Hive, for messages. */
+  3: required string table
+  /* Hive's hive.query.id: all scans of one table in one query read one snapshot. */
+  4: required string queryId
+  /* What `pin` gave for this table when the query was compiled. Without it, the service goes by the query's id. */
+  5: optional string pin
+  /* The filter: JSON of the ExprNodeDesc tree, see docs/reference/translators.md. Absent: all rows. */
+  6: optional string filter
+  /* Names of the columns that are read, in Hive's lower case. Absent: all; empty: none, as for count(*). */
+  7: optional list<string> columns
+  /* Settings of the table and of the session whose keys begin with hoodie.catalog.hive. */
+  8: optional map<string, string> settings
+  /* The time zone of Hive's JVM, such as Europe/Berlin. */
+  9: optional string timeZone
+  /* Bytes that a split should have at most; a single row group is never cut. */
+  10: optional i64 splitBytes
+}
+
+/*
+ * Proof that the handler knows the shared secret. The signature is HMAC-SHA256 with the key
+ * HMAC-SHA256(secret, "hive") over: the time as 8 bytes, then the method's name and the request's location, table,
+ * queryId, pin and filter, each as 4 bytes of length (big-endian, -1 for absent) and UTF-8 bytes.
+ */
+struct Credential {
+  /* Milliseconds since 1970-01-01 UTC; a service refuses one that is more than 5 minutes off. */
+  1: required i64 time
+  2: required binary signature
+}
+
+/* Row groups of one Parquet file: those whose middle lies in the range. */
+struct Split {
+  /* URI; always inside the table's location. */
+  1: required string path
+  2: required i64 start
+  3: required i64 length
+}
+
+struct Splits {
+  1: required i32 version
+  /* The snapshot that was planned for. */
+  2: required string pin
+  3: required list<Split> splits
+  /* Files of the snapshot, and how many of them are read. */
+  4: optional i64 filesTotal
+  5: optional i64 filesKept
+}
+
+/* The query cannot be served; Hive fails it with this message. */
+exception Refusal {
+  1: required string message
+  /* Whether the same request may succeed a little later. */
+  2: required bool retryable
+}
+
+service HudiHive {
+  /* The newest snapshot of the table: asked once a query and table, while the query is compiled. */
+  string pin(1: ScanRequest request, 2: Credential credential) throws (1: Refusal refusal)
+
+  /* The splits of a scan. */
+  Splits splits(1: ScanRequest request, 2: Credential credential) throws (1: Refusal refusal)
+}
