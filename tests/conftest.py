@@ -12,10 +12,26 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Tests that share a server run in one process, so that it is started once; the first one named counts.
+_GROUPS = (
+    ("trino", {"trino", "start_presto"}),
+    ("hive", {"hive", "hive_world"}),
+    ("pyspark", {"spark"}),
+    ("apache", {"apache", "release"}),
+)
+
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("nightly", settings.get_profile("default"), max_examples=20_000)
 settings.register_profile("thorough", settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests into groups for `--dist loadgroup`; those that share nothing go by file."""
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        shared = next((group for group, names in _GROUPS if names & fixtures), None)
+        item.add_marker(pytest.mark.xdist_group(shared or item.path.name))
 
 
 def skip_or_fail(reason: str) -> None:
