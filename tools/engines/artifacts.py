@@ -71,7 +71,7 @@ def fetch(artifact: Artifact) -> Path:
     if found:
         return found
     print(f"fetching {artifact.file_name} …", file=sys.stderr, flush=True)
-    with _locked(f"{artifact.file_name}.fetch"):
+    with locked(f"{artifact.file_name}.fetch"):
         found = present(artifact)
         if found:
             return found
@@ -93,26 +93,47 @@ def _by_maven(artifact: Artifact) -> Path:
 
 
 def _by_hand(artifact: Artifact) -> Path:
-    repository = os.environ.get(REPOSITORY)
-    if not repository:
-        raise EngineMissingError(
-            f"{artifact.file_name} is missing: install Maven (mvn), or set {REPOSITORY} to a Maven repository's URL"
-        )
     target = cache_folder() / "downloads" / artifact.file_name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    address = f"{repository.rstrip('/')}/{artifact.path}"
-    with urllib.request.urlopen(f"{address}.sha1", timeout=60) as response:
+    with urllib.request.urlopen(f"{_address(artifact)}.sha1", timeout=60) as response:
         expected = response.read().decode().split()[0]
-    digest = hashlib.sha1(usedforsecurity=False)
+    return download(artifact, target, "sha1", expected)
+
+
+def download(artifact: Artifact, target: Path, algorithm: str, expected: str) -> Path:
+    """Read a file from the repository that the environment names.
+
+    Args:
+        artifact: The file.
+        target: Where it goes.
+        algorithm: Of the checksum, as `hashlib` names it.
+        expected: The checksum in hexadecimal.
+
+    Raises:
+        EngineMissingError: The environment names none, or the file's checksum is another.
+        OSError: It could not be read.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.new(algorithm, usedforsecurity=False)
     partial = target.with_name(f"{target.name}.part")
-    with urllib.request.urlopen(address, timeout=60) as response, partial.open("wb") as out:
+    with urllib.request.urlopen(_address(artifact), timeout=60) as response, partial.open("wb") as out:
         while chunk := response.read(_CHUNK):
             digest.update(chunk)
             out.write(chunk)
     if digest.hexdigest() != expected:
         partial.unlink()
-        raise EngineMissingError(f"{artifact.file_name} arrived damaged: its SHA-1 is not the published one; try again")
+        raise EngineMissingError(
+            f"{artifact.file_name} arrived damaged: its {algorithm} checksum is not the published one; try again"
+        )
     return partial.rename(target)
+
+
+def _address(artifact: Artifact) -> str:
+    repository = os.environ.get(REPOSITORY)
+    if not repository:
+        raise EngineMissingError(
+            f"{artifact.file_name} is missing: install Maven (mvn), or set {REPOSITORY} to a Maven repository's URL"
+        )
+    return f"{repository.rstrip('/')}/{artifact.path}"
 
 
 def unpacked(archive: Artifact, wanted: Callable[[str], bool], *, label: str) -> Path:
@@ -130,7 +151,7 @@ def unpacked(archive: Artifact, wanted: Callable[[str], bool], *, label: str) ->
     if folder.exists():
         return folder
     source = fetch(archive)
-    with _locked(f"{folder.name}.unpack"):
+    with locked(f"{folder.name}.unpack"):
         if folder.exists():
             return folder
         partial = folder.with_name(f"{folder.name}.part")
@@ -178,8 +199,8 @@ def _inside(name: str) -> str:
 
 
 @contextmanager
-def _locked(name: str) -> Iterator[None]:
-    """One process at a time fetches or unpacks."""
+def locked(name: str) -> Iterator[None]:
+    """One process at a time fetches or unpacks what has this name."""
     cache_folder().mkdir(parents=True, exist_ok=True)
     with (cache_folder() / f".{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
