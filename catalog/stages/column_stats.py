@@ -63,7 +63,7 @@ def prune_by_column_statistics(given: StageInput) -> Verdict:
     """
     kinds = column_types(given.expression)
     if not kinds:
-        return CannotPrune("the filter names no column whose statistics could help")
+        return _by_constants(given)
     gathered = _gather(given, kinds)
     outcomes = _evaluate(given, gathered.statistics)
     from_footers, tried = _refine(given, kinds, gathered, outcomes)
@@ -73,6 +73,14 @@ def prune_by_column_statistics(given: StageInput) -> Verdict:
     for position, verdict in from_footers.items():
         keep[position], matched[position] = verdict
     return Candidates(keep, _reason(gathered, kinds, len(from_footers), tried, keep), matched)
+
+
+def _by_constants(given: StageInput) -> Verdict:
+    """What a filter without columns, such as `1 = 0`, says of all rows alike."""
+    outcomes = evaluate(given.expression, {}, len(given.rows))
+    if outcomes.can_true.any() and not outcomes.only_true.any():
+        return CannotPrune("the filter names no column whose statistics could help")
+    return Candidates(outcomes.can_true.copy(), "the filter is the same for every row", outcomes.only_true.copy())
 
 
 def column_types(expression: HudiExpression) -> dict[str, pa.DataType]:

@@ -12,9 +12,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from catalog.planner import Plan, make_plan
+from catalog.planner import make_plan
 from catalog.services.open_tables import OpenTables
 from catalog.services.query_log import QueryLog
+from catalog.services.recent import Recent
 from catalog.snapshot import Snapshot
 from catalog.trino.batches import PlannedScan, SplitBatch, SplitBatches
 from catalog.trino.domain_text import domain_text
@@ -23,7 +24,6 @@ from catalog.trino.index_keys import key_bytes, key_filter, keys_of_page
 from catalog.trino.leases import SnapshotLeases
 from catalog.trino.options import TrinoOptions
 from catalog.trino.planning import template_of
-from catalog.trino.recent import Recent
 from catalog.trino.table_names import NamedTable, TableName, TableNames
 from catalog.trino.types import ServedColumn, columns_of
 from catalog.trino.wire import domain_bytes
@@ -135,16 +135,11 @@ class IndexPlanner:
         table = keys_of_page(keys, indexed)
         template = template_of(named.name, snapshot, constraint)
         if not table.num_rows:
-            return PlannedScan.of(_empty(make_plan(snapshot, Constant(value=False), self._options.scan)), template)
+            return PlannedScan.of(make_plan(snapshot, Constant(value=False), self._options.scan), template)
         wanted = bound_filter(snapshot, key_filter(table, indexed))
         limits = [one for one in (wanted, bound_domain(snapshot, columns, constraint)) if one is not None]
         template = replace(template, key_columns=tuple(index_columns), keys=key_bytes(table))
         return PlannedScan.of(make_plan(snapshot, all_of(*limits) if limits else None, self._options.scan), template)
-
-
-def _empty(plan: Plan) -> Plan:
-    """The plan without the files that stages keep because they do not look at a filter without columns."""
-    return replace(plan, rows=plan.rows[:0], fully_matching=plan.fully_matching[:0])
 
 
 def _chosen(columns: Sequence[ServedColumn], names: Sequence[str], table: TableName) -> list[ServedColumn]:

@@ -167,3 +167,17 @@ def test_a_sure_file_is_told(golden: Callable[[str], GoldenTable]) -> None:
     plan = golden("v6_0150__bkt_complex").open().scan("region = 'eu'").plan()
     assert len(plan) > 0
     assert plan.fully_matching.all()
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept", "sure"),
+    [("1 = 0", False, False), ("null", False, False), ("1 = 1", True, True), ("rand() > 0.5", True, False)],
+)
+def test_a_filter_without_columns_keeps_all_files_or_none(
+    golden: Callable[[str], GoldenTable], condition: str, *, kept: bool, sure: bool
+) -> None:
+    table = golden(NAMES[0]).open()
+    plan = table.scan(condition).plan()
+    assert len(plan) == (plan.files_total if kept else 0)
+    assert plan.fully_matching.all() == (sure or not kept)
+    assert stage_of(plan, "column statistics").pruned == (condition != "rand() > 0.5")
