@@ -6,7 +6,7 @@ Where what is, each list from the outside in:
 - what there is: `metadata`, `table_names`, `names`, `column_names`, `types`;
 - which splits a scan has: `planning`, `batches`, `file_pieces`, `split_id`, `scans`; what its constraint means:
   `packed_ranges`, `filters`, `domains`, `domain_text`; look-ups by keys: `index_splits`, `index_keys`, `leases`;
-- the rows of a split: `rows`, `cursors`, `recent`, `key_rows`, `pages`, `blocks`, `cells`, `values`,
+- the rows of a split: `rows`, `cursors`, `key_rows`, `pages`, `blocks`, `cells`, `values`,
   `json_texts`;
 - the connection: `connecting`, `dbapi`.
 """

@@ -15,8 +15,8 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from catalog.planner import Plan
+from catalog.services.recent import Recent
 from catalog.trino.file_pieces import Piece, behind, in_order, pieces, position_after, row_counts
-from catalog.trino.recent import Recent
 from catalog.trino.scans import OpenScans
 from catalog.trino.split_id import Purpose, SplitCodec, SplitSlice, TrinoSplit
 from table_format.errors import ServiceError, SplitError

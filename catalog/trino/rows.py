@@ -15,6 +15,7 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from catalog.needed_columns import needed_columns
+from catalog.services.recent import Recent
 from catalog.slice_rows import SliceFiles, slice_batches
 from catalog.snapshot import Snapshot
 from catalog.trino.blocks import Parts
@@ -26,7 +27,6 @@ from catalog.trino.index_keys import key_filter
 from catalog.trino.key_rows import KeySet
 from catalog.trino.options import TrinoOptions
 from catalog.trino.pages import PageBuilder
-from catalog.trino.recent import Recent
 from catalog.trino.split_id import SplitSlice, TrinoSplit, is_inside
 from catalog.trino.types import ServedColumn, columns_of
 from catalog.trino.values import wire_values

@@ -1,4 +1,4 @@
-from catalog.trino.recent import Recent
+from catalog.services.recent import Recent
 
 
 def test_the_least_recently_used_value_is_dropped() -> None:

@@ -1,0 +1,172 @@
+"""Tables that are held open under some name, and the snapshots that running queries read."""
+
+from __future__ import annotations
+
+import abc
+import hashlib
+import threading
+from dataclasses import dataclass, field
+
+from catalog.services.newest_state import NewestState
+from catalog.services.options import ServiceOptions
+from catalog.services.recent import Recent
+from catalog.snapshot import Snapshot
+from catalog.table import QUERY_TYPES, READ_OPTIMIZED, SNAPSHOT, Table
+from catalog.time_travel import instant_as_of
+from table_format.errors import OptionError, SplitError, StorageError, TableNotFoundError
+from table_format.timeline import Timeline
+
+# A write that completed late stands among the last ones; older ones leave the timeline as they are archived.
+_WRITES_IN_PIN = 10
+_PIN_MARK = "#"
+# Of tables with very many files, fewer snapshots are held.
+_MOST_FILES = 4_000_000
+
+
+@dataclass(eq=False)
+class _Held:
+    """A table that is open, with its past snapshots by query type and pin."""
+
+    table: Table
+    snapshots: Recent[Snapshot]
+    newest: dict[str, NewestState] = field(init=False)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.newest = {kind: NewestState(self.table, kind) for kind in QUERY_TYPES}
+
+
+class HeldTables(abc.ABC):
+    """Tables, opened once and held.
+
+    Threads may share it. What is held is bounded: tables and snapshots that were not asked for longest are let go.
+    Whatever takes a `query_type` means that of `Table.snapshot`.
+
+    Args:
+        options: how much is held, and for how long.
+    """
+
+    def __init__(self, options: ServiceOptions) -> None:
+        self._options = options
+        self._held: Recent[_Held] = Recent(options.open_tables)
+
+    def __len__(self) -> int:
+        """How many tables are open."""
+        return len(self._held)
+
+    @abc.abstractmethod
+    def _open(self, name: str) -> Table:
+        """Open a table that is not held.
+
+        Raises:
+            HudiError: there is no such table, or it cannot be read.
+        """
+
+    def table(self, name: str) -> Table:
+        """A table, at whatever state it was last used in.
+
+        Raises:
+            TableNotFoundError: there is no such table, or more than one.
+            HudiError: it cannot be read.
+        """
+        return self._hold(name).table
+
+    def newest(self, name: str, query_type: str = SNAPSHOT) -> tuple[Table, Snapshot]:
+        """A table, and its state now: with every commit that was complete when this was called.
+
+        Raises:
+            TableNotFoundError: there is no such table, or more than one.
+            OptionError: there is no such query type.
+            HudiError: it cannot be read.
+        """
+        held = self._hold(name)
+        try:
+            return held.table, self._newest(held, query_type)
+        except (TableNotFoundError, StorageError):
+            # It may lie elsewhere by now, or a clean or an archiving came between.
+            self._let_go(name, held)
+        held = self._hold(name)
+        return held.table, self._newest(held, query_type)
+
+    def at(self, name: str, when: str, query_type: str = SNAPSHOT) -> Snapshot:
+        """An earlier state.
+
+        Args:
+            name: of the table.
+            when: what `pin` gave for it; or an instant or a time, as for `Table.snapshot`.
+            query_type: see there.
+
+        Raises:
+            SplitError: that state is gone, or it was pinned and has changed since.
+            HudiError: the table cannot be read.
+        """
+        held = self._hold(name)
+        kind = _kind(held.table, query_type)
+        # Without the lock, because others may be waiting for the storage with it.
+        known = held.snapshots.get((kind, when))
+        if known is not None:
+            return known
+        with held.lock:
+            instant, pinned, _ = when.partition(_PIN_MARK)
+            try:
+                snapshot = self._past(held, when, instant, kind)
+            except OptionError as error:
+                raise SplitError(f"{name}: {error}") from error
+            if pinned and self.pin(snapshot) != when:
+                raise SplitError(
+                    f"{name}: its state of {instant or 'before the first commit'} has changed since the query began; "
+                    "run the query again"
+                )
+            return snapshot
+
+    @staticmethod
+    def pin(snapshot: Snapshot) -> str:
+        """A text by which `at` finds the very same state again, or fails.
+
+        An instant alone does not tell it: a write that began before it may complete after it.
+        """
+        return _pin(snapshot.timeline, snapshot.instant or "")
+
+    def _newest(self, held: _Held, query_type: str) -> Snapshot:
+        kind = _kind(held.table, query_type)
+        return self._remember(held, kind, held.newest[kind].get(self._options.refresh_interval / 1000))
+
+    def _past(self, held: _Held, when: str, instant: str, kind: str) -> Snapshot:
+        newest = held.newest[kind].get()
+        if self.pin(newest) == when:
+            return self._remember(held, kind, newest)
+        as_of = instant_as_of(instant, newest.timeline, newest.config.timeline_timezone)
+        last = newest.timeline.last_completed_write(as_of)
+        known = held.snapshots.get((kind, _pin(newest.timeline, last.time if last else "")))
+        return self._remember(held, kind, known or held.table.snapshot(instant, kind))
+
+    def _remember(self, held: _Held, kind: str, snapshot: Snapshot) -> Snapshot:
+        most = min(self._options.snapshots, max(2, _MOST_FILES // max(1, len(snapshot))))
+        held.snapshots.put((kind, self.pin(snapshot)), snapshot, most)
+        return snapshot
+
+    def _hold(self, name: str) -> _Held:
+        held = self._held.get(name)
+        if held is None:
+            held = self._held.put_first(name, _Held(self._open(name), Recent(self._options.snapshots)))
+        return held
+
+    def _let_go(self, name: str, held: _Held) -> None:
+        self._held.drop(name, held)
+
+
+def _kind(table: Table, query_type: str) -> str:
+    """The query type, by one name for what is the same state of a table.
+
+    Raises:
+        OptionError: there is no such query type.
+    """
+    if query_type not in QUERY_TYPES:
+        raise OptionError(f"query type {query_type!r}: there are {' and '.join(QUERY_TYPES)}")
+    return READ_OPTIMIZED if query_type == READ_OPTIMIZED and table.config.table_type != "COPY_ON_WRITE" else SNAPSHOT
+
+
+def _pin(timeline: Timeline, instant: str) -> str:
+    writes = [(write.time, write.action) for write in timeline.writes if write.time <= instant]
+    digest = hashlib.sha256(repr(writes[-_WRITES_IN_PIN:]).encode()).hexdigest()
+    return f"{instant}{_PIN_MARK}{digest[:16]}"
