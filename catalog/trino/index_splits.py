@@ -16,7 +16,6 @@ from catalog.planner import make_plan
 from catalog.services.open_tables import OpenTables
 from catalog.services.query_log import QueryLog
 from catalog.services.recent import Recent
-from catalog.services.recent import Recent
 from catalog.snapshot import Snapshot
 from catalog.trino.batches import PlannedScan, SplitBatch, SplitBatches
 from catalog.trino.domain_text import domain_text
