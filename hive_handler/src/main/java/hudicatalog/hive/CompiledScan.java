@@ -1,0 +1,98 @@
+package hudicatalog.hive;
+
+import java.io.IOException;
+import java.io.UnsupportedEncodingException;
+import java.net.URLDecoder;
+import java.net.URLEncoder;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.hadoop.mapred.JobConf;
+
+/**
+ * What is known of a table when a query is compiled, as it travels to the splits.
+ *
+ * <p>One text under one key: properties of several tables may meet in one job, and those that a table lacks would be
+ * taken from another.
+ */
+final class CompiledScan {
+  static final String KEY = Settings.PREFIX + "compiled.scan";
+
+  private static final String LOCATION = "location";
+  private static final String TABLE = "table";
+  private static final String QUERY = "query";
+  private static final String PIN = "pin";
+
+  /** URI of the table's folder, as Hive has it. */
+  final String location;
+  /** database.table in Hive. */
+  final String table;
+  /** Hive's id of the query that was compiled. */
+  final String queryId;
+  /** The snapshot to read, as the service names it. */
+  final String pin;
+  final TreeMap<String, String> settings;
+
+  CompiledScan(String location, String table, String queryId, String pin, Map<String, String> settings) {
+    this.location = location;
+    this.table = table;
+    this.queryId = queryId;
+    this.pin = pin;
+    this.settings = new TreeMap<>(settings);
+  }
+
+  CompiledScan withPin(String found) {
+    return new CompiledScan(location, table, queryId, found, settings);
+  }
+
+  /** As `key=value&...`, escaped so that Hadoop replaces nothing in it. */
+  String toText() {
+    TreeMap<String, String> all = new TreeMap<>(settings);
+    all.put(LOCATION, location);
+    all.put(TABLE, table);
+    all.put(QUERY, queryId);
+    all.put(PIN, pin);
+    StringBuilder out = new StringBuilder();
+    for (Map.Entry<String, String> entry : all.entrySet()) {
+      if (entry.getValue() != null) {
+        out.append(out.length() == 0 ? "" : "&").append(escaped(entry.getKey())).append('=')
+            .append(escaped(entry.getValue()));
+      }
+    }
+    return out.toString();
+  }
+
+  /**
+   * The scan that a job is about.
+   *
+   * @throws IOException when Hive compiled the query without the storage handler
+   */
+  static CompiledScan of(JobConf job) throws IOException {
+    String text = job.getRaw(KEY);
+    if (text == null) {
+      throw new IOException("a Hudi table is read only through its storage handler: register it with"
+          + " STORED BY '" + HudiStorageHandler.class.getName() + "', or by `hudi-catalog sync`");
+    }
+    TreeMap<String, String> all = new TreeMap<>();
+    for (String part : text.split("&")) {
+      int middle = part.indexOf('=');
+      all.put(unescaped(part.substring(0, middle)), unescaped(part.substring(middle + 1)));
+    }
+    return new CompiledScan(all.remove(LOCATION), all.remove(TABLE), all.remove(QUERY), all.remove(PIN), all);
+  }
+
+  private static String escaped(String text) {
+    try {
+      return URLEncoder.encode(text, "UTF-8");
+    } catch (UnsupportedEncodingException e) {
+      throw new AssertionError(e);
+    }
+  }
+
+  private static String unescaped(String text) {
+    try {
+      return URLDecoder.decode(text, "UTF-8");
+    } catch (UnsupportedEncodingException e) {
+      throw new AssertionError(e);
+    }
+  }
+}

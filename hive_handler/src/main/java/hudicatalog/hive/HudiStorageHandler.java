@@ -1,0 +1,85 @@
+package hudicatalog.hive;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.Map;
+import java.util.Properties;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.hive.metastore.HiveMetaHook;
+import org.apache.hadoop.hive.ql.exec.Utilities;
+import org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe;
+import org.apache.hadoop.hive.ql.metadata.DefaultStorageHandler;
+import org.apache.hadoop.hive.ql.parse.SemanticException;
+import org.apache.hadoop.hive.ql.plan.FileSinkDesc;
+import org.apache.hadoop.hive.ql.plan.TableDesc;
+import org.apache.hadoop.hive.serde2.AbstractSerDe;
+import org.apache.hadoop.mapred.InputFormat;
+import org.apache.hadoop.mapred.JobConf;
+import org.apache.hadoop.mapred.OutputFormat;
+
+/**
+ * Reads Hudi tables.
+ *
+ * <p>It takes no filters itself (HiveStoragePredicateHandler), so that Hive gives the whole filter to the input format
+ * and applies all of it to the rows again.
+ */
+public class HudiStorageHandler extends DefaultStorageHandler {
+  private static final String QUERY_ID = "hive.query.id";
+  private static final String LOCATION = "location";
+
+  @Override
+  @SuppressWarnings("rawtypes")
+  public Class<? extends InputFormat> getInputFormatClass() {
+    return HudiInputFormat.class;
+  }
+
+  @Override
+  @SuppressWarnings("rawtypes")
+  public Class<? extends OutputFormat> getOutputFormatClass() {
+    return HudiOutputFormat.class;
+  }
+
+  @Override
+  public Class<? extends AbstractSerDe> getSerDeClass() {
+    return ParquetHiveSerDe.class;
+  }
+
+  @Override
+  public HiveMetaHook getMetaHook() {
+    return new TableHook();
+  }
+
+  /** Called in HiveServer2 while a query is compiled: here its snapshot is chosen, for all of its scans. */
+  @Override
+  public void configureInputJobProperties(TableDesc table, Map<String, String> jobProperties) {
+    Configuration hive = getConf();
+    Properties properties = table.getProperties();
+    String misplaced = Settings.misplaced(properties.keySet());
+    if (misplaced != null) {
+      throw new HudiQueryException("Hudi table " + table.getTableName() + ": " + misplaced
+          + " belongs into Hive's configuration; remove it from the table's properties");
+    }
+    CompiledScan scan = new CompiledScan(properties.getProperty(LOCATION), table.getTableName(),
+        hive.get(QUERY_ID, ""), null, Settings.of(hive, properties));
+    try {
+      jobProperties.put(CompiledScan.KEY, Pins.pinned(hive, scan).toText());
+    } catch (IOException e) {
+      throw new HudiQueryException(e.getMessage(), e);
+    }
+  }
+
+  /** Tasks get the jar of this class. */
+  @Override
+  public void configureJobConf(TableDesc table, JobConf job) {
+    try {
+      Utilities.addDependencyJars(job, HudiStorageHandler.class);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  @Override
+  public void validateSinkDesc(FileSinkDesc sink) throws SemanticException {
+    throw new SemanticException(ReadOnly.message(String.valueOf(sink.getTableInfo().getTableName())));
+  }
+}

@@ -1,0 +1,241 @@
+package hudicatalog.hive;
+
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import org.apache.thrift.TApplicationException;
+import org.apache.thrift.TException;
+import org.apache.thrift.protocol.TBinaryProtocol;
+import org.apache.thrift.protocol.TField;
+import org.apache.thrift.protocol.TList;
+import org.apache.thrift.protocol.TMap;
+import org.apache.thrift.protocol.TMessage;
+import org.apache.thrift.protocol.TMessageType;
+import org.apache.thrift.protocol.TProtocol;
+import org.apache.thrift.protocol.TProtocolException;
+import org.apache.thrift.protocol.TProtocolUtil;
+import org.apache.thrift.protocol.TType;
+import org.apache.thrift.transport.TMemoryBuffer;
+import org.apache.thrift.transport.TMemoryInputTransport;
+
+/** The messages of hudi_hive.thrift in Thrift's binary protocol, by hand: there are two calls and five structs. */
+final class Messages {
+  static final String PIN = "pin";
+  static final String SPLITS = "splits";
+
+  private static final int SEQUENCE = 1;
+
+  private Messages() {}
+
+  /** Row groups of a file, as the service names them: nothing is checked yet. */
+  static final class Split {
+    String path;
+    Long start;
+    Long length;
+  }
+
+  /** The splits of a scan. */
+  static final class Splits {
+    Integer version;
+    String pin;
+    List<Split> splits;
+    Long filesTotal;
+    Long filesKept;
+  }
+
+  /** The service's own reason not to answer. */
+  static final class RefusedException extends Exception {
+    private static final long serialVersionUID = 1L;
+    final boolean retryable;
+
+    RefusedException(String message, boolean retryable) {
+      super(message);
+      this.retryable = retryable;
+    }
+  }
+
+  /** A call of `pin` or `splits`. */
+  static byte[] call(String method, ScanRequest request, Credential credential) throws TException {
+    TMemoryBuffer buffer = new TMemoryBuffer(1024);
+    TProtocol out = new TBinaryProtocol(buffer, true, true);
+    out.writeMessageBegin(new TMessage(method, TMessageType.CALL, SEQUENCE));
+    out.writeFieldBegin(new TField("request", TType.STRUCT, (short) 1));
+    writeRequest(out, request);
+    if (credential != null) {
+      out.writeFieldBegin(new TField("credential", TType.STRUCT, (short) 2));
+      out.writeFieldBegin(new TField("time", TType.I64, (short) 1));
+      out.writeI64(credential.time);
+      out.writeFieldBegin(new TField("signature", TType.STRING, (short) 2));
+      out.writeBinary(ByteBuffer.wrap(credential.signature));
+      out.writeFieldStop();
+    }
+    out.writeFieldStop();
+    out.writeMessageEnd();
+    return Arrays.copyOf(buffer.getArray(), buffer.length());
+  }
+
+  private static void writeRequest(TProtocol out, ScanRequest request) throws TException {
+    out.writeFieldBegin(new TField("version", TType.I32, (short) 1));
+    out.writeI32(ScanRequest.VERSION);
+    writeText(out, 2, request.scan.location);
+    writeText(out, 3, request.scan.table);
+    writeText(out, 4, request.queryId);
+    writeText(out, 5, request.pin);
+    writeText(out, 6, request.filter);
+    if (request.columns != null) {
+      out.writeFieldBegin(new TField("columns", TType.LIST, (short) 7));
+      out.writeListBegin(new TList(TType.STRING, request.columns.size()));
+      for (String column : request.columns) {
+        out.writeString(column);
+      }
+    }
+    Map<String, String> settings = request.settings();
+    out.writeFieldBegin(new TField("settings", TType.MAP, (short) 8));
+    out.writeMapBegin(new TMap(TType.STRING, TType.STRING, settings.size()));
+    for (Map.Entry<String, String> entry : settings.entrySet()) {
+      out.writeString(entry.getKey());
+      out.writeString(entry.getValue());
+    }
+    writeText(out, 9, request.timeZone);
+    if (request.splitBytes != null) {
+      out.writeFieldBegin(new TField("splitBytes", TType.I64, (short) 10));
+      out.writeI64(request.splitBytes);
+    }
+    out.writeFieldStop();
+  }
+
+  private static void writeText(TProtocol out, int id, String text) throws TException {
+    if (text != null) {
+      out.writeFieldBegin(new TField("", TType.STRING, (short) id));
+      out.writeString(text);
+    }
+  }
+
+  /** The pin in a reply to `pin`. */
+  static String readPin(byte[] reply) throws TException, RefusedException {
+    TProtocol in = opened(reply, PIN);
+    String found = null;
+    for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {
+      if (is(field, 0, TType.STRING)) {
+        found = in.readString();
+      } else {
+        readRefusal(in, field);
+      }
+    }
+    return needed(found, "no pin");
+  }
+
+  /** The splits in a reply to `splits`; all of its own required fields are there. */
+  static Splits readSplits(byte[] reply) throws TException, RefusedException {
+    TProtocol in = opened(reply, SPLITS);
+    Splits found = null;
+    for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {
+      if (is(field, 0, TType.STRUCT)) {
+        found = readSplitsStruct(in);
+      } else {
+        readRefusal(in, field);
+      }
+    }
+    needed(found, "no splits");
+    needed(found.version, "splits without a version");
+    needed(found.pin, "splits without their pin");
+    needed(found.splits, "splits without their list");
+    return found;
+  }
+
+  private static TProtocol opened(byte[] reply, String method) throws TException {
+    // Limits for texts and lists: nothing in a reply is larger than it.
+    TProtocol in = new TBinaryProtocol(new TMemoryInputTransport(reply), reply.length, reply.length, true, true);
+    TMessage message = in.readMessageBegin();
+    if (message.type == TMessageType.EXCEPTION) {
+      throw TApplicationException.readFrom(in);
+    }
+    if (message.type != TMessageType.REPLY || message.seqid != SEQUENCE || !message.name.equals(method)) {
+      throw new TProtocolException("a message that is no reply to " + method);
+    }
+    return in;
+  }
+
+  private static void readRefusal(TProtocol in, TField field) throws TException, RefusedException {
+    if (!is(field, 1, TType.STRUCT)) {
+      TProtocolUtil.skip(in, field.type);
+      return;
+    }
+    String message = null;
+    boolean retryable = false;
+    for (TField part = in.readFieldBegin(); part.type != TType.STOP; part = in.readFieldBegin()) {
+      if (is(part, 1, TType.STRING)) {
+        message = in.readString();
+      } else if (is(part, 2, TType.BOOL)) {
+        retryable = in.readBool();
+      } else {
+        TProtocolUtil.skip(in, part.type);
+      }
+    }
+    throw new RefusedException(needed(message, "a refusal without a message"), retryable);
+  }
+
+  private static Splits readSplitsStruct(TProtocol in) throws TException {
+    Splits found = new Splits();
+    for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {
+      if (is(field, 1, TType.I32)) {
+        found.version = in.readI32();
+      } else if (is(field, 2, TType.STRING)) {
+        found.pin = in.readString();
+      } else if (is(field, 3, TType.LIST)) {
+        found.splits = readList(in);
+      } else if (is(field, 4, TType.I64)) {
+        found.filesTotal = in.readI64();
+      } else if (is(field, 5, TType.I64)) {
+        found.filesKept = in.readI64();
+      } else {
+        TProtocolUtil.skip(in, field.type);
+      }
+    }
+    return found;
+  }
+
+  private static List<Split> readList(TProtocol in) throws TException {
+    TList list = in.readListBegin();
+    if (list.elemType != TType.STRUCT && list.size > 0) {
+      throw new TProtocolException("a list of splits whose elements are of type " + list.elemType);
+    }
+    List<Split> found = new ArrayList<>();
+    for (int i = 0; i < list.size; i++) {
+      found.add(readSplit(in));
+    }
+    return found;
+  }
+
+  private static Split readSplit(TProtocol in) throws TException {
+    Split found = new Split();
+    for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {
+      if (is(field, 1, TType.STRING)) {
+        found.path = in.readString();
+      } else if (is(field, 2, TType.I64)) {
+        found.start = in.readI64();
+      } else if (is(field, 3, TType.I64)) {
+        found.length = in.readI64();
+      } else {
+        TProtocolUtil.skip(in, field.type);
+      }
+    }
+    needed(found.path, "a split without a path");
+    needed(found.start, "a split without a start");
+    needed(found.length, "a split without a length");
+    return found;
+  }
+
+  private static boolean is(TField field, int id, byte type) {
+    return field.id == id && field.type == type;
+  }
+
+  private static <T> T needed(T value, String lack) throws TProtocolException {
+    if (value == null) {
+      throw new TProtocolException(lack);
+    }
+    return value;
+  }
+}

@@ -1,0 +1,10 @@
+package hudicatalog.hive;
+
+/** What is said to those who write. */
+final class ReadOnly {
+  private ReadOnly() {}
+
+  static String message(String table) {
+    return "Hudi table " + table + " is read-only in Hive: write it with Spark or with hudi-catalog's writer";
+  }
+}

@@ -1,0 +1,28 @@
+package hudicatalog.hive;
+
+import java.util.List;
+import java.util.Map;
+
+/** A scan of one table in one query; fields are those of hudi_hive.thrift, null where they are absent. */
+final class ScanRequest {
+  /** Of the contract between handler and service. */
+  static final int VERSION = 1;
+
+  final CompiledScan scan;
+  final String queryId;
+  final String pin;
+  String filter;
+  List<String> columns;
+  String timeZone;
+  Long splitBytes;
+
+  ScanRequest(CompiledScan scan, String queryId, String pin) {
+    this.scan = scan;
+    this.queryId = queryId;
+    this.pin = pin;
+  }
+
+  Map<String, String> settings() {
+    return Settings.forService(scan.settings);
+  }
+}

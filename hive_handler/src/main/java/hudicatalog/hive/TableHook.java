@@ -1,0 +1,82 @@
+package hudicatalog.hive;
+
+import java.util.Map;
+import org.apache.hadoop.hive.metastore.DefaultHiveMetaHook;
+import org.apache.hadoop.hive.metastore.api.EnvironmentContext;
+import org.apache.hadoop.hive.metastore.api.MetaException;
+import org.apache.hadoop.hive.metastore.api.Table;
+
+/** Which tables may be registered, and that none is written. Hive calls it before it asks its metastore. */
+public class TableHook extends DefaultHiveMetaHook {
+  private static final String EXTERNAL_TABLE = "EXTERNAL_TABLE";
+
+  @Override
+  public void preCreateTable(Table table) throws MetaException {
+    check(table);
+    String location = table.getSd() == null ? null : table.getSd().getLocation();
+    if (location == null || location.isEmpty()) {
+      throw new MetaException("Hudi table " + name(table) + " has no location: write CREATE EXTERNAL TABLE ... LOCATION"
+          + " 'folder of the table', or use `hudi-catalog sync`");
+    }
+  }
+
+  @Override
+  public void preAlterTable(Table table, EnvironmentContext context) throws MetaException {
+    check(table);
+  }
+
+  private static void check(Table table) throws MetaException {
+    Map<String, String> parameters = table.getParameters();
+    boolean isExternal = EXTERNAL_TABLE.equals(table.getTableType())
+        && !"FALSE".equalsIgnoreCase(parameters.get("EXTERNAL"));
+    if (!isExternal) {
+      throw new MetaException("Hudi table " + name(table) + " would belong to Hive, which deletes the files of such"
+          + " tables: write CREATE EXTERNAL TABLE ... LOCATION 'folder of the table', or use `hudi-catalog sync`");
+    }
+    if (table.getPartitionKeysSize() > 0) {
+      throw new MetaException("Hudi table " + name(table) + " is registered without PARTITIONED BY: its partition"
+          + " columns are ordinary columns here, and the service prunes by them");
+    }
+    String misplaced = Settings.misplaced(parameters.keySet());
+    if (misplaced != null) {
+      throw new MetaException("Hudi table " + name(table) + ": " + misplaced + " belongs into Hive's configuration");
+    }
+  }
+
+  @Override
+  public void preInsertTable(Table table, boolean overwrite) throws MetaException {
+    throw new MetaException(ReadOnly.message(name(table)));
+  }
+
+  @Override
+  public void preTruncateTable(Table table, EnvironmentContext context) throws MetaException {
+    throw new MetaException(ReadOnly.message(name(table)));
+  }
+
+  @Override
+  public void commitInsertTable(Table table, boolean overwrite) throws MetaException {
+    throw new MetaException(ReadOnly.message(name(table)));
+  }
+
+  @Override
+  public void rollbackInsertTable(Table table, boolean overwrite) {}
+
+  @Override
+  public void rollbackCreateTable(Table table) {}
+
+  @Override
+  public void commitCreateTable(Table table) {}
+
+  @Override
+  public void preDropTable(Table table) {}
+
+  @Override
+  public void rollbackDropTable(Table table) {}
+
+  @Override
+  public void commitDropTable(Table table, boolean deleteData) {}
+
+  private static String name(Table table) {
+    return table.getDbName() + "." + table.getTableName();
+  }
+}
