@@ -1,4 +1,4 @@
-"""The command line: `hudi-catalog tables | show | history | plan | explain | read | sync | serve | gateway`."""
+"""The command line: `hudi-catalog tables | show | history | plan | explain | read | sync | serve | …`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from catalog.explain import plan_json
 from catalog.html import plan_html
 from catalog.incremental import EARLIEST
 from catalog.json_rows import json_lines
+from catalog.local_metastore.commands import metastore
 from catalog.option_groups import key_value
 from catalog.print import history_table, rows_table, show_json, show_lines, tables_json, tables_table
 from catalog.scan import Scan
@@ -189,6 +190,7 @@ def read(
 app.command(name="sync")(sync_command)
 app.add_typer(serve_app, name="serve")
 app.command()(gateway)
+app.command()(metastore)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ ALLOWED = {
 # The only modules that may import these at all.
 ENGINE_LIBRARIES = {
     "pyspark": ("spark_writer",),
-    "py4j": ("spark_writer",),
+    "py4j": ("spark_writer", "catalog.local_metastore"),
     "sqlglot": ("pushdown", "catalog.gateway"),
     "typer": ("catalog",),
     "thriftpy2": ("catalog.services", "catalog.trino", "catalog.sync", "catalog.hive"),

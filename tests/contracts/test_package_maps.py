@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("catalog/gateway", "catalog/hive", "catalog/services", "catalog/sync", "catalog/trino")
+PACKAGES = (
+    "catalog/gateway",
+    "catalog/hive",
+    "catalog/local_metastore",
+    "catalog/services",
+    "catalog/sync",
+    "catalog/trino",
+)
 
 
 @pytest.mark.parametrize("package", PACKAGES)
