@@ -1,4 +1,10 @@
 """Hive: the service that its storage handler asks which splits a query reads.
 
 Where what is, from the outside in:
+
+- the service: `serve`, `service` (a call in, a reply out), `wire` (the contract, and who may call), `options`,
+  `settings` (of a table or a session), `hive_site` (what to put into Hive's configuration);
+- tables: `tables`, by their `places`; `leases`, so that a query reads one snapshot;
+- splits: `planning`, `filters`, `columns` (of Hive, beside those of the table), `files` (those that Hive can read),
+  `splitting` (large files into row groups).
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from table_format.errors import OptionError
@@ -54,12 +55,30 @@ class Locations:
         >>> Locations().spelled("file:/data/t")
         'file:///data/t'
         """
-        place = normal_uri(uri)
-        fitting = [pair for pair in self.prefixes if f"{place}/".startswith(f"{pair[0]}/")]
-        if not fitting:
-            return place
-        ours, theirs = max(fitting, key=lambda pair: len(pair[0]))
-        return theirs + place[len(ours) :]
+        return _moved(normal_uri(uri), self.prefixes)
+
+    def ours(self, uri: str) -> str:
+        """A folder that the engine spells so, as we do, without a slash at its end.
+
+        >>> Locations.parse("file:///data=local:///").ours("local:///a b/t%25")
+        'file:///data/a b/t%25'
+        >>> Locations().ours("file:/data/t")
+        'file:///data/t'
+        """
+        back = [
+            (_bare(normal_uri(theirs)) if theirs.startswith("file:") else theirs, ours)
+            for ours, theirs in self.prefixes
+        ]
+        return normal_uri(_moved(normal_uri(uri), back))
+
+
+def _moved(place: str, prefixes: Iterable[tuple[str, str]]) -> str:
+    """A place with the longest of the first halves that it begins with replaced by the second."""
+    fitting = [pair for pair in prefixes if f"{place}/".startswith(f"{pair[0]}/")]
+    if not fitting:
+        return place
+    old, new = max(fitting, key=lambda pair: len(pair[0]))
+    return new + place[len(old) :]
 
 
 def _bare(uri: str) -> str:

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import struct
-import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from types import ModuleType
+from typing import Any
 
 from catalog.services.metrics import Metrics
 from catalog.services.open_tables import OpenTables
 from catalog.services.query_log import QueryLog
 from catalog.services.secret import Secret
-from catalog.services.thrift_messages import (
-    RAW_REPLY_TAIL,
-    Call,
-    MessageError,
-    encode_failure,
-    encode_message_error,
-    encode_refusal,
-    encode_reply,
-    raw_reply_head,
-    read_call,
-)
+from catalog.services.thrift_calls import Parts, ThriftCalls
+from catalog.services.thrift_messages import RAW_REPLY_TAIL, Call, encode_reply, raw_reply_head
 from catalog.trino.batches import SplitBatch, SplitBatches
 from catalog.trino.index_splits import IndexPlanner
 from catalog.trino.metadata import Metadata
@@ -34,19 +24,16 @@ from catalog.trino.scans import OpenScans
 from catalog.trino.split_id import Purpose, SplitCodec
 from catalog.trino.table_names import TableName, TableNames
 from catalog.trino.wire import presto_service, trino_service
-from table_format.errors import AlreadyExistsError, HudiError, MissingFileError, SplitError, StorageError
+from table_format.errors import SplitError
 
-_LOG = logging.getLogger(__name__)
 _NAME = "trino"
 _PRESTO = b"presto"
 _METHOD = slice(8, 8 + len(_PRESTO))  # behind the version and the length of the method's name
 _POSITION = struct.Struct(">Q")
 _DIGEST_BYTES = 16
 
-Parts: TypeAlias = "Sequence[bytes | memoryview]"
 
-
-class TrinoService:
+class TrinoService(ThriftCalls):
     """Answers the calls of the connectors; threads may share it.
 
     Args:
@@ -66,6 +53,7 @@ class TrinoService:
         secret: Secret | None = None,
         metrics: Metrics | None = None,
     ) -> None:
+        super().__init__(_NAME, metrics)
         given = options or TrinoOptions()
         kept_log = log or QueryLog()
         self._metrics = metrics
@@ -85,42 +73,8 @@ class TrinoService:
             "GetIndexSplits": self._index_splits,
         }
 
-    def dispatch(self, frame: bytes) -> Parts | None:
-        """The reply to a request, in parts to be sent one behind the other.
-
-        Args:
-            frame: a message without its length.
-
-        Returns:
-            None for a frame that is no call, and does not tell which reply it waits for: the connection is of no use.
-        """
-        service = presto_service() if frame[_METHOD] == _PRESTO else trino_service()
-        begin = time.perf_counter()
-        try:
-            call = read_call(service, frame)
-        except MessageError as error:
-            _LOG.warning("a request that is not understood: %s", error)
-            self._count("unknown", begin, "refused")
-            reply = encode_message_error(error)
-            return None if reply is None else [reply]
-        outcome = "ok"
-        try:
-            return self._answer(service, call)
-        except HudiError as error:
-            outcome = "refused"
-            _LOG.warning("%s: %s", call.name, error)
-            return [self._failure(service, call, str(error), retryable=_may_pass(error))]
-        except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer
-            outcome = "failed"
-            _LOG.exception("%s failed", call.name)
-            return [self._failure(service, call, "the service failed; its log says why", retryable=False)]
-        finally:
-            self._count(_plain_name(call), begin, outcome)
-
-    @staticmethod
-    def refuse(beginning: bytes, message: str) -> bytes | None:
-        """The reply to a request of which only the beginning was taken; None when that tells nothing."""
-        return encode_refusal(beginning, message)
+    def _contract(self, frame: bytes) -> ModuleType:
+        return presto_service() if frame[_METHOD] == _PRESTO else trino_service()
 
     def busy(self) -> bool:
         """Whether scans are under way, for which a service that is to stop should wait."""
@@ -131,17 +85,17 @@ class TrinoService:
         """How many scans are not read to their end."""
         return self._scans.count()
 
-    def _answer(self, service: Any, call: Call) -> Parts:
-        method = _plain_name(call)
+    def _answer(self, contract: ModuleType, call: Call) -> Parts:
+        method = self._method(call)
         if method == "GetRows":
             asked = call.arguments
             token = asked.nextToken.token
             page = self._page(asked.splitId.id, asked.columns, asked.maxBytes, token.id if token else None)
             return [raw_reply_head(call.name, call.sequence), *page, RAW_REPLY_TAIL]
         if method == "GetTableMetadata":
-            metadata = self._metadata.table(_table_name(call.arguments), presto=service is presto_service())
-            return [encode_reply(service, call, metadata)]
-        return [encode_reply(service, call, self._methods[method](call.arguments))]
+            metadata = self._metadata.table(_table_name(call.arguments), presto=contract is presto_service())
+            return [encode_reply(contract, call, metadata)]
+        return [encode_reply(contract, call, self._methods[method](call.arguments))]
 
     def _splits(self, asked: Any) -> Any:
         token = asked.nextToken.token
@@ -196,14 +150,12 @@ class TrinoService:
             raise SplitError("a page token of another split, or for other columns")
         return int(_POSITION.unpack_from(payload)[0])
 
-    def _failure(self, service: Any, call: Call, message: str, *, retryable: bool) -> bytes:
+    def _exception(self, contract: ModuleType, call: Call, message: str, *, retryable: bool) -> Any:
         prefix = "Presto" if call.name.startswith("presto") else "Trino"
-        failure = getattr(service, f"{prefix}ThriftServiceException")(message, retryable)
-        return encode_failure(service, call, failure)
+        return getattr(contract, f"{prefix}ThriftServiceException")(message, retryable)
 
-    def _count(self, method: str, begin: float, outcome: str) -> None:
-        if self._metrics is not None:
-            self._metrics.request(_NAME, method, time.perf_counter() - begin, outcome)
+    def _method(self, call: Call) -> str:
+        return call.name.removeprefix("presto").removeprefix("trino")
 
 
 def _table_name(asked: Any) -> TableName:
@@ -215,18 +167,9 @@ def _lower(name: str | None) -> str | None:
     return None if name is None else name.lower()
 
 
-def _plain_name(call: Call) -> str:
-    return call.name.removeprefix("presto").removeprefix("trino")
-
-
 def _page_digest(split_id: bytes, columns: Sequence[str]) -> bytes:
     told = hashlib.sha256(split_id)
     for column in columns:
         name = column.encode("utf-8", "surrogatepass")
         told.update(len(name).to_bytes(4, "big") + name)
     return told.digest()[:_DIGEST_BYTES]
-
-
-def _may_pass(error: HudiError) -> bool:
-    """Whether the same request may succeed a little later."""
-    return isinstance(error, StorageError) and not isinstance(error, MissingFileError | AlreadyExistsError)

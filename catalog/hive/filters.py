@@ -1,0 +1,118 @@
+"""What a query of Hive asks of rows, as a filter bound to a snapshot's columns."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from catalog.snapshot import Snapshot
+from catalog.sync.hive_types import hive_type
+from pushdown.bind import bind
+from pushdown.errors import ExpressionError
+from pushdown.expression import Constant, HudiExpression, Predicate, Unknown
+from pushdown.simplify import simplify
+from pushdown.temporal import zone_of
+from pushdown.translators.hive_tree import from_hive_tree
+from pushdown.walk import fold, rebuilt
+from table_format.errors import ServiceError, UnsupportedTableError
+
+# What Java calls a zone that it knows by its offset alone.
+_OFFSET = re.compile(r"(?:GMT|UTC|UT)([+-]\d{2}:\d{2})\Z")
+_CUT_TEXT = re.compile(r"(?:var)?char\(\d+\)\Z")
+
+
+def bound_filter(snapshot: Snapshot, text: str | None, time_zone: str | None) -> HudiExpression | None:
+    """The filter of a scan.
+
+    Args:
+        snapshot: of the table.
+        text: Hive's expression tree as JSON; None for all rows.
+        time_zone: that of Hive's JVM; None when it is not known.
+
+    Returns:
+        None when all rows pass. What does not fit the table, and what Hive may take for something else, is unknown.
+
+    Raises:
+        ServiceError: the text is no expression tree.
+    """
+    if text is None:
+        return None
+    zone = known_zone(time_zone)
+    if zone is None:
+        return Unknown(f"the time zone of Hive is {time_zone or 'not known'}")
+    try:
+        node = json.loads(text)
+    except RecursionError:
+        return Unknown("the filter is nested too deeply for JSON")
+    except ValueError as error:
+        raise ServiceError(f"the filter is no JSON: {error}") from error
+    try:
+        translated = from_hive_tree(node, time_zone=zone)
+        sound = _without(translated, _mistyped(node, snapshot))
+        bound = simplify(bind(sound, snapshot.schema, time_zone=zone))
+    except ExpressionError as error:
+        return Unknown(f"the filter does not fit the table: {error}")
+    return None if bound == Constant(value=True) else bound
+
+
+def known_zone(name: str | None) -> str | None:
+    """Java's name of a time zone as it is known here; None when it is not."""
+    if name is None:
+        return None
+    match = _OFFSET.match(name)
+    found = match[1] if match is not None else name
+    try:
+        zone_of(found)
+    except ExpressionError:
+        return None
+    return found
+
+
+def _without(expression: HudiExpression, columns: Mapping[str, str]) -> HudiExpression:
+    """The filter with unknowns for comparisons of some columns."""
+
+    def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
+        if children:
+            return rebuilt(node, children)
+        if isinstance(node, Predicate) and (name := node.column.partition(".")[0].lower()) in columns:
+            return Unknown(columns[name])
+        return node
+
+    return fold(expression, visit) if columns else expression
+
+
+def _mistyped(node: Any, snapshot: Snapshot) -> dict[str, str]:
+    """The columns that Hive was told to be of another type than the table's, each with the reason not to use it.
+
+    Hive compares values of its own type then: numbers as texts have another order, and numbers that do not fit are
+    null.
+    """
+    odd: dict[str, str] = {}
+    fields = {field.name.lower(): field for field in snapshot.schema}
+    for name, kind in {(name.lower(), kind) for name, kind in _columns(node)}:
+        if name in fields and not _fits(kind, fields[name]):
+            odd[name] = f"{name} is {kind} in Hive and {fields[name].type} in the table"
+    return odd
+
+
+def _fits(told: str, field: Any) -> bool:
+    try:
+        right = hive_type(field.type, field.name).lower()
+    except UnsupportedTableError:
+        return False
+    return told == right or (right == "string" and _CUT_TEXT.match(told) is not None)
+
+
+def _columns(node: Any) -> Iterator[tuple[str, str]]:
+    """Names and types of the columns that a tree mentions, the types without spaces and in lower case."""
+    pending = [node]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, list):
+            pending.extend(one)
+        elif isinstance(one, dict):
+            if isinstance(one.get("c"), str):
+                yield one["c"], str(one.get("t")).lower().replace(" ", "")
+            pending.extend(value for value in one.values() if isinstance(value, list | dict))

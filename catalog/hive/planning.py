@@ -1,0 +1,128 @@
+"""Scans of Hive: the filter becomes an expression, the expression a plan, and the plan the splits that Hive reads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.hive.files import HiveFiles
+from catalog.hive.filters import bound_filter
+from catalog.hive.leases import QueryLeases
+from catalog.hive.options import HiveOptions
+from catalog.hive.places import Places
+from catalog.hive.settings import ScanSettings
+from catalog.hive.splitting import HiveSplit, Splitter
+from catalog.hive.tables import TableFolders
+from catalog.planner import Plan, make_plan
+from catalog.services.query_log import QueryLog
+from catalog.snapshot import Snapshot
+from table_format.errors import ServiceError
+
+
+@dataclass(frozen=True)
+class PlannedScan:
+    """What a scan reads.
+
+    Attributes:
+        pin: of the snapshot that was planned for.
+        splits: to be read.
+        files_total: files of the snapshot.
+        files_kept: those that are read.
+    """
+
+    pin: str
+    splits: Sequence[HiveSplit]
+    files_total: int
+    files_kept: int
+
+
+class HivePlanner:
+    """Answers requests of Hive's storage handler; threads may share it.
+
+    Args:
+        tables: of the warehouse.
+        options: of the service.
+        log: of planned scans.
+    """
+
+    def __init__(self, tables: TableFolders, options: HiveOptions, log: QueryLog) -> None:
+        self._tables = tables
+        self._places = Places(tables.uri, options.locations)
+        self._options = options
+        self._log = log
+        self._leases = QueryLeases(options.lease_idle)
+        self._files = HiveFiles(options)
+        self._splitter = Splitter()
+
+    def pin(self, asked: Any) -> str:
+        """The snapshot that a query is to read of a table: the newest one, or that of the time it is asked for.
+
+        Args:
+            asked: a `ScanRequest`.
+
+        Raises:
+            HudiError: there is no such table in the warehouse, or it cannot be read.
+        """
+        return self._pinned(asked, self._places.path(asked.location), ScanSettings.parse(asked.settings))
+
+    def splits(self, asked: Any) -> PlannedScan:
+        """The splits of a scan.
+
+        Args:
+            asked: a `ScanRequest`.
+
+        Raises:
+            SplitError: the snapshot that the query reads is gone.
+            HudiError: there is no such table in the warehouse, or Hive cannot read it.
+        """
+        begin = time.perf_counter()
+        path, settings = self._places.path(asked.location), ScanSettings.parse(asked.settings)
+        pin = asked.pin or self._pinned(asked, path, settings)
+        snapshot = self._tables.at(path, pin, settings.query_type)
+        expression = bound_filter(snapshot, asked.filter, asked.timeZone)
+        plan = make_plan(snapshot, expression, self._options.scan)
+        files = self._files.files(snapshot, plan.rows, columns=asked.columns, materialize=settings.materialize)
+        splits = self._splits(plan, files, asked.splitBytes)
+        self._log.planned(
+            "hive",
+            asked.table,
+            plan,
+            received=asked.filter,
+            seconds=time.perf_counter() - begin,
+            query=asked.queryId,
+            columns=asked.columns,
+            query_type=settings.query_type,
+            splits=len(splits),
+            materialized=sum(file.materialized for file in files),
+        )
+        return PlannedScan(pin, splits, plan.files_total, len({split.path for split in splits}))
+
+    def _pinned(self, asked: Any, path: str, settings: ScanSettings) -> str:
+        if not asked.queryId:
+            raise ServiceError(f"{asked.table}: the request names no query; Hive has its id in hive.query.id")
+
+        def newest() -> str:
+            return self._tables.pin(self._newest(path, settings))
+
+        return self._leases.take((asked.queryId, path, settings.as_of), newest)
+
+    def _newest(self, path: str, settings: ScanSettings) -> Snapshot:
+        if settings.as_of is None:
+            return self._tables.newest(path, settings.query_type)[1]
+        return self._tables.at(path, settings.as_of, settings.query_type)
+
+    def _splits(self, plan: Plan, files: Sequence[Any], asked_bytes: int | None) -> list[HiveSplit]:
+        snapshot = plan.snapshot
+        most = self._options.split_size
+        if asked_bytes is not None:
+            most = max(1, min(most, asked_bytes))
+        storage = snapshot.client.storage
+        if snapshot.schema_history is None:
+            return self._splitter.splits(storage, files, plan.expression, most)
+        # Footers do not tell under which name a file as it stands holds a column.
+        splits: list[HiveSplit] = []
+        for file in files:
+            splits += self._splitter.splits(storage, [file], plan.expression if file.materialized else None, most)
+        return splits

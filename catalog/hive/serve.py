@@ -1,0 +1,57 @@
+"""The service for Hive, put together from its parts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from catalog.hive.options import KEYS, SCAN_KEYS, HiveOptions
+from catalog.hive.service import HiveService
+from catalog.hive.tables import TableFolders
+from catalog.services.hosting import hosted
+from catalog.services.warehouse_service import WarehouseParts, WarehouseService, WarehouseSettings
+
+_NAME = "hive"
+
+
+class HiveSettings(WarehouseSettings):
+    """What the service is told; its secret is that which callers have to know, and None lets everybody in."""
+
+
+class ServingHive(WarehouseService):
+    """The service with its port, status page, log and counts.
+
+    Args:
+        settings: what it is told.
+
+    Attributes:
+        port: of the service, once it has started.
+        http_port: of the status page, once it has started.
+        log: of planned scans.
+        metrics: counts.
+        tables: that are held open.
+
+    Raises:
+        OptionError: an option, a certificate or the log file cannot be used.
+        TableNotFoundError: there is no such warehouse.
+    """
+
+    def __init__(self, settings: HiveSettings) -> None:
+        parts = WarehouseParts(_NAME, settings, (*KEYS, *SCAN_KEYS))
+        options = HiveOptions.parse(parts.options)
+        self.tables = TableFolders(parts.warehouse, parts.limits, table_options=parts.table_options)
+        self.service = HiveService(self.tables, options, parts.log, settings.secret, parts.metrics)
+        super().__init__(parts, self.service)
+        self.metrics.watch(_NAME, "tables", lambda: len(self.tables))
+
+
+@contextlib.contextmanager
+def running_hive(settings: HiveSettings) -> Iterator[ServingHive]:
+    """The service in a thread of its own for as long as a `with` block lasts.
+
+    Raises:
+        HudiError: it cannot be started.
+    """
+    serving = ServingHive(settings)
+    with hosted(serving):
+        yield serving

@@ -1,0 +1,154 @@
+"""What services over a warehouse's tables have in common, put together: server, status page, log, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from catalog.catalog import Catalog
+from catalog.option_groups import divided
+from catalog.services.beside_status import ServiceBesideStatus
+from catalog.services.framed_server import FramedServer
+from catalog.services.metrics import Metrics
+from catalog.services.options import KEYS as SERVICE_KEYS
+from catalog.services.options import ServiceOptions
+from catalog.services.query_log import QueryLog, open_log
+from catalog.services.secret import Secret
+from catalog.services.status_server import StatusServer
+from catalog.services.thrift_calls import Parts
+from catalog.services.tls import TlsFiles, server_context
+from catalog.table_options import KEYS as TABLE_KEYS
+from table_format.errors import TableNotFoundError
+
+_TOTALS = ("accepted", "refused", "requests", "failures", "bytes_in", "bytes_out")
+
+
+@dataclass(frozen=True)
+class WarehouseSettings:
+    """What a service over a warehouse is told.
+
+    Attributes:
+        warehouse: path or URI of the folder under which the tables lie.
+        host: address to listen at.
+        port: of the service, 0 for a free one.
+        http_port: of the status page, 0 for a free one.
+        options: by key: `hoodie.catalog.service.*`, those of the service itself, those of tables held open, and of
+            scans `hoodie.catalog.scan.footer.limit`, `.threads` and `.unique.keys`.
+        secret: that it shares with others of its kind, and with clients that know one; None for none.
+        tls: what connections are encrypted with; None for no encryption.
+        query_log: file of the query log, `-` for standard output, None to keep the newest records only.
+    """
+
+    warehouse: str
+    host: str = "127.0.0.1"
+    port: int = 0
+    http_port: int = 0
+    options: Mapping[str, str] = field(default_factory=dict)
+    secret: Secret | None = None
+    tls: TlsFiles | None = None
+    query_log: str | None = None
+
+
+class Handler(Protocol):
+    """What answers the requests; see `catalog.services.thrift_calls.ThriftCalls`."""
+
+    def dispatch(self, frame: bytes) -> Parts | None:
+        """The reply to a request."""
+
+    def refuse(self, beginning: bytes, message: str) -> bytes | None:
+        """The reply to a request of which only the beginning was taken."""
+
+
+class WarehouseParts:
+    """What a service is built from, before there is anything that answers.
+
+    Args:
+        name: of the service, such as `trino`.
+        settings: what it is told.
+        keys: of its own options.
+
+    Attributes:
+        name: what was given.
+        settings: what was given.
+        options: its own ones.
+        table_options: as for `Table.open`.
+        limits: of the network side.
+        warehouse: with the tables.
+        metrics: counts.
+        log: of planned scans.
+
+    Raises:
+        OptionError: an option, a certificate or the log file cannot be used.
+        TableNotFoundError: there is no such warehouse.
+    """
+
+    def __init__(self, name: str, settings: WarehouseSettings, keys: Iterable[str]) -> None:
+        groups = divided(settings.options, {"service": SERVICE_KEYS, "own": tuple(keys), "table": TABLE_KEYS})
+        self.name = name
+        self.settings = settings
+        self.options, self.table_options = groups["own"], groups["table"]
+        self.limits = ServiceOptions.parse(groups["service"])
+        self.tls = None if settings.tls is None else server_context(settings.tls)
+        self.warehouse = Catalog(settings.warehouse)
+        check_warehouse(self.warehouse)
+        self.metrics = Metrics()
+        self.log: QueryLog = open_log(settings.query_log, self.metrics)
+
+
+class WarehouseService(ServiceBesideStatus):
+    """A service with its port, status page, log and counts.
+
+    Args:
+        parts: what it is built from.
+        handler: answers the requests.
+
+    Attributes:
+        metrics: counts.
+    """
+
+    def __init__(self, parts: WarehouseParts, handler: Handler) -> None:
+        settings = parts.settings
+        self.metrics = parts.metrics
+        self._framed = FramedServer(
+            handler.dispatch,
+            parts.limits,
+            host=settings.host,
+            port=settings.port,
+            tls=parts.tls,
+            refuse=handler.refuse,
+        )
+        status = StatusServer(
+            parts.name,
+            parts.metrics,
+            parts.log,
+            checks={"warehouse": lambda: check_warehouse(parts.warehouse)},
+            facts={"warehouse": parts.warehouse.storage.uri},
+            host=settings.host,
+            port=settings.http_port,
+        )
+        super().__init__(self._framed, status, parts.log, parts.limits.drain_timeout)
+        self._watch(parts.name)
+
+    def busy(self) -> bool:
+        """Whether requests are in work."""
+        return self._framed.counts.in_work > 0
+
+    def _watch(self, name: str) -> None:
+        server = self._framed
+        self.metrics.watch(name, "connections", lambda: server.counts.connections)
+        self.metrics.watch(name, "requests", lambda: server.counts.in_work)
+        for total in _TOTALS:
+            self.metrics.watch_total(name, total, lambda total=total: getattr(server.counts, total))  # type: ignore[misc]
+
+
+def check_warehouse(warehouse: Catalog) -> None:
+    """Ask whether the warehouse can be reached.
+
+    Raises:
+        TableNotFoundError: there is no such folder.
+        StorageError: the storage does not answer.
+    """
+    entry = warehouse.storage.entry("")
+    if entry is None or not entry.is_dir:
+        raise TableNotFoundError(f"{warehouse.storage.uri}: there is no such folder")
