@@ -7,11 +7,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks import million, peers, planning, trino, writing
+from benchmarks import hive, million, peers, planning, trino, writing
 from benchmarks.writing import Job
 
 PAGE = Path(__file__).parents[1] / "docs/benchmarks.md"
-WHAT = ["planning", "million", "peers", "writing", "trino"]
+WHAT = ["planning", "million", "peers", "writing", "trino", "hive"]
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 
 
@@ -50,8 +50,8 @@ def main() -> None:
     parser.add_argument(
         "what",
         nargs="*",
-        default=["planning", "million", "peers", "writing", "trino"],
-        help="planning, million, peers, writing, trino",
+        default=WHAT,
+        help=", ".join(WHAT),
     )
     parser.add_argument("--repeats", type=int, default=3, help="counted runs of each job")
     parser.add_argument("--folder", type=Path, help="where tables are kept; a temporary folder otherwise")
@@ -74,6 +74,8 @@ def main() -> None:
         if "trino" in given.what:
             heading = f"### Trino, {trino.shipments.FILES} files"
             parts += [heading, "\n".join(trino.table(trino.run(folder, given.repeats)))]
+        if "hive" in given.what:
+            parts += [f"### Hive, {hive.shipments.FILES} files", "\n".join(hive.table(hive.run(folder, given.repeats)))]
     text = "\n\n".join(parts)
     print(text)
     if given.write:

@@ -7,14 +7,12 @@ serve trino`, and `hudi-catalog gateway` before Trino. Sides take turns, query b
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import statistics
 import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +22,7 @@ import psutil
 import trino
 
 from benchmarks import shipments
+from benchmarks.served import command, last_planning, same_rows
 from tools.engines.process import free_port
 from tools.engines.trino import VERSION, TrinoServer
 
@@ -80,32 +79,6 @@ class Figures:
     seconds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     planning: dict[str, dict[str, float]] = field(default_factory=dict)
     load: dict[str, dict[str, float]] = field(default_factory=dict)
-
-
-@contextlib.contextmanager
-def command(*arguments: str, ready: int, log: Path) -> Iterator[psutil.Process]:
-    """A command of hudi-catalog that serves until the block ends, once its status port says that it is ready."""
-    program = Path(sys.executable).with_name("hudi-catalog")
-    with log.open("w") as stream:
-        process = subprocess.Popen(
-            [program, *arguments, "--http-port", str(ready)], stdout=stream, stderr=subprocess.STDOUT
-        )
-        try:
-            wait_until_ready(f"http://127.0.0.1:{ready}/ready", process)
-            yield psutil.Process(process.pid)
-        finally:
-            process.terminate()
-            process.wait(60)
-
-
-def wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(300):
-        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=1):
-            return
-        if process.poll() is not None:
-            break
-        time.sleep(0.1)
-    raise RuntimeError(f"not ready: {url}")
 
 
 @contextlib.contextmanager
@@ -166,27 +139,6 @@ def run(folder: Path, repeats: int, load_seconds: int = LOAD_SECONDS) -> Figures
         for side in every[1:]:
             figures.load[side.name] = load(side, load_seconds)
     return figures
-
-
-def same_rows(left: list[Any], right: list[Any]) -> bool:
-    """The same rows in any order; sums of doubles may differ in their last digits."""
-    if len(left) != len(right):
-        return False
-    pairs = zip(sorted(map(tuple, left)), sorted(map(tuple, right)), strict=True)
-    return all(same_value(a, b) for one, other in pairs for a, b in zip(one, other, strict=True))
-
-
-def same_value(left: Any, right: Any) -> bool:
-    if isinstance(left, float) and isinstance(right, float):
-        return math.isclose(left, right, rel_tol=1e-9)
-    return bool(left == right)
-
-
-def last_planning(log: Path) -> float:
-    """Milliseconds of the last planned query of a log."""
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
-    planned = [line for line in lines if "files_out" in line]
-    return float(planned[-1]["ms"]) if planned else math.nan
 
 
 def load(side: Side, seconds: int) -> dict[str, float]:

@@ -1,0 +1,161 @@
+"""Hive queries through the storage handler beside Hive's own reading of the same files, one table of 512 files.
+
+Both sides are tables of one HiveServer2 4.0.1 (Tez in local mode) and take turns, query by query: the Hudi table by the
+handler, and a plain Parquet table whose folder holds the very files of the same snapshot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyhive import hive
+
+from benchmarks import shipments
+from benchmarks.served import command, last_planning, same_rows
+from catalog.hive.jar import jar_path
+from catalog.sync.hive_types import hive_columns
+from catalog.table import Table
+from tools.engines.hive.server import HiveMetastore, HiveServer
+from tools.engines.process import free_port
+
+PLAIN, HANDLER = "plain Parquet table", "storage handler"
+TABLES = {PLAIN: "tpch.plain", HANDLER: "tpch.lineitem"}
+AGGREGATE = "sum(l_quantity), sum(l_extendedprice), avg(l_discount), count(*)"
+QUESTIONS = {
+    "one day, 1 of 512 files": f"SELECT {AGGREGATE} FROM {{}} WHERE l_shipdate = DATE '1995-03-15'",
+    "one week, 2 files": f"SELECT {AGGREGATE} FROM {{}} "
+    "WHERE l_shipdate BETWEEN DATE '1996-07-01' AND DATE '1996-07-07'",
+    "two weeks, 4 files, rows": "SELECT l_orderkey, l_shipmode, l_comment FROM {} "
+    "WHERE l_shipdate BETWEEN DATE '1994-02-01' AND DATE '1994-02-14' AND l_quantity > 49",
+    "full scan and aggregate": f"SELECT l_returnflag, l_linestatus, {AGGREGATE} FROM {{}} "
+    "GROUP BY l_returnflag, l_linestatus",
+    "full scan, one column": "SELECT sum(l_extendedprice) FROM {}",
+    "count": "SELECT count(*) FROM {}",
+}
+WARMING = 3  # rounds of the first question, until the server has compiled what it runs
+
+
+@dataclass
+class Figures:
+    """What was measured.
+
+    Attributes:
+        seconds: by question, by table, of each counted run.
+        planning: milliseconds of planning by question, as the service's log tells them.
+        round_trip: milliseconds of `getSplits` by question, as the handler's log line in HiveServer2 tells them.
+    """
+
+    seconds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    planning: dict[str, float] = field(default_factory=dict)
+    round_trip: dict[str, float] = field(default_factory=dict)
+
+
+@contextlib.contextmanager
+def server(folder: Path) -> Iterator[tuple[HiveServer, Path]]:
+    """HiveServer2 with both tables, and the service's query log."""
+    path = shipments.build(folder)
+    log = folder / "hive-service.jsonl"
+    log.unlink(missing_ok=True)
+    port, status = free_port(), free_port()
+    with contextlib.ExitStack() as stack:
+        arguments = ("serve", "hive", str(folder / "warehouse"), "--port", str(port), "--query-log", str(log))
+        stack.enter_context(command(*arguments, ready=status, log=folder / "hive-service.log"))
+        run = folder / "hive"
+        shutil.rmtree(run, ignore_errors=True)
+        for name in ("metastore", "server"):
+            (run / name).mkdir(parents=True)
+        metastore = HiveMetastore(run / "metastore")
+        stack.callback(metastore.stop)
+        program = Path(sys.executable).with_name("hudi-catalog")
+        registering = ["sync", str(path), "--metastore", metastore.uri, "--schema", "tpch"]
+        subprocess.run([program, *registering], check=True, stdout=subprocess.DEVNULL)
+        made = HiveServer(
+            run / "server", metastore.port, service=f"127.0.0.1:{port}", classes=[Path(jar_path())], memory="2g"
+        )
+        stack.callback(made.stop)
+        ask(made, plain_table(path, folder / "plain"))
+        yield made, log
+
+
+def plain_table(path: Path, folder: Path) -> str:
+    """The statement that makes a table of hard links to the files of the newest snapshot."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    files = [Path(split.path.removeprefix("file://")) for split in Table.open(str(path)).scan().plan().splits]
+    for file in files:
+        os.link(file, folder / file.name)
+    columns = hive_columns(pq.read_schema(files[0]).remove_metadata())
+    listed = ", ".join(f"`{column.name}` {column.type}" for column in columns)
+    return f"CREATE EXTERNAL TABLE {TABLES[PLAIN]} ({listed}) STORED AS PARQUET LOCATION '{folder.as_uri()}'"
+
+
+def ask(made: HiveServer, statement: str) -> tuple[float, list[Any]]:
+    """Seconds from sending a statement to its last row, and the rows."""
+    with contextlib.closing(hive.connect("127.0.0.1", made.port, auth="NOSASL")) as connection:
+        cursor = connection.cursor()
+        begin = time.perf_counter()
+        cursor.execute(statement)
+        rows = cursor.fetchall() if cursor.description else []
+        return time.perf_counter() - begin, rows
+
+
+def run(folder: Path, repeats: int) -> Figures:
+    """Measure all of it.
+
+    Raises:
+        RuntimeError: the two tables gave different rows.
+    """
+    figures = Figures()
+    with server(folder) as (made, log):
+        for _ in range(WARMING):
+            for table in TABLES.values():
+                ask(made, next(iter(QUESTIONS.values())).format(table))
+        for name, question in QUESTIONS.items():
+            expected = None
+            found: dict[str, list[float]] = {side: [] for side in TABLES}
+            for attempt in range(repeats + 1):  # one round warms caches and compilers
+                for side, table in TABLES.items():
+                    seconds, rows = ask(made, question.format(table))
+                    expected = expected or rows
+                    if not same_rows(rows, expected):
+                        raise RuntimeError(f"{name}: {side} gave other rows than {PLAIN}")
+                    if attempt:
+                        found[side].append(seconds)
+            figures.seconds[name] = found
+            figures.planning[name] = last_planning(log)
+            figures.round_trip[name] = last_round_trip(made.process.log)
+    return figures
+
+
+def last_round_trip(log: Path) -> float:
+    """Milliseconds of the last `getSplits` that HiveServer2 logged."""
+    found = re.findall(r"HudiInputFormat.* ([0-9]+) ms", log.read_text(errors="replace"))
+    return float(found[-1]) if found else math.nan
+
+
+def table(figures: Figures) -> Iterator[str]:
+    """The figures as a Markdown table."""
+    yield "| query on Hive 4.0.1 | table | runs (s) | median (s) | times as fast | planning (ms) | getSplits (ms) |"
+    yield "|---|---|---|---|---|---|---|"
+    for question, found in figures.seconds.items():
+        own = statistics.median(found[PLAIN])
+        for side in TABLES:
+            median = statistics.median(found[side])
+            runs = ", ".join(f"{seconds:.2f}" for seconds in found[side])
+            told = (
+                f"{figures.planning[question]:.1f} | {figures.round_trip[question]:.0f}" if side == HANDLER else "- | -"
+            )
+            yield f"| {question} | {side} | {runs} | {median:.2f} | {own / median:.1f} | {told} |"

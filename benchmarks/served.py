@@ -1,0 +1,63 @@
+"""What the benchmarks of services share: commands that serve, what they log, whether two answers are the same."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+
+@contextlib.contextmanager
+def command(*arguments: str, ready: int, log: Path) -> Iterator[psutil.Process]:
+    """A command of hudi-catalog that serves until the block ends, once its status port says that it is ready."""
+    program = Path(sys.executable).with_name("hudi-catalog")
+    with log.open("w") as stream:
+        process = subprocess.Popen(
+            [program, *arguments, "--http-port", str(ready)], stdout=stream, stderr=subprocess.STDOUT
+        )
+        try:
+            wait_until_ready(f"http://127.0.0.1:{ready}/ready", process)
+            yield psutil.Process(process.pid)
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(300):
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=1):
+            return
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)
+    raise RuntimeError(f"not ready: {url}")
+
+
+def same_rows(left: list[Any], right: list[Any]) -> bool:
+    """The same rows in any order; sums of doubles may differ in their last digits."""
+    if len(left) != len(right):
+        return False
+    pairs = zip(sorted(map(tuple, left)), sorted(map(tuple, right)), strict=True)
+    return all(same_value(a, b) for one, other in pairs for a, b in zip(one, other, strict=True))
+
+
+def same_value(left: Any, right: Any) -> bool:
+    if isinstance(left, float) and isinstance(right, float):
+        return math.isclose(left, right, rel_tol=1e-9)
+    return bool(left == right)
+
+
+def last_planning(log: Path) -> float:
+    """Milliseconds of the last planned query of a log."""
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    planned = [line for line in lines if "files_out" in line]
+    return float(planned[-1]["ms"]) if planned else math.nan
