@@ -1,4 +1,4 @@
-"""The commands that run services: `hudi-catalog serve trino` and `hudi-catalog gateway`.
+"""The commands that run services: `hudi-catalog serve trino`, `hudi-catalog serve hive` and `hudi-catalog gateway`.
 
 What they run is imported when they run: the other commands start without it, and do without its libraries.
 """
@@ -16,6 +16,7 @@ from catalog.option_groups import key_value, read_option_file
 from catalog.services.extras import require_services
 
 SERVICE_PORT, SERVICE_HTTP_PORT = 9779, 9780
+HIVE_PORT, HIVE_HTTP_PORT = 9790, 9791
 GATEWAY_PORT, GATEWAY_HTTP_PORT = 9880, 9881
 
 serve_app = typer.Typer(
@@ -24,6 +25,7 @@ serve_app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+Warehouse = Annotated[str, typer.Argument(help="Folder or URI under which tables lie.")]
 Host = Annotated[str, typer.Option("--host", help="Address to listen at; 0.0.0.0 for all of this machine's.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0 for a free one.")]
 HttpPort = Annotated[
@@ -54,7 +56,7 @@ def _serve() -> None:
 
 @serve_app.command("trino")
 def serve_trino(
-    warehouse: Annotated[str, typer.Argument(help="Folder or URI under which tables lie.")],
+    warehouse: Warehouse,
     *,
     host: Host = "127.0.0.1",
     port: Port = SERVICE_PORT,
@@ -104,6 +106,66 @@ def serve_trino(
         lines = catalog_lines(host, serving.port, tls=has_tls, presto=presto)
         _say(
             f"serving {warehouse} to {engine} at {host}:{serving.port}; a catalog file for {engine}:",
+            *(f"    {line}" for line in lines),
+            f"status at http://{host}:{serving.http_port}/",
+        )
+
+    serve(serving, started)
+    _say("stopped")
+
+
+@serve_app.command("hive")
+def serve_hive(
+    warehouse: Warehouse,
+    *,
+    host: Host = "127.0.0.1",
+    port: Port = HIVE_PORT,
+    http_port: HttpPort = HIVE_HTTP_PORT,
+    secret_file: SecretFile = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
+    query_log: QueryLogTarget = "-",
+    option: Options = None,
+    config: Config = None,
+    print_hive_site: Annotated[
+        bool, typer.Option("--print-hive-site", help="Print the properties for hive-site.xml, and do nothing else.")
+    ] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Serve tables to Hive's storage handler, whose jar `hudi-catalog hive-jar` names."""
+    from catalog.hive.hive_site import site_lines
+
+    has_tls = tls_certificate is not None
+    if print_hive_site:
+        lines = site_lines(host, port, tls=has_tls, secret=secret_file is not None)
+        sys.stdout.write("\n".join(lines) + "\n")
+        return
+    require_services("hudi-catalog serve")
+    from catalog.hive.serve import HiveSettings, ServingHive
+    from catalog.services.hosting import serve
+    from catalog.services.secret import load_secret
+    from catalog.services.tls import tls_files
+
+    _log_to_stderr(verbose=verbose)
+    secret = load_secret(secret_file)
+    serving = ServingHive(
+        HiveSettings(
+            warehouse=warehouse,
+            host=host,
+            port=port,
+            http_port=http_port,
+            options=_all_options(config, option),
+            secret=secret,
+            tls=tls_files(tls_certificate, tls_key, tls_client_ca),
+            query_log=query_log,
+        )
+    )
+
+    def started() -> None:
+        lines = site_lines(host, serving.port, tls=has_tls, secret=secret is not None)
+        _say(
+            f"serving {warehouse} to Hive at {host}:{serving.port}; for Hive's hive-site.xml:",
             *(f"    {line}" for line in lines),
             f"status at http://{host}:{serving.http_port}/",
         )

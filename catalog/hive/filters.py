@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from catalog.hive.columns import declared_right, plain_type
 from catalog.snapshot import Snapshot
-from catalog.sync.hive_types import hive_type
 from pushdown.bind import bind
 from pushdown.errors import ExpressionError
 from pushdown.expression import Constant, HudiExpression, Predicate, Unknown
@@ -16,11 +16,10 @@ from pushdown.simplify import simplify
 from pushdown.temporal import zone_of
 from pushdown.translators.hive_tree import from_hive_tree
 from pushdown.walk import fold, rebuilt
-from table_format.errors import ServiceError, UnsupportedTableError
+from table_format.errors import ServiceError
 
 # What Java calls a zone that it knows by its offset alone.
 _OFFSET = re.compile(r"(?:GMT|UTC|UT)([+-]\d{2}:\d{2})\Z")
-_CUT_TEXT = re.compile(r"(?:var)?char\(\d+\)\Z")
 
 
 def bound_filter(snapshot: Snapshot, text: str | None, time_zone: str | None) -> HudiExpression | None:
@@ -92,17 +91,9 @@ def _mistyped(node: Any, snapshot: Snapshot) -> dict[str, str]:
     odd: dict[str, str] = {}
     fields = {field.name.lower(): field for field in snapshot.schema}
     for name, kind in {(name.lower(), kind) for name, kind in _columns(node)}:
-        if name in fields and not _fits(kind, fields[name]):
+        if name in fields and not declared_right(kind, fields[name]):
             odd[name] = f"{name} is {kind} in Hive and {fields[name].type} in the table"
     return odd
-
-
-def _fits(told: str, field: Any) -> bool:
-    try:
-        right = hive_type(field.type, field.name).lower()
-    except UnsupportedTableError:
-        return False
-    return told == right or (right == "string" and _CUT_TEXT.match(told) is not None)
 
 
 def _columns(node: Any) -> Iterator[tuple[str, str]]:
@@ -114,5 +105,5 @@ def _columns(node: Any) -> Iterator[tuple[str, str]]:
             pending.extend(one)
         elif isinstance(one, dict):
             if isinstance(one.get("c"), str):
-                yield one["c"], str(one.get("t")).lower().replace(" ", "")
+                yield one["c"], plain_type(str(one.get("t")))
             pending.extend(value for value in one.values() if isinstance(value, list | dict))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from catalog.hive.columns import check_columns
 from catalog.hive.files import HiveFiles
 from catalog.hive.filters import bound_filter
 from catalog.hive.leases import QueryLeases
@@ -81,6 +82,7 @@ class HivePlanner:
         path, settings = self._places.path(asked.location), ScanSettings.parse(asked.settings)
         pin = asked.pin or self._pinned(asked, path, settings)
         snapshot = self._tables.at(path, pin, settings.query_type)
+        check_columns(snapshot, settings, asked.columns, asked.table)
         expression = bound_filter(snapshot, asked.filter, asked.timeZone)
         plan = make_plan(snapshot, expression, self._options.scan)
         files = self._files.files(snapshot, plan.rows, columns=asked.columns, materialize=settings.materialize)

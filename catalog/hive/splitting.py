@@ -17,7 +17,7 @@ from table_format.storage import Storage
 
 _FOOTER_THREADS = 16
 # Of a file from this size on, a filter may leave out so many bytes that its footer is worth a look.
-_LARGE = 32 << 20
+_LARGE = 8 << 20
 _MOST_FOOTER_BYTES = 256 << 20
 
 
@@ -116,5 +116,7 @@ class Splitter:
             found = self._footers.get(storage, file)
         except (MissingFileError, CorruptFileError):
             return [HiveSplit(file.path, 0, file.size)]  # whoever reads the file will say so
+        if found.metadata.num_row_groups == 1:  # of which the plan has decided
+            return [HiveSplit(file.path, 0, file.size)]
         parts = divide(found, expression, most_bytes)
         return [HiveSplit(file.path, part.start, part.length) for part in parts]

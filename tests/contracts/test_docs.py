@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import catalog
 import catalog.gateway.options
 import catalog.gateway.proxy_settings
+import catalog.hive.options
 import catalog.services.options
 import catalog.sync.options
 import catalog.trino.options
@@ -77,6 +78,7 @@ def page_parts() -> tuple[str, str]:
 SERVICE_OPTIONS = {
     "service": (catalog.services.options.KEYS, catalog.services.options.ServiceOptions.parse),
     "trino": (catalog.trino.options.KEYS, catalog.trino.options.TrinoOptions.parse),
+    "hive": (catalog.hive.options.KEYS, catalog.hive.options.HiveOptions.parse),
     "rewriting": (catalog.gateway.options.KEYS, catalog.gateway.options.GatewayOptions.parse),
     "proxy": (catalog.gateway.proxy_settings.KEYS, catalog.gateway.proxy_settings.ProxySettings.parse),
     "sync": (catalog.sync.options.KEYS, catalog.sync.options.SyncOptions.parse),
@@ -239,8 +241,11 @@ def another(row: Row) -> str:
         return str(int(row.default) + 1)
     others = {
         "hoodie.catalog.gateway.upstream": "https://trino:8443",
+        "hoodie.catalog.hive.locations": "file:///data=hdfs://nn:8020/data",
         "hoodie.catalog.sync.locations": "file:///data=local:///",
         "hoodie.catalog.sync.trino.hudi.name": "{table}_other",
+        "hoodie.datasource.hive_sync.table_properties": "a=1",
+        "hoodie.datasource.hive_sync.serde_properties": "a=1",
     }
     return others.get(row.key, "elsewhere")
 
