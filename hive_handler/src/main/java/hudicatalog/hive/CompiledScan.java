@@ -5,6 +5,7 @@ import java.io.UnsupportedEncodingException;
 import java.net.URLDecoder;
 import java.net.URLEncoder;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
 import org.apache.hadoop.mapred.JobConf;
 
@@ -72,12 +73,24 @@ final class CompiledScan {
       throw new IOException("a Hudi table is read only through its storage handler: register it with"
           + " STORED BY '" + HudiStorageHandler.class.getName() + "', or by `hudi-catalog sync`");
     }
+    return of(text);
+  }
+
+  /** The scan that {@link #toText} made a text of. */
+  static CompiledScan of(String text) {
     TreeMap<String, String> all = new TreeMap<>();
     for (String part : text.split("&")) {
       int middle = part.indexOf('=');
       all.put(unescaped(part.substring(0, middle)), unescaped(part.substring(middle + 1)));
     }
     return new CompiledScan(all.remove(LOCATION), all.remove(TABLE), all.remove(QUERY), all.remove(PIN), all);
+  }
+
+  /** Whether another scan reads other rows of the same folder. */
+  boolean contradicts(CompiledScan other) {
+    boolean isSameFolder = location.equals(other.location);
+    return isSameFolder && !(Objects.equals(pin, other.pin)
+        && Settings.forService(settings).equals(Settings.forService(other.settings)));
   }
 
   private static String escaped(String text) {

@@ -28,7 +28,6 @@ final class FilterJson {
 
   private static final String[] HIVES_PACKAGES =
       {"org.apache.hadoop.hive.ql.udf.generic.", "org.apache.hadoop.hive.ql.udf."};
-  private static final int SHOWN = 200;
 
   private final StringBuilder out = new StringBuilder();
   /** Nodes that are still to be written, and texts between them: filters may be deeper than a stack. */
@@ -175,10 +174,16 @@ final class FilterJson {
   }
 
   private void unknown(ExprNodeDesc node) {
-    String text = String.valueOf(node instanceof ExprNodeColumnDesc ? ((ExprNodeColumnDesc) node).getColumn()
-        : node.getClass().getSimpleName());
-    out.append("{\"x\":").append(quoted(text.substring(0, Math.min(SHOWN, text.length()))));
-    end(node.getTypeInfo() == null ? null : node.getTypeString());
+    String text = node instanceof ExprNodeColumnDesc ? ((ExprNodeColumnDesc) node).getColumn()
+        : node.getClass().getSimpleName();
+    String type = null;
+    try {
+      type = node.getTypeString();
+    } catch (RuntimeException e) {
+      // Some nodes have none.
+    }
+    out.append("{\"x\":").append(quoted(text));
+    end(type);
   }
 
   private void end(String type) {

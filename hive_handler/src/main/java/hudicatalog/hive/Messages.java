@@ -115,6 +115,28 @@ final class Messages {
 
   /** The pin in a reply to `pin`. */
   static String readPin(byte[] reply) throws TException, RefusedException {
+    return read(reply, Messages::readPinOnly);
+  }
+
+  /** The splits in a reply to `splits`; all of its own required fields are there. */
+  static Splits readSplits(byte[] reply) throws TException, RefusedException {
+    return read(reply, Messages::readSplitsOnly);
+  }
+
+  private interface Reader<T> {
+    T read(byte[] reply) throws TException, RefusedException;
+  }
+
+  private static <T> T read(byte[] reply, Reader<T> reader) throws TException, RefusedException {
+    try {
+      return reader.read(reply);
+    } catch (RuntimeException e) {
+      // Thrift's library checks not all lengths.
+      throw new TProtocolException(e.toString(), e);
+    }
+  }
+
+  private static String readPinOnly(byte[] reply) throws TException, RefusedException {
     TProtocol in = opened(reply, PIN);
     String found = null;
     for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {
@@ -127,8 +149,7 @@ final class Messages {
     return needed(found, "no pin");
   }
 
-  /** The splits in a reply to `splits`; all of its own required fields are there. */
-  static Splits readSplits(byte[] reply) throws TException, RefusedException {
+  private static Splits readSplitsOnly(byte[] reply) throws TException, RefusedException {
     TProtocol in = opened(reply, SPLITS);
     Splits found = null;
     for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {

@@ -5,11 +5,13 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.TimeZone;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hive.ql.exec.SerializationUtilities;
 import org.apache.hadoop.hive.ql.exec.Utilities;
 import org.apache.hadoop.hive.ql.plan.MapWork;
+import org.apache.hadoop.hive.ql.plan.PartitionDesc;
 import org.apache.hadoop.hive.ql.plan.TableScanDesc;
 import org.apache.hadoop.hive.serde2.ColumnProjectionUtils;
 import org.apache.hadoop.mapred.FileSplit;
@@ -50,12 +52,12 @@ final class ScanSplits {
     return splits;
   }
 
-  private static ScanRequest request(JobConf job, CompiledScan scan) {
+  private static ScanRequest request(JobConf job, CompiledScan scan) throws IOException {
     String queryId = job.get(QUERY_ID, "");
     // A plan may be run again, by EXECUTE of what was PREPAREd: then its snapshot is an old one.
     String pin = queryId.equals(scan.queryId) ? scan.pin : null;
     ScanRequest request = new ScanRequest(scan, queryId, pin);
-    if (isOneScan(job)) {
+    if (isAlone(job, scan)) {
       request.filter = filter(job, scan);
       request.columns = columns(job);
     }
@@ -68,12 +70,26 @@ final class ScanSplits {
   /**
    * Whether the job's filter and columns are those of this scan alone.
    *
-   * <p>When one task reads a table twice, or several tables, HiveInputFormat may leave those of another scan there.
+   * <p>Where one task reads a table twice, or several tables, as with MapReduce, HiveInputFormat asks once for each
+   * folder, and may leave the filter of another scan in the job.
+   *
+   * @throws IOException when tables that show different rows of the same folder are read by one task
    */
-  private static boolean isOneScan(JobConf job) {
+  private static boolean isAlone(JobConf job, CompiledScan scan) throws IOException {
     MapWork work = Utilities.getMapWork(job);
-    // A fetch without tasks has no such plan, and one scan.
-    return work == null || work.getAliasToWork().size() == 1;
+    if (work == null) {
+      // A fetch without tasks: it has one scan, and no such plan.
+      return true;
+    }
+    for (PartitionDesc read : work.getAliasToPartnInfo().values()) {
+      Map<String, String> properties = read.getTableDesc().getJobProperties();
+      String text = properties == null ? null : properties.get(CompiledScan.KEY);
+      if (text != null && scan.contradicts(CompiledScan.of(text))) {
+        throw new IOException("Hudi table " + scan.table + ": one task reads its folder as another table too, with"
+            + " other settings, and Hive tells tables by their folders: SET hive.execution.engine=tez");
+      }
+    }
+    return work.getAliasToWork().size() == 1;
   }
 
   private static String filter(JobConf job, CompiledScan scan) {

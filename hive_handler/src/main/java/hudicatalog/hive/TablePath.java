@@ -1,21 +1,36 @@
 package hudicatalog.hive;
 
 import java.io.IOException;
+import java.util.Locale;
 import org.apache.hadoop.fs.Path;
 
 /** The folder of a table, and which paths lie inside it. Paths are Hadoop's: a % in them stands for itself. */
 final class TablePath {
   private final String location;
-  private final Parts parts;
+  private final Parts folder;
+  private final Parts spelled;
 
+  /**
+   * The folder of a table.
+   *
+   * @throws IOException when the text is no absolute path
+   */
   TablePath(String location) throws IOException {
-    this.location = location;
-    this.parts = Parts.of(location);
-    for (String name : parts.path.split("/", -1)) {
+    if (location == null) {
+      throw new IOException("the table has no location in Hive");
+    }
+    Parts given = Parts.of(location);
+    // As Hadoop has it: repeated and last slashes say nothing.
+    String path = given.path.replaceAll("/+", "/").replaceAll("/$", "");
+    for (String name : path.split("/")) {
       if (name.equals(".") || name.equals("..")) {
         throw new IOException("the table's location " + location + " has a step named " + name);
       }
     }
+    this.location = location;
+    this.folder = new Parts(given.scheme, given.authority, path + "/");
+    Path top = new Path(location);
+    this.spelled = new Parts(top.toUri().getScheme(), top.toUri().getAuthority(), folder.path);
   }
 
   /**
@@ -25,21 +40,18 @@ final class TablePath {
    */
   Path inside(String path) throws IOException {
     Parts given = Parts.of(path);
-    String folder = parts.path + "/";
-    boolean same = given.scheme.equals(parts.scheme) && given.authority.equals(parts.authority);
-    if (!same || !given.path.startsWith(folder)) {
+    boolean isSame = given.scheme.equals(folder.scheme) && given.authority.equals(folder.authority);
+    if (!isSame || !given.path.startsWith(folder.path)) {
       throw new IOException("the path " + path + " is not inside the table's location " + location);
     }
-    for (String name : given.path.substring(folder.length()).split("/", -1)) {
+    String inner = given.path.substring(folder.path.length());
+    for (String name : inner.split("/", -1)) {
       boolean isStep = name.isEmpty() || name.equals(".") || name.equals("..");
-      if (isStep || name.chars().anyMatch(Character::isISOControl)) {
+      if (isStep || name.indexOf('\0') >= 0) {
         throw new IOException("the path " + path + " has a step that is no name of a file or folder");
       }
     }
-    String inner = given.path.substring(folder.length());
-    Path top = new Path(location);
-    String base = top.isRoot() ? "" : top.toUri().getPath();
-    return new Path(top.toUri().getScheme(), top.toUri().getAuthority(), base + "/" + inner);
+    return new Path(spelled.scheme, spelled.authority, spelled.path + inner);
   }
 
   /** A path as Hadoop divides it. */
@@ -58,7 +70,7 @@ final class TablePath {
       int colon = text.indexOf(':');
       int slash = text.indexOf('/');
       boolean hasScheme = colon > 0 && colon < slash;
-      String scheme = hasScheme ? text.substring(0, colon).toLowerCase(java.util.Locale.ROOT) : "";
+      String scheme = hasScheme ? text.substring(0, colon).toLowerCase(Locale.ROOT) : "";
       String rest = hasScheme ? text.substring(colon + 1) : text;
       String authority = "";
       if (rest.startsWith("//")) {
@@ -69,7 +81,6 @@ final class TablePath {
       if (!rest.startsWith("/") && !(rest.isEmpty() && !authority.isEmpty())) {
         throw new IOException("the path " + text + " is not absolute");
       }
-      // As Hadoop does with the location: repeated and last slashes say nothing.
       return new Parts(scheme, authority, rest);
     }
   }

@@ -1,0 +1,155 @@
+package hudicatalog.hive;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.Random;
+import java.util.TreeMap;
+import org.apache.hadoop.mapred.JobConf;
+import org.apache.thrift.TException;
+import org.apache.thrift.protocol.TBinaryProtocol;
+import org.apache.thrift.protocol.TField;
+import org.apache.thrift.protocol.TList;
+import org.apache.thrift.protocol.TMessage;
+import org.apache.thrift.protocol.TMessageType;
+import org.apache.thrift.protocol.TProtocol;
+import org.apache.thrift.protocol.TType;
+import org.apache.thrift.transport.TMemoryBuffer;
+import org.junit.jupiter.api.Test;
+
+class MessagesTest {
+  @Test
+  void splitsAreRead() throws Exception {
+    Messages.Splits found = Messages.readSplits(reply("splits", TMessageType.REPLY, 1, TType.STRUCT));
+    assertEquals(1, found.version);
+    assertEquals("p", found.pin);
+    assertEquals(2, found.splits.size());
+    assertEquals("file:/t/b", found.splits.get(1).path);
+    assertEquals(4L, found.splits.get(1).start);
+    assertEquals(100L, found.splits.get(1).length);
+    assertEquals(9L, found.filesTotal);
+  }
+
+  @Test
+  void repliesToOthersAreRefused() throws Exception {
+    assertRefused(reply("pin", TMessageType.REPLY, 1, TType.STRUCT));
+    assertRefused(reply("splits", TMessageType.CALL, 1, TType.STRUCT));
+    assertRefused(reply("splits", TMessageType.REPLY, 2, TType.STRUCT));
+    assertRefused(reply("splits", TMessageType.REPLY, 1, TType.LIST));
+    assertRefused(new byte[0]);
+    assertRefused("HTTP/1.1 400 Bad Request\r\n\r\n".getBytes("US-ASCII"));
+  }
+
+  @Test
+  void repliesThatEndEarlyAreRefused() throws Exception {
+    byte[] whole = reply("splits", TMessageType.REPLY, 1, TType.STRUCT);
+    for (int size = 0; size < whole.length; size++) {
+      assertRefused(Arrays.copyOf(whole, size));
+    }
+  }
+
+  @Test
+  void changedBytesAreRefusedOrReadNeverMore() throws Exception {
+    byte[] whole = reply("splits", TMessageType.REPLY, 1, TType.STRUCT);
+    Random random = new Random(7);
+    for (int i = 0; i < 20_000; i++) {
+      byte[] changed = whole.clone();
+      for (int j = random.nextInt(3); j >= 0; j--) {
+        changed[random.nextInt(changed.length)] = (byte) random.nextInt();
+      }
+      try {
+        assertTrue(Messages.readSplits(changed).splits.size() <= whole.length);
+      } catch (TException | Messages.RefusedException e) {
+        // Either is an answer.
+      }
+    }
+  }
+
+  @Test
+  void aCompiledScanComesBackWhole() throws IOException {
+    TreeMap<String, String> settings = new TreeMap<>();
+    settings.put("hoodie.catalog.hive.as.of", "2026 & ${user.name}=ü%");
+    CompiledScan scan = new CompiledScan("file:/a b/ü&=%2F", "db.t", "q1", null, settings).withPin("{\"i\": \"${x}\"}");
+    JobConf job = new JobConf(false);
+    job.set(CompiledScan.KEY, scan.toText());
+    CompiledScan found = CompiledScan.of(job);
+    assertEquals(scan.toText(), found.toText());
+    assertEquals("file:/a b/ü&=%2F", found.location);
+    assertEquals("{\"i\": \"${x}\"}", found.pin);
+    assertEquals(settings, found.settings);
+    assertThrows(IOException.class, () -> CompiledScan.of(new JobConf(false)));
+  }
+
+  @Test
+  void otherRowsOfAFolderAreTold() {
+    CompiledScan one = new CompiledScan("file:/t", "d.t_ro", "q", "p",
+        Collections.singletonMap("hoodie.catalog.hive.query.type", "read_optimized"));
+    assertTrue(one.contradicts(new CompiledScan("file:/t", "d.t_rt", "q", "p", Collections.emptyMap())));
+    assertTrue(one.contradicts(new CompiledScan("file:/t", "d.t", "q", "p2", one.settings)));
+    assertEquals(false, one.contradicts(new CompiledScan("file:/t", "d.t", "q", "p", one.settings)));
+    assertEquals(false, one.contradicts(new CompiledScan("file:/u", "d.t", "q", "p2", Collections.emptyMap())));
+  }
+
+  @Test
+  void theSignatureIsTheOneOfTheContract() throws IOException {
+    CompiledScan scan = new CompiledScan("file:/t", "d.t", "q", "p", Collections.emptyMap());
+    ScanRequest request = new ScanRequest(scan, "q", null);
+    request.filter = "ü";
+    Credential credential = Credential.of("0123456789abcdef".getBytes("UTF-8"), 1700000000000L, "splits", request);
+    // Computed by Python's hmac from the words of the contract.
+    assertArrayEquals(hex("9571ddb4a550025ea2d29e87f1df4070ded03121aeacc28af2be8876e705fc61"), credential.signature);
+  }
+
+  private static byte[] hex(String text) {
+    byte[] found = new byte[text.length() / 2];
+    for (int i = 0; i < found.length; i++) {
+      found[i] = (byte) Integer.parseInt(text.substring(2 * i, 2 * i + 2), 16);
+    }
+    return found;
+  }
+
+  private static void assertRefused(byte[] reply) {
+    assertThrows(TException.class, () -> Messages.readSplits(reply));
+  }
+
+  /** A reply with two splits, and fields that a newer service may add. */
+  private static byte[] reply(String name, byte type, int sequence, byte success) throws TException {
+    TMemoryBuffer buffer = new TMemoryBuffer(100);
+    TProtocol out = new TBinaryProtocol(buffer, true, true);
+    out.writeMessageBegin(new TMessage(name, type, sequence));
+    out.writeFieldBegin(new TField("", success, (short) 0));
+    if (success == TType.LIST) {
+      out.writeListBegin(new TList(TType.I32, 0));
+      out.writeFieldStop();
+      return Arrays.copyOf(buffer.getArray(), buffer.length());
+    }
+    out.writeFieldBegin(new TField("", TType.I32, (short) 1));
+    out.writeI32(1);
+    out.writeFieldBegin(new TField("", TType.LIST, (short) 77));
+    out.writeListBegin(new TList(TType.STRING, 1));
+    out.writeString("new");
+    out.writeFieldBegin(new TField("", TType.STRING, (short) 2));
+    out.writeString("p");
+    out.writeFieldBegin(new TField("", TType.LIST, (short) 3));
+    out.writeListBegin(new TList(TType.STRUCT, 2));
+    for (String path : new String[] {"file:/t/a", "file:/t/b"}) {
+      out.writeFieldBegin(new TField("", TType.STRING, (short) 1));
+      out.writeString(path);
+      out.writeFieldBegin(new TField("", TType.I64, (short) 2));
+      out.writeI64(4);
+      out.writeFieldBegin(new TField("", TType.I64, (short) 3));
+      out.writeI64(100);
+      out.writeFieldStop();
+    }
+    out.writeFieldBegin(new TField("", TType.I64, (short) 4));
+    out.writeI64(9);
+    out.writeFieldStop();
+    out.writeFieldStop();
+    return Arrays.copyOf(buffer.getArray(), buffer.length());
+  }
+}
