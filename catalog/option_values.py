@@ -8,6 +8,7 @@ from typing import TypeVar
 from table_format.errors import OptionError
 
 Default = TypeVar("Default", int, "int | None")
+Choice = TypeVar("Choice", str, None)
 
 
 def known_options(options: Mapping[str, str] | None, keys: Iterable[str], owner: str) -> dict[str, str]:
@@ -75,13 +76,13 @@ def fraction(values: Mapping[str, str], key: str, default: float) -> float:
     return number
 
 
-def flag(values: Mapping[str, str], key: str) -> bool:
-    """Whether an option is set to true; without it false.
+def flag(values: Mapping[str, str], key: str, *, default: bool = False) -> bool:
+    """Whether an option is set to true, or its default.
 
     Raises:
         OptionError: it is neither true nor false.
     """
-    text = values.get(key, "false")
+    text = values.get(key, str(default))
     if text.lower() not in {"true", "false"}:
         raise OptionError(f"{key}: {text!r} is neither true nor false")
     return text.lower() == "true"
@@ -90,6 +91,35 @@ def flag(values: Mapping[str, str], key: str) -> bool:
 def names(values: Mapping[str, str], key: str) -> tuple[str, ...]:
     """The names that an option lists with commas between; none without it."""
     return tuple(name.strip() for name in values.get(key, "").split(",") if name.strip())
+
+
+def choice(values: Mapping[str, str], key: str, default: Choice, allowed: Iterable[str]) -> str | Choice:
+    """The value of an option that names one of several things, in whatever case, or its default.
+
+    Raises:
+        OptionError: it is none of them.
+    """
+    if key not in values:
+        return default
+    known = {name.lower(): name for name in allowed}
+    if values[key].lower() not in known:
+        raise OptionError(f"{key}: {values[key]!r} is none of {', '.join(known.values())}")
+    return known[values[key].lower()]
+
+
+def key_value_lines(values: Mapping[str, str], key: str) -> dict[str, str]:
+    """What an option says in lines of `key=value`; nothing without it.
+
+    Raises:
+        OptionError: a line has no equals sign, or nothing before it.
+    """
+    pairs = {}
+    for line in filter(None, map(str.strip, values.get(key, "").splitlines())):
+        name, equals, value = line.partition("=")
+        if not equals or not name.strip():
+            raise OptionError(f"{key}: {line!r} is not name=value; there is one a line")
+        pairs[name.strip()] = value.strip()
+    return pairs
 
 
 def _number(text: str) -> float:

@@ -9,6 +9,9 @@ from catalog.sync.metastore import HiveColumn, HiveTable
 
 CREATE, ALTER, DROP = "create", "alter", "drop"
 _SIGNS = {CREATE: "+", ALTER: "~", DROP: "-"}
+_SHOWN = 160
+# Parameters that a sync takes away again; others are left alone.
+_OURS = ("hoodie.", "spark.sql.sources.", "storage_handler", "last_commit_")
 
 
 @dataclass(frozen=True)
@@ -28,14 +31,15 @@ class Change:
     after: str = ""
 
     def __str__(self) -> str:
-        told = " → ".join(text for text in (self.before, self.after) if text)
+        told = " → ".join(_short(text) for text in (self.before, self.after) if text)
         return f"{_SIGNS[self.kind]} {self.what}{f': {told}' if told else ''}"
 
 
 def changes_of(before: HiveTable | None, after: HiveTable) -> list[Change]:
     """What makes one definition of a table out of another.
 
-    Parameters that only the metastore's has are passed over: metastores and engines add their own.
+    Parameters that only the metastore's has are passed over, for metastores and engines add their own; but those that
+    a sync writes are told.
 
     Args:
         before: as the metastore has it, None when it has none.
@@ -45,10 +49,14 @@ def changes_of(before: HiveTable | None, after: HiveTable) -> list[Change]:
     if before is None:
         made = [Change(CREATE, f"table {name}", "", after.location)]
         return made + [Change(CREATE, f"column {name}.{c.name}", "", _column(c)) for c in _columns(after).values()]
+    old, new = before.format, after.format
     found = [*_columns_changed(name, before, after), *_parameters_changed(name, before.parameters, after.parameters)]
+    found += _serde_changed(name, old.serde_parameters, new.serde_parameters)
     pairs = (
         ("location", before.location, after.location),
-        ("input format", before.format.input_format, after.format.input_format),
+        ("input format", old.input_format, new.input_format),
+        ("output format", old.output_format, new.output_format),
+        ("SerDe", old.serde, new.serde),
         ("type", before.table_type, after.table_type),
         ("partition columns", _names(before.partition_columns), _names(after.partition_columns)),
     )
@@ -77,6 +85,20 @@ def _parameters_changed(name: str, before: Mapping[str, str], after: Mapping[str
         if before.get(key) != value:
             kind = ALTER if key in before else CREATE
             yield Change(kind, f"property {key} of {name}", before.get(key, ""), value)
+    for key, value in before.items():
+        if key not in after and key.startswith(_OURS):
+            yield Change(DROP, f"property {key} of {name}", value)
+
+
+def _serde_changed(name: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Change]:
+    for key, value in after.items():
+        if before.get(key) != value:
+            kind = ALTER if key in before else CREATE
+            yield Change(kind, f"SerDe property {key} of {name}", before.get(key, ""), value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text):,} characters)"
 
 
 def _columns(table: HiveTable) -> dict[str, HiveColumn]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,15 +21,27 @@ from catalog.table import Table
 from table_format.errors import HudiError, OptionError
 
 if TYPE_CHECKING:
+    from catalog.sync.hive_target import HiveSync
+    from catalog.sync.options import SyncOptions
     from catalog.sync.trino_target import TrinoSync
 
 _THREADS = 8
+_WRONG_USAGE = 2
 
 
 class Target(StrEnum):
     """For which engine tables are registered."""
 
+    hive = "hive"
     trino = "trino"
+
+
+class Format(StrEnum):
+    """By what engines read tables."""
+
+    handler = "handler"
+    apache = "apache"
+    symlink = "symlink"
 
 
 @dataclass(frozen=True)
@@ -36,7 +49,7 @@ class _Outcome:
     """What became of one table."""
 
     path: str
-    done: TrinoSync | None
+    done: TrinoSync | HiveSync | None
     problem: str | None = None
 
 
@@ -46,18 +59,30 @@ def sync(
     metastore: Annotated[
         str, typer.Option("--metastore", help="thrift://host:port, or the folder of Trino's file metastore.")
     ],
-    target: Annotated[Target, typer.Option("--target", help="Engine that is to read the tables.")] = Target.trino,
+    target: Annotated[
+        Target | None,
+        typer.Option("--target", help="Engine that is to read the tables: hive, for Spark too, or trino."),
+    ] = None,
+    entry_format: Annotated[
+        Format | None, typer.Option("--format", help="How it reads them; handler by default, for Trino symlink.")
+    ] = None,
+    service: Annotated[
+        str | None, typer.Option("--service", help="host:port of the service for Hive, to stand in the entries.")
+    ] = None,
     schema: Annotated[
         str | None, typer.Option("--schema", help="Schema of the entries; the table's database by default.")
     ] = None,
     table: Annotated[str | None, typer.Option("--table", help="Name of the entry; the table's by default.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All tables under the folder.")] = False,
+    keep_dropped: Annotated[
+        bool, typer.Option("--keep-dropped", help="Partitions that somebody dropped from the metastore stay away.")
+    ] = False,
     also_hudi: Annotated[
         bool, typer.Option("--also-hudi", help="Also register for Trino's own Hudi connector, as NAME_hudi.")
     ] = False,
     locations: Annotated[
         str | None,
-        typer.Option("--location-prefix", help="How Trino spells places, ours=theirs: file:///data=local:///"),
+        typer.Option("--location-prefix", help="How the engine spells places, ours=theirs: file:///data=local:///"),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the changes, make none.")] = False,
     option: Annotated[
@@ -67,33 +92,39 @@ def sync(
         bool, typer.Option("--json", help="For scripts: JSON on standard output, nothing else.")
     ] = False,
 ) -> None:
-    """Register tables in a metastore, or bring what is registered up to date."""
+    """Register tables in a metastore, or bring what is registered up to date.
+
+    The exit code is 0 when every table is as it should be, 1 when something failed, 2 for wrong usage.
+    """
     # here, because what the other commands need is imported faster alone
     from catalog.sync import options as keys
     from catalog.sync.open_metastore import open_metastore
-    from catalog.sync.trino_target import sync as sync_for_trino
 
-    if table is not None and every:
-        raise OptionError("--table names one entry, and --all makes many; leave one of them out")
-    run = {Target.trino: sync_for_trino}[target]
-    given = dict(key_value(text) for text in option or [])
-    flags = {keys.DATABASE: schema, keys.TABLE: table, keys.LOCATIONS: locations}
-    values = given | {key: value for key, value in flags.items() if value is not None}
-    store = open_metastore(metastore)
+    flags = {
+        keys.DATABASE: schema,
+        keys.TABLE: table,
+        keys.LOCATIONS: locations,
+        keys.SERVICE: service,
+        keys.FORMAT: entry_format,
+        keys.DROPPED: keys.KEEP if keep_dropped else None,
+    }
+    try:
+        values = _values(option or [], flags, every=every)
+        run = _runner(target, keys.SyncOptions.parse(values), metastore, also_hudi=also_hudi)
+        store = open_metastore(metastore)
+    except OptionError as error:
+        sys.stderr.write(f"hudi-catalog: {' '.join(str(error).split())}\n")
+        raise typer.Exit(_WRONG_USAGE) from error
 
-    def one(path: str, names: dict[str, str]) -> TrinoSync:
-        parsed = keys.SyncOptions.parse(names | values)
-        return run(Table.open(path), store, parsed, also_hudi=also_hudi, dry_run=dry_run)
+    def one(path: str, names: Mapping[str, str]) -> TrinoSync | HiveSync:
+        return run(Table.open(path), store, keys.SyncOptions.parse({**names, **values}), dry_run=dry_run)
 
-    def named(entry: TableEntry) -> TrinoSync:
+    def named(entry: TableEntry) -> TrinoSync | HiveSync:
         database, _, name = entry.name.rpartition(".")
         return one(entry.uri, {keys.DATABASE: database or "default", keys.TABLE: name})
 
     try:
-        if not every:
-            _print([_Outcome(path, one(path, {}))], dry_run=dry_run, as_json=as_json)
-            return
-        outcomes = list(_all(path, named))
+        outcomes = list(_all(path, named)) if every else [_Outcome(path, one(path, {}))]
     finally:
         store.close()
     _print(outcomes, dry_run=dry_run, as_json=as_json)
@@ -101,7 +132,43 @@ def sync(
         raise typer.Exit(1)
 
 
-def _all(warehouse: str, named: Callable[[TableEntry], TrinoSync]) -> Iterator[_Outcome]:
+def _values(given: list[str], flags: Mapping[str, str | None], *, every: bool) -> dict[str, str]:
+    """Options by their keys, of which flags win.
+
+    Raises:
+        OptionError: one is malformed, or they do not go together.
+    """
+    from catalog.sync.options import TABLE
+
+    if every and flags[TABLE] is not None:
+        raise OptionError("--table names one entry, and --all makes many; leave one of them out")
+    values = dict(key_value(text) for text in given)
+    return values | {key: str(value) for key, value in flags.items() if value is not None}
+
+
+def _runner(
+    target: Target | None, options: SyncOptions, metastore: str, *, also_hudi: bool
+) -> Callable[..., TrinoSync | HiveSync]:
+    """What registers a table: for Hive in a Hive Metastore, for Trino in a folder, unless told otherwise.
+
+    Raises:
+        OptionError: flags that do not go together.
+    """
+    from catalog.sync.hive_target import sync as sync_for_hive
+    from catalog.sync.trino_target import sync as sync_for_trino
+
+    symlink = options.hive.format in (None, Format.symlink)
+    wanted = target or (Target.trino if symlink and not metastore.strip().startswith("thrift:") else Target.hive)
+    if wanted is Target.trino:
+        if not symlink:
+            raise OptionError(f"--format {options.hive.format} is for Hive; write --target hive, or leave it out")
+        return functools.partial(sync_for_trino, also_hudi=also_hudi)
+    if also_hudi:
+        raise OptionError("--also-hudi registers for Trino; write --target trino")
+    return sync_for_hive
+
+
+def _all(warehouse: str, named: Callable[[TableEntry], TrinoSync | HiveSync]) -> Iterator[_Outcome]:
     """Each table of a warehouse; what one of them fails at does not keep the others."""
 
     def attempt(entry: TableEntry) -> _Outcome:
@@ -131,7 +198,8 @@ def _print(outcomes: list[_Outcome], *, dry_run: bool, as_json: bool) -> None:
             continue
         said = f"{len(done.changes)} change{'' if len(done.changes) == 1 else 's'}" if done.changes else "up to date"
         when = f" at {done.instant}" if done.instant else ""
-        sys.stdout.write(f"{done.schema}.{done.name}{when}: {said}{', not made' if dry_run and done.changes else ''}\n")
+        names = ", ".join(f"{done.schema}.{name}" for name in done.names)
+        sys.stdout.write(f"{names}{when}: {said}{', not made' if dry_run and done.changes else ''}\n")
         for change in done.changes if dry_run or len(outcomes) == 1 else ():
             sys.stdout.write(f"  {change}\n")
 
@@ -147,7 +215,8 @@ def _json(outcome: _Outcome) -> dict[str, object]:
     return {
         "path": outcome.path,
         "schema": done.schema,
-        "table": done.name,
+        "table": done.names[0],
+        "tables": list(done.names),
         "instant": done.instant,
         "changes": changes,
     }

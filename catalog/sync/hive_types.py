@@ -31,12 +31,15 @@ _SIMPLE: dict[pa.DataType, str] = {
 }
 
 
-def hive_columns(schema: pa.Schema, comments: Mapping[str, str] | None = None) -> tuple[HiveColumn, ...]:
+def hive_columns(
+    schema: pa.Schema, comments: Mapping[str, str] | None = None, *, times: str = "timestamp"
+) -> tuple[HiveColumn, ...]:
     """The columns of a table for a metastore.
 
     Args:
         schema: the columns; at the top, Hive knows names in lower case only.
         comments: by column.
+        times: the type of timestamps; `bigint` for the numbers that the files hold.
 
     Raises:
         UnsupportedTableError: a column has a type that Hive does not have, or two have one name in lower case.
@@ -47,17 +50,18 @@ def hive_columns(schema: pa.Schema, comments: Mapping[str, str] | None = None) -
         raise UnsupportedTableError(f"columns {' and '.join(same)}: Hive does not tell them apart; rename one of them")
     said = comments or {}
     return tuple(
-        HiveColumn(field.name.lower(), hive_type(field.type, field.name), said.get(field.name) or None)
+        HiveColumn(field.name.lower(), hive_type(field.type, field.name, times), said.get(field.name) or None)
         for field in schema
     )
 
 
-def hive_type(kind: pa.DataType, column: str) -> str:
+def hive_type(kind: pa.DataType, column: str, times: str = "timestamp") -> str:
     """Hive's text for a type. Times of day are counted numbers, which is what the files hold.
 
     Args:
         kind: of the values.
         column: for messages.
+        times: the type of timestamps.
 
     Raises:
         UnsupportedTableError: Hive has no such type.
@@ -65,7 +69,7 @@ def hive_type(kind: pa.DataType, column: str) -> str:
     types = pa.types
     text = _SIMPLE.get(kind)
     if types.is_timestamp(kind):
-        text = "timestamp"
+        text = times
     elif types.is_time(kind):
         text = "int" if types.is_time32(kind) else "bigint"
     elif isinstance(kind, pa.Decimal128Type) and 0 <= kind.scale <= kind.precision <= _MOST_DIGITS:
@@ -73,20 +77,20 @@ def hive_type(kind: pa.DataType, column: str) -> str:
     elif types.is_fixed_size_binary(kind):
         text = "binary"
     elif isinstance(kind, pa.MapType):
-        text = f"map<{hive_type(kind.key_type, column)},{hive_type(kind.item_type, column)}>"
+        text = f"map<{hive_type(kind.key_type, column, times)},{hive_type(kind.item_type, column, times)}>"
     elif isinstance(kind, pa.StructType):
-        text = _struct(kind, column)
+        text = _struct(kind, column, times)
     elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        text = f"array<{hive_type(kind.value_type, column)}>"
+        text = f"array<{hive_type(kind.value_type, column, times)}>"
     if text is None:
         raise UnsupportedTableError(f"column {column}: Hive has no type for {kind}; leave the column out, or cast it")
     return text
 
 
-def _struct(kind: pa.StructType, column: str) -> str:
+def _struct(kind: pa.StructType, column: str, times: str) -> str:
     members = [kind.field(index) for index in range(kind.num_fields)]
     odd = [member.name for member in members if not _MEMBER.fullmatch(member.name)]
     if odd or not members or len({member.name.lower() for member in members}) < len(members):
         what = f"a field named {odd[0]!r}" if odd else "a struct without fields, or with names equal in lower case,"
         raise UnsupportedTableError(f"column {column}: {what} cannot be written in Hive's types")
-    return f"struct<{','.join(f'{member.name}:{hive_type(member.type, column)}' for member in members)}>"
+    return f"struct<{','.join(f'{member.name}:{hive_type(member.type, column, times)}' for member in members)}>"

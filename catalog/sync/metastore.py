@@ -59,6 +59,28 @@ HUDI: Final = StorageFormat(
 )
 """What Apache Hudi's own sync registers; Trino's Hudi connector goes by the input format."""
 
+HUDI_REAL_TIME: Final = StorageFormat(
+    _PARQUET_SERDE,
+    "org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat",
+    "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
+)
+"""What Apache Hudi's own sync registers to read log files too."""
+
+HANDLER: Final = StorageFormat(_PARQUET_SERDE, "hudicatalog.hive.HudiInputFormat", "hudicatalog.hive.HudiOutputFormat")
+"""Our storage handler, whose input format reads what the service plans."""
+
+ROW_HANDLER: Final = StorageFormat(
+    _PARQUET_SERDE, "hudicatalog.hive.HudiRowInputFormat", "hudicatalog.hive.HudiOutputFormat"
+)
+"""The same for lists, maps and structs, which Hive does not read vectorized."""
+
+STORAGE_HANDLER: Final = "storage_handler"
+HANDLER_CLASSES: Final = {
+    HANDLER.input_format: "hudicatalog.hive.HudiStorageHandler",
+    ROW_HANDLER.input_format: "hudicatalog.hive.HudiRowStorageHandler",
+}
+"""What the parameter `storage_handler` of an entry says, by the entry's input format."""
+
 
 @dataclass(frozen=True)
 class HiveTable:
@@ -94,10 +116,14 @@ class HivePartition:
     Attributes:
         values: one a partition column, as text; `__HIVE_DEFAULT_PARTITION__` is null.
         location: URI of its folder, as the engine spells it.
+        columns: its own; None where they are the table's, or not known.
+        format: by which it is read; None where it is the table's, or not known.
     """
 
     values: tuple[str, ...]
     location: str
+    columns: tuple[HiveColumn, ...] | None = None
+    format: StorageFormat | None = None
 
 
 class Metastore(Protocol):

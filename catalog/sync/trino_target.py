@@ -11,15 +11,16 @@ from catalog.snapshot import Snapshot
 from catalog.sync import entries
 from catalog.sync.changes import CREATE, Change, changes_of
 from catalog.sync.file_lists import list_name, manifest_folder, paths_of
-from catalog.sync.hudi_connector import PartitionChanges, hudi_entry, partitions_of
+from catalog.sync.hudi_connector import READER, TARGET, hudi_entry
 from catalog.sync.locations import Locations
 from catalog.sync.manifests import manifest_of
 from catalog.sync.metastore import SYMLINK, HiveTable, Metastore
 from catalog.sync.options import SyncOptions
+from catalog.sync.owners import check_owner
+from catalog.sync.partition_sync import PartitionChanges, partitions_of
 from catalog.sync.pins import Pins
 from catalog.sync.stored_types import StoredTypes
 from catalog.table import READ_OPTIMIZED, SNAPSHOT, Table
-from table_format.errors import MetastoreError
 
 _DEFAULT_SCHEMA = "default"
 _READ_OPTIMIZED = "_ro"
@@ -40,6 +41,11 @@ class TrinoSync:
     name: str
     instant: str
     changes: tuple[Change, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The entry's name, as the only one."""
+        return (self.name,)
 
 
 def sync(
@@ -76,16 +82,16 @@ def sync(
     place = _Place(metastore, table, options, dict(storage_options or {}))
     schema, name = entry_name(table, options)
     before = metastore.table(schema, name)
-    _check_is_ours(before, place.base, metastore)
+    check_owner(before, entries.TRINO, place.base, place.spelled, metastore)
     wanted = place.symlink(before, schema, name, snapshot, query_type, dry_run=dry_run)
     pairs = [(before, wanted)]
     partitions = None
     if also_hudi:
         other = hudi_entry(wanted, snapshot, options.hudi_name.format(table=name), place.spelled)
         there = metastore.table(schema, other.name)
-        _check_is_ours(there, place.base, metastore)
+        check_owner(there, TARGET, place.base, place.spelled, metastore)
         pairs.append((there, other))
-        partitions = PartitionChanges(metastore, there, other, partitions_of(snapshot, place.spelled))
+        partitions = PartitionChanges(metastore, there, other, partitions_of(snapshot, place.spelled, READER).values())
     changes = [] if schema in metastore.schemas() else [Change(CREATE, f"schema {schema}")]
     altered = [(after, changes_of(there, after)) for there, after in pairs]
     changes += [change for _, found in altered for change in found]
@@ -155,15 +161,3 @@ class _Place:
         }
         parameters = {key: value for key, value in entry.parameters.items() if key not in said}
         return replace(entry, parameters=parameters | {key: value for key, value in said.items() if value})
-
-
-def _check_is_ours(before: HiveTable | None, base: str, metastore: Metastore) -> None:
-    """Refuse to write over an entry that is not this table's."""
-    if before is None:
-        return
-    said = before.parameters.get(entries.BASE_PATH)
-    if entries.TARGET not in before.parameters or said != base:
-        what = f"the Hudi table {said}" if entries.TARGET in before.parameters else "a table that the sync did not make"
-        raise MetastoreError(
-            f"{metastore.uri}: {before.schema}.{before.name} is {what}; drop it, or choose another name or schema"
-        )

@@ -74,8 +74,8 @@ def test_a_warehouse(run: Any, written: LocalTable, metastore: FileMetastore, co
 )
 def test_wrong_usage(run: Any, tmp_path: Path, arguments: list[str], message: str) -> None:
     result = run(*arguments, str(tmp_path))
-    assert result.exit_code != 0
-    assert message in str(result.exception)
+    assert result.exit_code == 2
+    assert message in result.stderr
 
 
 def test_a_metastore_that_is_not_there(written: LocalTable) -> None:

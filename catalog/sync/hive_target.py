@@ -1,0 +1,203 @@
+"""Registering a Hudi table for Hive and Spark SQL.
+
+Each entry is brought up to date in an order that lets a sync be broken off anywhere: first what the entry says, then
+its partitions, and last up to which commit it was brought. The next sync compares all of it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from catalog.snapshot import Snapshot
+from catalog.sync import entries, partition_record, trino_target
+from catalog.sync.changes import CREATE, Change, changes_of
+from catalog.sync.extractors import check_extractor
+from catalog.sync.hive_entries import HIVE, INSTANTS, HiveEntries
+from catalog.sync.hive_names import EntryName, hive_names, hive_schema
+from catalog.sync.locations import Locations
+from catalog.sync.metastore import HivePartition, HiveTable, Metastore
+from catalog.sync.options import APACHE, HANDLER, KEEP, PARTITION_FIELDS, SYMLINK, SyncOptions
+from catalog.sync.owners import check_owner, same_place
+from catalog.sync.partition_sync import PartitionChanges, partitions_of, registered
+from catalog.table import SNAPSHOT, Table
+from table_format.errors import MetastoreError, OptionError
+
+
+@dataclass(frozen=True)
+class HiveSync:
+    """What was changed in the metastore, or would be.
+
+    Attributes:
+        schema: of the entries.
+        names: of the entries; a merge-on-read table has several.
+        instant: up to which they were brought; "" for a table without commits.
+        changes: none when everything was as it should be.
+    """
+
+    schema: str
+    names: tuple[str, ...]
+    instant: str
+    changes: tuple[Change, ...]
+
+
+def sync(
+    table: Table,
+    metastore: Metastore,
+    options: SyncOptions | None = None,
+    *,
+    format: str | None = None,  # noqa: A002  # the name of the flag
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> HiveSync:
+    """Register a table for Hive and Spark SQL, or bring its entries up to date.
+
+    Args:
+        table: brought up to date first.
+        metastore: that Hive and Spark use.
+        options: see `SyncOptions`.
+        format: `handler`, the default: Hive reads by our storage handler; `apache`: by Apache Hudi's input formats;
+            `symlink`: by a list of files, see `trino_target`. None for what the options say.
+        dry_run: tell the changes, make none.
+        storage_options: keyword arguments for the `pyarrow.fs` file systems, for lists of files.
+
+    Raises:
+        MetastoreError: a name is taken by another table, or the metastore does not answer.
+        OptionError: options that do not go together, or not with the table.
+        UnsupportedTableError: Hive cannot read the table so; the message names the column.
+    """
+    options = options or SyncOptions()
+    wanted = format or options.hive.format or HANDLER
+    if wanted == SYMLINK:
+        done = trino_target.sync(table, metastore, options, dry_run=dry_run, storage_options=storage_options)
+        return HiveSync(done.schema, (done.name,), done.instant, done.changes)
+    if wanted not in (HANDLER, APACHE):
+        raise OptionError(f"format {wanted!r}: there are {HANDLER}, {APACHE} and {SYMLINK}")
+    return _TableSync(metastore, table, options, wanted, dry_run=dry_run).run()
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """An entry as it is and as it should be, and its partitions by their paths."""
+
+    before: HiveTable | None
+    after: HiveTable
+    partitions: Mapping[str, HivePartition]
+
+
+class _TableSync:
+    """One sync of one table."""
+
+    def __init__(
+        self, metastore: Metastore, table: Table, options: SyncOptions, entry_format: str, *, dry_run: bool
+    ) -> None:
+        self._metastore = metastore
+        self._table = table
+        self._options = options
+        self._format = entry_format
+        self._dry_run = dry_run
+        self._base = table.client.storage.full_uri("")
+
+    def run(self) -> HiveSync:
+        schema, names = hive_schema(self._table, self._options), hive_names(self._table, self._options)
+        self._check_partition_fields()
+        found = [self._metastore.table(schema, name.name) for name in names]
+        for before in found:
+            check_owner(before, HIVE, self._base, self._location(None), self._metastore)
+        snapshot = self._newest(found)
+        # all that may be refused is looked at before the first change
+        planned = [self._plan(before, schema, name, snapshot) for before, name in zip(found, names, strict=True)]
+        changes = self._schema_changes(schema)
+        for entry in planned:
+            changes += self._make(entry)
+        return HiveSync(schema, tuple(name.name for name in names), snapshot.instant or "", tuple(changes))
+
+    def _newest(self, found: list[HiveTable | None]) -> Snapshot:
+        """The newest snapshot; no older than what another sync has just registered, unless commits were taken back."""
+        snapshot = self._table.refresh().snapshot(None, SNAPSHOT)
+        seen = [before.parameters.get(entries.INSTANT, "") for before in found if before is not None]
+        if max(seen, default="") > (snapshot.instant or ""):
+            snapshot = self._table.refresh().snapshot(None, SNAPSHOT)
+        return snapshot
+
+    def _location(self, before: HiveTable | None) -> str:
+        """The table's folder as the engine spells it; as the entry spells it already, unless told otherwise."""
+        if self._options.locations is not None:
+            return self._options.locations.spelled(self._base)
+        if before is not None and same_place(before.location, self._base):
+            return before.location
+        return Locations().spelled(self._base)
+
+    def _check_partition_fields(self) -> None:
+        given = [field.lower() for field in self._options.hive.partition_fields]
+        own = self._table.config.partition_fields
+        if given and given != [field.lower() for field in own]:
+            raise OptionError(
+                f"{PARTITION_FIELDS}={','.join(given)}: {self._table.name} is partitioned by {', '.join(own) or 'none'}"
+            )
+
+    def _plan(self, before: HiveTable | None, schema: str, name: EntryName, snapshot: Snapshot) -> _Entry:
+        location = self._location(before)
+        maker = HiveEntries(snapshot, self._base, location, self._format, self._options)
+        after = maker.entry(before, schema, name)
+        partitions: Mapping[str, HivePartition] = {}
+        if self._format == APACHE:
+            entries.check_files_have_columns(snapshot)
+            partitions = partitions_of(snapshot, location, "Apache Hudi's input formats")
+            check_extractor(self._options.hive.extractor, partitions)
+            if partitions:
+                after = replace(after, parameters={**after.parameters, **partition_record.record_of(partitions)})
+            if self._options.hive.dropped == KEEP:
+                partitions = self._without_dropped(before, after, partitions)
+        return _Entry(before, after, partitions)
+
+    def _without_dropped(
+        self, before: HiveTable | None, after: HiveTable, partitions: Mapping[str, HivePartition]
+    ) -> dict[str, HivePartition]:
+        """Partitions but for those that the last sync registered and that are gone from the metastore."""
+        once = partition_record.recorded(before.parameters) if before is not None else frozenset()
+        there = {one.values for one in registered(self._metastore, before, after)} if once else set()
+        return {path: one for path, one in partitions.items() if path not in once or one.values in there}
+
+    def _schema_changes(self, schema: str) -> list[Change]:
+        if schema in self._metastore.schemas():
+            return []
+        if not self._options.hive.create_database:
+            raise MetastoreError(f"{self._metastore.uri}: there is no database {schema}; make it, or allow the sync to")
+        if not self._dry_run:
+            self._metastore.create_schema(schema)
+        return [Change(CREATE, f"schema {schema}")]
+
+    def _make(self, entry: _Entry) -> list[Change]:
+        """Bring an entry up to date; its partitions before it says that they are."""
+        before, after = entry.before, entry.after
+        same = replace(after, parameters=_with_marks(after, before))
+        definition = changes_of(before, same)
+        partitioned = bool(after.partition_columns)
+        if definition and partitioned and not self._dry_run:
+            same = replace(same, parameters={k: v for k, v in same.parameters.items() if k not in INSTANTS})
+            self._metastore.put_table(same)
+            before = same
+        partitions = PartitionChanges(self._metastore, before, after, list(entry.partitions.values()))
+        found = [*definition, *partitions.changes()]
+        marks = changes_of(same, after)
+        if not found and self._options.hive.conditional:
+            return []
+        if not self._dry_run:
+            partitions.make()
+            if marks or (definition and not partitioned):
+                self._metastore.put_table(after)
+        return found + marks
+
+
+def _with_marks(after: HiveTable, before: HiveTable | None) -> dict[str, str]:
+    """Parameters as they should be, but for those that say what was done, which are as they were."""
+    said = {key: value for key, value in after.parameters.items() if not _is_mark(key)}
+    if before is not None:
+        said |= {key: value for key, value in before.parameters.items() if _is_mark(key)}
+    return said
+
+
+def _is_mark(key: str) -> bool:
+    return key in INSTANTS or key.startswith(partition_record.PREFIX)

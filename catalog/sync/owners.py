@@ -1,0 +1,75 @@
+"""Whose an entry of a metastore is, so that a sync writes over none that is not its table's."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from catalog.sync import entries
+from catalog.sync.locations import normal_uri
+from catalog.sync.metastore import HANDLER_CLASSES, HUDI, HUDI_REAL_TIME, STORAGE_HANDLER, HiveTable, Metastore
+from catalog.sync.spark_properties import PROVIDER
+from table_format.errors import MetastoreError
+
+_HUDI_FORMATS: Final = frozenset(
+    {HUDI.input_format, HUDI_REAL_TIME.input_format}
+    # as releases before Apache's had them
+    | {"com.uber.hoodie.hadoop.HoodieInputFormat", "com.uber.hoodie.hadoop.realtime.HoodieRealtimeInputFormat"}
+)
+
+_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
+
+
+def check_owner(before: HiveTable | None, target: str, base: str, location: str, metastore: Metastore) -> None:
+    """Refuse to write over an entry that is not a table's, or that another engine's sync keeps.
+
+    Entries that Apache Hudi's sync, Spark or a user made for the same table are taken over for Hive.
+
+    Args:
+        before: the entry as it is; None when there is none.
+        target: of the sync: `hive`, `trino` or `hudi`.
+        base: URI of the table's folder, as we spell it.
+        location: the same as the engine spells it.
+        metastore: for the message.
+
+    Raises:
+        MetastoreError: the entry is something else's.
+    """
+    if before is None:
+        return
+    said, kept = before.parameters.get(entries.BASE_PATH), before.parameters.get(entries.TARGET)
+    if kept is None:
+        if target == "hive" and _is_hudi(before) and same_place(before.location, base, location):
+            return
+        what = "a table that the sync did not make"
+    elif said != base:
+        what = f"the Hudi table {said}"
+    elif kept != target:
+        what = f"this table's entry for {kept}"
+    else:
+        return
+    raise MetastoreError(
+        f"{metastore.uri}: {before.schema}.{before.name} is {what}; drop it, or choose another name or schema"
+    )
+
+
+def _is_hudi(entry: HiveTable) -> bool:
+    said = entry.parameters
+    return (
+        entry.format.input_format in _HUDI_FORMATS
+        or said.get(STORAGE_HANDLER) in HANDLER_CLASSES.values()
+        or said.get(PROVIDER, "").lower() == "hudi"
+    )
+
+
+def same_place(there: str, *ours: str) -> bool:
+    """Whether a location is one of some others, be it spelled otherwise.
+
+    >>> same_place("s3a://b/t/", "s3://b/t"), same_place("file:/a", "file:///a"), same_place("s3://b/t", "s3://b/u")
+    (True, True, False)
+    """
+    return _folded(there) in {_folded(uri) for uri in ours}
+
+
+def _folded(uri: str) -> str:
+    scheme, slashes, rest = normal_uri(uri).partition("://")
+    return f"{_SCHEMES.get(scheme.lower(), scheme)}{slashes}{rest}"
