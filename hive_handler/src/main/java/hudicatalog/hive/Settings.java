@@ -20,6 +20,9 @@ final class Settings {
   static final String TLS_KEYSTORE_PASSWORD_FILE = TLS_KEYSTORE + ".password.file";
   static final String SECRET_FILE = PREFIX + "secret.file";
 
+  private static final String COLUMNS = PREFIX + "columns";
+  private static final String COLUMN_TYPES = COLUMNS + ".types";
+
   /** Whoever may create a table must not choose which files are read as secrets, nor turn off encryption. */
   private static final Set<String> HIVES_ALONE = Collections.unmodifiableSet(new HashSet<>(
       Arrays.asList(TLS, TLS_CA, TLS_KEYSTORE, TLS_KEYSTORE_PASSWORD_FILE, SECRET_FILE)));
@@ -39,6 +42,9 @@ final class Settings {
         found.put(key, table.getProperty(key).trim());
       }
     }
+    // The service refuses an entry that says of a column what it is not: Hive would read nulls.
+    found.put(COLUMNS, table.getProperty("columns", ""));
+    found.put(COLUMN_TYPES, table.getProperty("columns.types", ""));
     return found;
   }
 

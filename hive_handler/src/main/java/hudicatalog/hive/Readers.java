@@ -1,0 +1,76 @@
+package hudicatalog.hive;
+
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.hive.common.io.DataCache;
+import org.apache.hadoop.hive.common.io.FileMetadataCache;
+import org.apache.hadoop.hive.ql.io.parquet.read.DataWritableReadSupport;
+import org.apache.hadoop.hive.ql.io.parquet.read.ParquetRecordReaderWrapper;
+import org.apache.hadoop.hive.ql.io.parquet.vector.VectorizedParquetRecordReader;
+import org.apache.hadoop.io.ArrayWritable;
+import org.apache.hadoop.io.NullWritable;
+import org.apache.hadoop.mapred.InputSplit;
+import org.apache.hadoop.mapred.JobConf;
+import org.apache.hadoop.mapred.RecordReader;
+import org.apache.hadoop.mapred.Reporter;
+import org.apache.parquet.filter2.compat.FilterCompat;
+import org.apache.parquet.hadoop.ParquetInputFormat;
+import org.apache.parquet.schema.MessageType;
+
+/**
+ * Hive's readers of Parquet files, without a filter of their own.
+ *
+ * <p>Hive 4.0.1 fits the literals of a filter to the types of the file, not to those of the table: of files whose
+ * integers became longs since, a filter with a greater number than an integer can be then loses every row. The service
+ * has left out the row groups already, and Hive filters the rows that it gets.
+ */
+final class Readers {
+  /** Days before 1582 are those that Hudi's writers stored, as the service takes them too. */
+  private static final String PROLEPTIC_DATES = "hive.parquet.date.proleptic.gregorian.default";
+
+  private Readers() {}
+
+  /** A job's configuration for reading; the job may have readers of other tables. */
+  static JobConf conf(JobConf job) {
+    JobConf own = new JobConf(job);
+    own.setBoolean(PROLEPTIC_DATES, true);
+    own.unset(ParquetInputFormat.FILTER_PREDICATE);
+    return own;
+  }
+
+  /** A reader row by row. */
+  static RecordReader<NullWritable, ArrayWritable> ofRows(InputSplit split, JobConf job, Reporter reporter)
+      throws IOException {
+    try {
+      return new OfRows(split, conf(job), reporter);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new InterruptedIOException("the query was cancelled");
+    }
+  }
+
+  /** A reader of batches. */
+  static final class OfVectors extends VectorizedParquetRecordReader {
+    OfVectors(InputSplit split, JobConf conf, FileMetadataCache footers, DataCache data, Configuration cacheConf)
+        throws IOException {
+      super(split, conf, footers, data, cacheConf);
+    }
+
+    @Override
+    public FilterCompat.Filter setFilter(JobConf conf, MessageType schema) {
+      return null;
+    }
+  }
+
+  private static final class OfRows extends ParquetRecordReaderWrapper {
+    OfRows(InputSplit split, JobConf conf, Reporter reporter) throws IOException, InterruptedException {
+      super(new ParquetInputFormat<>(DataWritableReadSupport.class), split, conf, reporter);
+    }
+
+    @Override
+    public FilterCompat.Filter setFilter(JobConf conf, MessageType schema) {
+      return null;
+    }
+  }
+}
