@@ -13,6 +13,7 @@ import pyarrow as pa
 from catalog.snapshot import Snapshot
 from catalog.sync.hive_types import hive_columns
 from catalog.sync.metastore import SYMLINK, HiveTable
+from catalog.sync.stored_names import differing_names
 from catalog.sync.stored_types import StoredTypes
 from table_format.errors import UnsupportedTableError
 from table_format.meta_columns import META_COLUMNS
@@ -84,16 +85,11 @@ def check_files_have_columns(snapshot: Snapshot) -> None:
     Raises:
         UnsupportedTableError: there is such a file; the message names the column.
     """
-    history = snapshot.schema_history
-    if history is None:
+    if snapshot.schema_history is None:
         return
-    names = snapshot.data_schema.names
     instants: list[Any] = snapshot.take_files(snapshot.live_rows).column("instant").unique().to_pylist()
     for instant in instants:
-        same = history.same_names(instant, names)
-        stored = {column.name for column in history.stored_schema(instant).columns}
-        physical = history.physical_names(instant, names)
-        odd = [name for name in names if name not in same and (physical[name] is not None or name in stored)]
+        odd = differing_names(snapshot, instant)
         if odd:
             raise UnsupportedTableError(
                 f"{snapshot.config.name}: column {odd[0]} was renamed, replaced or changed since files of {instant} "

@@ -1,13 +1,12 @@
-"""Whether Trino reads a table's older files right, where a column's type was changed since they were written.
+"""Whether an engine reads a table's older files right, where a column's type was changed since they were written.
 
-Hudi's readers convert. Trino's Parquet reader (476) widens whole numbers and decimals of one scale; other changes it
-gets wrong in silence, or fails at. Of a decimal whose scale was changed, or that was a whole number, a filter drops
-rows that match, for statistics are compared unscaled; a whole number read as a float is taken for a float's bits.
+Hudi's readers convert; engines that open the files themselves do what `reading_rules` tell.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -15,42 +14,82 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from catalog.snapshot import Snapshot
-from table_format.arrow_numpy import one_chunk, to_numpy
+from catalog.sync.reading_rules import TRINO, ReadingRules
+from table_format.arrow_numpy import one_chunk, to_numpy, valid_mask
 from table_format.errors import StorageError, UnsupportedTableError
 from table_format.storage import Storage
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
 _THREADS: Final = 16
+_MOST_KNOWN: Final = 1000
 
 
 class StoredTypes:
-    """Knows the columns of one table's files; those that one instant wrote have the same. Threads may share it."""
+    """Knows the columns of one table's files; those that one instant wrote have the same. Threads may share it.
 
-    def __init__(self) -> None:
+    Args:
+        rules: what the engine reads right that opens the files.
+    """
+
+    def __init__(self, rules: ReadingRules = TRINO) -> None:
+        self._rules = rules
         self._lock = threading.Lock()
         self._schemas: dict[str, pa.Schema] = {}
+        self._wrong: dict[tuple[int, pa.Schema], dict[str, pa.DataType]] = {}
 
     def check(self, snapshot: Snapshot) -> None:
-        """Refuse a snapshot with files that Trino would misread.
+        """Refuse a snapshot with files that the engine would misread.
 
         Raises:
             UnsupportedTableError: there is such a file; the message names the column.
         """
-        with self._lock:
-            self._load(snapshot)
-            checked: set[int] = set()
-            for instant in _first_rows(snapshot):
-                stored = self._schemas.get(instant)
-                if stored is None or id(stored) in checked:
-                    continue
-                checked.add(id(stored))
-                _check(snapshot, instant, stored)
+        for instant, columns in self.misread(snapshot, snapshot.live_rows).items():
+            for column, old in (columns or {}).items():
+                raise UnsupportedTableError(
+                    f"{snapshot.config.name}: column {column} is {snapshot.schema.field(column).type} now, and was "
+                    f"{old} when files of {instant} were written, which {self._rules.engine} would read wrong; "
+                    f"rewrite those files (clustering), {self._rules.otherwise}"
+                )
 
-    def _load(self, snapshot: Snapshot) -> None:
-        first = _first_rows(snapshot)
+    def misread(self, snapshot: Snapshot, rows: NDArray[np.int64]) -> dict[str, dict[str, pa.DataType] | None]:
+        """The columns that the engine would misread in base files.
+
+        Args:
+            snapshot: of the table.
+            rows: positions of slices.
+
+        Returns:
+            By instant that wrote files of those slices: the stored types of such columns, None where its files could
+            not be looked at.
+        """
+        with self._lock:
+            first = _first_rows(snapshot, rows)
+            self._load(snapshot, first)
+            stored = {instant: self._schemas.get(instant) for instant in first}
+            return {
+                instant: None if schema is None else self._wrong_columns(schema, snapshot.data_schema)
+                for instant, schema in stored.items()
+            }
+
+    def _wrong_columns(self, stored: pa.Schema, wanted: pa.Schema) -> dict[str, pa.DataType]:
+        key = (id(stored), wanted)  # one object for equal schemas, and it stays
+        if key not in self._wrong:
+            if len(self._wrong) >= _MOST_KNOWN:
+                self._wrong.clear()
+            before = {field.name.lower(): field.type for field in stored}
+            old = {field: before.get(field.name.lower()) for field in wanted}
+            self._wrong[key] = {
+                field.name: kind
+                for field, kind in old.items()
+                if kind is not None and not self._rules.reads_right(kind, field.type)
+            }
+        return self._wrong[key]
+
+    def _load(self, snapshot: Snapshot, first: Mapping[str, int]) -> None:
         rows = {instant: row for instant, row in first.items() if instant not in self._schemas}
         if not rows:
             return
@@ -68,79 +107,20 @@ class StoredTypes:
         return next((one for one in known if one.equals(schema)), schema)
 
 
-def reads_right(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether Trino reads values that a file holds in one type as those of another.
-
-    >>> reads_right(pa.int32(), pa.int64()), reads_right(pa.int32(), pa.float32())
-    (True, False)
-    """
-    types = pa.types
-    old, new = _plain(stored), _plain(wanted)
-    if isinstance(old, pa.StructType) and isinstance(new, pa.StructType):
-        before = {old.field(i).name.lower(): old.field(i).type for i in range(old.num_fields)}
-        after = [new.field(i) for i in range(new.num_fields)]
-        right = all(reads_right(before.get(field.name.lower(), field.type), field.type) for field in after)
-    elif isinstance(old, pa.MapType) and isinstance(new, pa.MapType):
-        right = reads_right(old.key_type, new.key_type) and reads_right(old.item_type, new.item_type)
-    elif types.is_list(old) and types.is_list(new):
-        right = reads_right(old.value_type, new.value_type)
-    elif isinstance(old, pa.Decimal128Type) and isinstance(new, pa.Decimal128Type):
-        right = old.scale == new.scale and old.precision <= new.precision
-    elif types.is_integer(old) and types.is_integer(new):
-        right = old.bit_width <= new.bit_width
-    else:
-        both_times = types.is_timestamp(old) and types.is_timestamp(new)
-        right = both_times or old == new or (_is_text(old) and _is_text(new))
-    return bool(right)
-
-
-def _plain(kind: pa.DataType) -> Any:
-    """The type without what Arrow adds to it for its own use."""
-    if isinstance(kind, pa.DictionaryType):
-        return _plain(kind.value_type)
-    if pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return pa.list_(kind.value_type)
-    return kind
-
-
-def _is_text(kind: Any) -> bool:
-    types = pa.types
-    return bool(
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_fixed_size_binary(kind)
-    )
-
-
-def _first_rows(snapshot: Snapshot) -> dict[str, int]:
-    """For each instant that wrote a base file, the position of one of its files."""
-    rows = snapshot.live_rows
-    encoded: Any = one_chunk(snapshot.take_files(rows).column("instant")).dictionary_encode()
+def _first_rows(snapshot: Snapshot, rows: NDArray[np.int64]) -> dict[str, int]:
+    """For each instant that wrote one of the base files, the position of one of its files."""
+    files = snapshot.take_files(rows)
+    rows = rows[valid_mask(one_chunk(files.column("path")))]  # the others are log files alone
+    encoded: Any = one_chunk(files.column("instant").filter(files.column("path").is_valid())).dictionary_encode()
     codes, first = np.unique(to_numpy(encoded.indices), return_index=True)
     instants: list[Any] = encoded.dictionary.to_pylist()
     return {str(instants[code]): int(rows[at]) for code, at in zip(codes, first, strict=True)}
 
 
-def _schema_of(storage: Storage, path: str | None) -> pa.Schema | None:
+def _schema_of(storage: Storage, path: str) -> pa.Schema | None:
     """The columns of a file; None when it cannot be read, of which whoever reads it will say more."""
-    if path is None:
-        return None
     try:
         with storage.open_input(path) as stream:
             return pq.read_schema(stream).remove_metadata()
     except (StorageError, pa.ArrowException, OSError):
         return None
-
-
-def _check(snapshot: Snapshot, instant: str, stored: pa.Schema) -> None:
-    before = {field.name.lower(): field.type for field in stored}
-    for field in snapshot.data_schema:
-        old = before.get(field.name.lower())
-        if old is not None and not reads_right(old, field.type):
-            raise UnsupportedTableError(
-                f"{snapshot.config.name}: column {field.name} is {field.type} now, and was {old} when files of "
-                f"{instant} were written, which Trino would read wrong; rewrite those files (clustering), or read the "
-                "table through `hudi-catalog serve trino`"
-            )

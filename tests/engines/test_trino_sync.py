@@ -22,7 +22,7 @@ from catalog.sync.metastore import SYMLINK, HiveColumn, HiveTable, Metastore
 from catalog.sync.open_metastore import open_metastore
 from catalog.sync.options import SyncOptions
 from catalog.sync.pins import Pins
-from catalog.sync.stored_types import reads_right
+from catalog.sync.reading_rules import TRINO
 from catalog.sync.trino_tables import TrinoTables
 from catalog.sync.trino_target import sync
 from table_format.errors import UnsupportedTableError
@@ -331,7 +331,7 @@ EVOLVED: list[tuple[pa.DataType, list[Any], pa.DataType]] = [
 def test_types_that_are_said_to_be_read_right(
     files: Registry, tmp_path: Path, stored: pa.DataType, values: list[Any], wanted: pa.DataType
 ) -> None:
-    assert reads_right(stored, wanted)
+    assert TRINO.reads_right(stored, wanted)
     table = pa.table({"c": pa.array(values, stored)})
     put_files(files, tmp_path, "well", table, wanted)
     told = [plain(value, wanted) for value in table["c"].cast(wanted).to_pylist()]
@@ -359,7 +359,7 @@ def test_types_that_are_refused_are_read_wrong(
     files: Registry, tmp_path: Path, stored: pa.DataType, values: list[Any], wanted: pa.DataType
 ) -> None:
     """Once Trino reads these right, the sync need not refuse them any more."""
-    assert not reads_right(stored, wanted)
+    assert not TRINO.reads_right(stored, wanted)
     put_files(files, tmp_path, "badly", pa.table({"c": pa.array(values, stored)}), wanted)
     found: Any = None
     try:

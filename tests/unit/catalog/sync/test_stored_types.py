@@ -7,7 +7,8 @@ import pytest
 
 from catalog import Table
 from catalog.sync.file_metastore import FileMetastore
-from catalog.sync.stored_types import StoredTypes, reads_right
+from catalog.sync.reading_rules import TRINO
+from catalog.sync.stored_types import StoredTypes
 from catalog.sync.trino_tables import TrinoTables
 from catalog.sync.trino_target import sync
 from table_format.errors import UnsupportedTableError
@@ -47,13 +48,13 @@ WRONG = [
 
 @pytest.mark.parametrize(("stored", "wanted"), RIGHT)
 def test_what_is_read_right(stored: pa.DataType, wanted: pa.DataType) -> None:
-    assert reads_right(stored, wanted)
-    assert reads_right(wanted, wanted)
+    assert TRINO.reads_right(stored, wanted)
+    assert TRINO.reads_right(wanted, wanted)
 
 
 @pytest.mark.parametrize(("stored", "wanted"), WRONG)
 def test_what_is_read_wrong(stored: pa.DataType, wanted: pa.DataType) -> None:
-    assert not reads_right(stored, wanted)
+    assert not TRINO.reads_right(stored, wanted)
 
 
 def with_type(first: int, kind: pa.DataType) -> pa.Table:
