@@ -30,8 +30,15 @@ $(APACHE_VENV)/bin/.installed: Makefile
 install: $(BIN)/.installed ## make the environment in .venv (hudi-catalog is .venv/bin/hudi-catalog)
 
 .PHONY: engines
-engines: $(BIN)/.installed $(APACHE_VENV)/bin/.installed ## fetch the real engines that the engine tests run (Apache Hudi on Spark 3.5, Trino, Presto)
+engines: $(BIN)/.installed $(APACHE_VENV)/bin/.installed catalog/hive/hudi-hive-handler.jar ## fetch the real engines that the engine tests run (Apache Hudi on Spark 3.5, Trino, Presto)
 	@$(BIN)/python -m tools.fetch_engines
+
+.PHONY: hive-jar
+hive-jar: catalog/hive/hudi-hive-handler.jar ## build Hive's storage handler, and run its tests (needs Maven and a JDK)
+
+catalog/hive/hudi-hive-handler.jar: hive_handler/pom.xml $(shell find hive_handler/src -name '*.java')
+	mvn --quiet --batch-mode --file hive_handler/pom.xml package
+	@cp hive_handler/target/hudi-hive-handler.jar $@.part && mv $@.part $@
 
 .PHONY: trino
 trino: $(BIN)/.installed ## run Trino 476 over a small warehouse, with the service and the gateway beside it
@@ -73,4 +80,4 @@ format: $(BIN)/.installed ## format the code
 
 .PHONY: clean
 clean: ## delete the environments and everything made by tests
-	rm -rf $(VENV) $(APACHE_VENV) .work .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(APACHE_VENV) hive_handler/target catalog/hive/*.jar .work .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

@@ -15,6 +15,7 @@ from rich.console import Console
 from catalog.catalog import Catalog
 from catalog.explain import explain as explain_plan
 from catalog.explain import plan_json
+from catalog.hive.commands import hive_jar
 from catalog.html import plan_html
 from catalog.incremental import EARLIEST
 from catalog.json_rows import json_lines
@@ -191,6 +192,7 @@ app.command(name="sync")(sync_command)
 app.add_typer(serve_app, name="serve")
 app.command()(gateway)
 app.command()(metastore)
+app.command()(hive_jar)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 Where what is, from the outside in:
 
+- the storage handler, in Java: `jar`, and the command that names it: `commands`;
 - the service: `serve`, `service` (a call in, a reply out), `wire` (the contract, and who may call), `options`,
   `settings` (of a table or a session), `hive_site` (what to put into Hive's configuration);
 - tables: `tables`, by their `places`; `leases`, so that a query reads one snapshot;
