@@ -240,6 +240,25 @@ DROP_PARTITION_COLUMNS: Final = Option(
     "Data files hold the partition columns; tables without them are not written.",
     choices=("false",),
 )
+HIVE_SYNC: Final = Option(
+    "hoodie.datasource.hive_sync.enable",
+    Kind.FLAG,
+    "false",
+    "Sync the table to a Hive Metastore after each commit, by the options of the sync.",
+)
+META_SYNC: Final = Option(
+    "hoodie.datasource.meta.sync.enable",
+    Kind.FLAG,
+    "false",
+    "Run the tools of hoodie.meta.sync.client.tool.class after each commit.",
+)
+SYNC_TOOLS: Final = Option(
+    "hoodie.meta.sync.client.tool.class",
+    Kind.LIST,
+    "org.apache.hudi.hive.HiveSyncTool",
+    "What runs after a commit, by the names of entry points of the group `hudi_catalog.after_commit`; ours takes the "
+    "name of Apache's class.",
+)
 PROGRESS: Final = Option(
     "hoodie.catalog.write.progress",
     Kind.CHOICE,
@@ -293,6 +312,9 @@ REGISTRY: Final = (
     COLUMN_STATS_LIST,
     META_FIELDS,
     DROP_PARTITION_COLUMNS,
+    HIVE_SYNC,
+    META_SYNC,
+    SYNC_TOOLS,
     PROGRESS,
     FLUSH_BYTES,
     PARALLELISM,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
@@ -83,6 +83,12 @@ class WriteProgress:
         """Print the summary."""
         if self.shown:
             self._console.print(summary)
+
+    def tell(self, lines: Iterable[str]) -> None:
+        """Print what followed."""
+        if self.shown:
+            for line in lines:
+                self._console.print(line, markup=False, highlight=False)
 
     def _watch(self) -> None:
         while self._bar is not None and not self._done.wait(_PERIOD):

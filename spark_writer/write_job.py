@@ -14,6 +14,7 @@ from pyspark import __version__
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_writer import option_registry as registry
+from spark_writer.after_commit import AfterCommit
 from spark_writer.current_files import current_files
 from spark_writer.interpreter import use_this_interpreter
 from spark_writer.operations import Duplicates, Operation
@@ -77,6 +78,7 @@ class WriteJob:
         """Write and commit; nothing is visible unless all of it succeeds.
 
         Raises:
+            AfterCommitError: the write is committed; what the options want done then failed.
             HudiError: the rows, options or table do not allow it, or another writer was faster.
         """
         mode = self.options.text(registry.PROGRESS) or "auto"
@@ -84,6 +86,7 @@ class WriteJob:
         check_against_table(self.options, self.client.config)
         batch = None if self.df is None else arrow_schema(self.df.schema)
         self._schema_after(batch)  # refuses before there is anything to undo
+        after = AfterCommit.prepare(self.session, self.client, self.options)
         protocol = {**self.options.texts, "hoodie.index.type": "BUCKET"}
         with WriteProgress(self.session, mode) as progress:
             transaction = WriteTransaction.begin(
@@ -111,6 +114,7 @@ class WriteJob:
             seconds=time.monotonic() - self.started,
         )
         progress.finish(summary)
+        progress.tell(after.run(transaction.instant))
         return summary
 
     def _schema_after(self, batch: pa.Schema | None) -> pa.Schema:

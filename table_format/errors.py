@@ -16,6 +16,7 @@
     ├── TransactionError        (RuntimeError)
     │   ├── ConflictError                            another writer changed the same file groups
     │   └── LockError                                the table lock could not be taken in time
+    ├── AfterCommitError        (RuntimeError)       the commit is complete; what was to follow it failed
     ├── ServiceError            (RuntimeError)       an engine's service: a request that cannot be answered
     │   ├── SplitError          (ValueError)         a split id that is forged, expired, or not of this service
     │   └── MetastoreError                           the Hive Metastore refused, or was not reachable
@@ -94,6 +95,22 @@ class ConflictError(TransactionError):
 
 class LockError(TransactionError):
     """The table lock could not be taken in time."""
+
+
+class AfterCommitError(HudiError, RuntimeError):
+    """A write is committed, and what was to follow, such as the sync to a metastore, failed.
+
+    Attributes:
+        instant: of the commit.
+    """
+
+    def __init__(self, instant: str, reason: str) -> None:
+        super().__init__(f"the commit {instant} is complete, do not repeat it; what was to follow failed: {reason}")
+        self.instant = instant
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type["AfterCommitError"], tuple[str, str]]:
+        return type(self), (self.instant, self.reason)
 
 
 class ServiceError(HudiError, RuntimeError):

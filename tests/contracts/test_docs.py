@@ -19,6 +19,7 @@ import catalog.gateway.proxy_settings
 import catalog.hive.options
 import catalog.services.options
 import catalog.sync.options
+import catalog.sync.writer_options
 import catalog.trino.options
 import catalog.trino.types
 import pushdown
@@ -82,6 +83,7 @@ SERVICE_OPTIONS = {
     "rewriting": (catalog.gateway.options.KEYS, catalog.gateway.options.GatewayOptions.parse),
     "proxy": (catalog.gateway.proxy_settings.KEYS, catalog.gateway.proxy_settings.ProxySettings.parse),
     "sync": (catalog.sync.options.KEYS, catalog.sync.options.SyncOptions.parse),
+    "sync after a commit": (catalog.sync.writer_options.KEYS, catalog.sync.writer_options.WriterSyncOptions.parse),
 }
 SERVICE_KEYS = {key for keys, _ in SERVICE_OPTIONS.values() for key in keys}
 

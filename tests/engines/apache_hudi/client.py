@@ -6,7 +6,7 @@ import queue
 import shutil
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +48,23 @@ def bundle(version: str) -> Path:
 
 
 class ApacheHudi:
-    """One release, running."""
+    """One release, running.
 
-    def __init__(self, version: str, scratch: Path) -> None:
+    Args:
+        version: of the release.
+        scratch: folder for its files.
+        metastore: URI of the Hive Metastore that Spark SQL finds its tables in; None for a catalog of its own.
+        classes: more jars.
+    """
+
+    def __init__(self, version: str, scratch: Path, metastore: str | None = None, classes: Sequence[Path] = ()) -> None:
         self.version = version
         self.scratch = scratch
         self._log = (scratch / f"apache-{version}.log").open("wb")
         script = Path(__file__).with_name("session.py")
+        class_path = ":".join(map(str, [bundle(version), *classes]))
         self._process = subprocess.Popen(
-            [str(environment()[0]), str(script), version, str(bundle(version))],
+            [str(environment()[0]), str(script), version, class_path, *([metastore] if metastore else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -1,7 +1,7 @@
 """Serves one Apache Hudi release over lines of JSON; runs in the Spark 3.5 environment, without this project.
 
-Usage: `python session.py HUDI_VERSION JAR`. Each line on standard input is `{"command": …, …}`; each answer is one line
-on standard output that starts with `@@`.
+Usage: `python session.py HUDI_VERSION CLASS_PATH [METASTORE_URI]`. Each line on standard input is
+`{"command": …, …}`; each answer is one line on standard output that starts with `@@`.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 
 from pyspark.sql import DataFrame, SparkSession
 
-VERSION, JAR = sys.argv[1:3]
+VERSION, CLASS_PATH, *METASTORE = sys.argv[1:4]
 # A 1.x release upgrades a version 6 table on its first write unless it is told not to.
 STAY_ON_SIX = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
 
@@ -35,12 +35,12 @@ def start_session() -> SparkSession:
         SparkSession.builder.master("local[2]")
         .appName(f"apache-hudi-{VERSION}")
         # on the class path, not --jars: deletes in log blocks fail otherwise
-        .config("spark.driver.extraClassPath", JAR)
+        .config("spark.driver.extraClassPath", CLASS_PATH)
         .config("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
         .config("spark.kryo.registrator", "org.apache.spark.HoodieSparkKryoRegistrar")
         .config("spark.sql.extensions", "org.apache.spark.sql.hudi.HoodieSparkSessionExtension")
         .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.hudi.catalog.HoodieCatalog")
-        .config("spark.sql.catalogImplementation", "in-memory")
+        .config("spark.sql.catalogImplementation", "hive" if METASTORE else "in-memory")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.memory", "2g")
@@ -51,6 +51,8 @@ def start_session() -> SparkSession:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.extraJavaOptions", "-Djol.skipHotspotSAAttach=true -Duser.timezone=UTC")
     )
+    if METASTORE:
+        builder = builder.config("spark.hadoop.hive.metastore.uris", METASTORE[0])
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session

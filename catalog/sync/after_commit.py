@@ -1,0 +1,66 @@
+"""The sync that a writer runs after its commits: an entry point of the group `hudi_catalog.after_commit`.
+
+The writer gives the options of its job, which keep Apache's names and meanings.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from catalog.sync.hive_target import sync
+from catalog.sync.open_metastore import open_metastore
+from catalog.sync.options import KEYS as SYNC_KEYS
+from catalog.sync.options import SyncOptions
+from catalog.sync.writer_options import KEYS as WRITER_KEYS
+from catalog.sync.writer_options import WriterSyncOptions, check_known
+from catalog.table import Table
+from table_format.meta_client import TableClient
+
+_HADOOP_URIS: Final = "hive.metastore.uris"
+_DEFAULT_URI: Final = "thrift://localhost:9083"  # Apache's
+
+
+def prepare(
+    client: TableClient, options: Mapping[str, str], hadoop: Callable[[str], str | None]
+) -> Callable[[str], str]:
+    """Check the options of a sync before the write.
+
+    Args:
+        client: the table.
+        options: all of the job's.
+        hadoop: a setting of Hadoop's configuration by its name.
+
+    Returns:
+        The sync, to be called with the instant of the commit; it tells what it did.
+
+    Raises:
+        OptionError: an option that cannot be used.
+    """
+    known = frozenset((*SYNC_KEYS, *WRITER_KEYS))
+    check_known(options, known)
+    own = WriterSyncOptions.parse(_of(options, WRITER_KEYS))
+    parsed = SyncOptions.parse(_of(options, SYNC_KEYS))
+    uri = own.uris or hadoop(_HADOOP_URIS) or _DEFAULT_URI
+    store = open_metastore(uri)  # connects when it is first asked
+    storage = client.storage
+
+    def follow(instant: str) -> str:
+        try:
+            done = sync(Table.open(storage.uri, storage.options), store, parsed)
+        except Exception as error:
+            if not own.ignore:
+                raise
+            warnings.warn(f"the commit {instant} is complete, but its sync to {uri} failed: {error}", stacklevel=2)
+            return f"sync to {uri} failed: {error}"
+        finally:
+            store.close()
+        changed = f"{len(done.changes)} change{'' if len(done.changes) == 1 else 's'}" if done.changes else "up to date"
+        return f"{', '.join(f'{done.schema}.{name}' for name in done.names)} in {uri}: {changed}"
+
+    return follow
+
+
+def _of(options: Mapping[str, str], keys: tuple[str, ...]) -> dict[str, str]:
+    return {key: options[key] for key in keys if key in options}

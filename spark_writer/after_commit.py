@@ -1,0 +1,102 @@
+"""What follows a commit, such as the sync to a metastore: packages register it as entry points.
+
+The writer knows none of them. A tool is named by the class that Apache's options name, so that
+`hoodie.meta.sync.client.tool.class` chooses among what is installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_writer import option_registry as registry
+from spark_writer.options import WriteOptions
+from table_format.errors import AfterCommitError, OptionError
+from table_format.meta_client import TableClient
+
+GROUP: Final = "hudi_catalog.after_commit"
+HIVE_SYNC: Final = "org.apache.hudi.hive.HiveSyncTool"
+
+Settings = Callable[[str], str | None]
+"""A setting of the session's Hadoop configuration by its name, such as `hive.metastore.uris`."""
+Follow = Callable[[str], str]
+"""Called with the instant of a commit; tells in a few words what it did."""
+Prepare = Callable[[TableClient, Mapping[str, str], Settings], Follow]
+"""Called before a write with the table, the job's options and the settings; refuses options that it cannot follow."""
+
+
+@dataclass(frozen=True)
+class AfterCommit:
+    """What the options of a write want done once it is committed.
+
+    Attributes:
+        follows: what is to be called, by the tools' names.
+    """
+
+    follows: Mapping[str, Follow]
+
+    @classmethod
+    def prepare(cls, session: SparkSession, client: TableClient, options: WriteOptions) -> AfterCommit:
+        """Find the tools that the options name, and let each check the options.
+
+        Raises:
+            OptionError: a tool is not installed, or refuses an option; nothing was written yet.
+        """
+        follows: dict[str, Follow] = {}
+        for name in _wanted(options):
+            found = next(iter(entry_points(group=GROUP, name=name)), None)
+            if found is None:
+                known = ", ".join(sorted(entry_points(group=GROUP).names)) or "none"
+                raise OptionError(
+                    f"{registry.SYNC_TOOLS.key}: no {name} is installed here; entry points of {GROUP} are {known}. "
+                    "hudi-catalog's own is there once it is installed by pip"
+                )
+            prepare: Prepare = found.load()
+            follows[name] = prepare(client, options.texts, lambda key: _hadoop_setting(session, key))
+        return cls(follows)
+
+    def run(self, instant: str) -> list[str]:
+        """Do all of it, each whatever became of the others.
+
+        Args:
+            instant: of the commit.
+
+        Returns:
+            What was done, a line each.
+
+        Raises:
+            AfterCommitError: one or more failed; the commit is complete.
+        """
+        done: list[str] = []
+        problems: list[tuple[str, Exception]] = []
+        for name, follow in self.follows.items():
+            try:
+                done.append(follow(instant))
+            except Exception as error:  # noqa: BLE001  # whatever it is, the commit stands, and the message must say so
+                problems.append((name, error))
+        if problems:
+            told = "; ".join(f"{name}: {error}" for name, error in problems)
+            raise AfterCommitError(instant, told) from problems[0][1]
+        return done
+
+
+def _wanted(options: WriteOptions) -> tuple[str, ...]:
+    """Names of the tools that are to run after the commit."""
+    tools = options.names(registry.SYNC_TOOLS) if options.flag(registry.META_SYNC) else ()
+    hive = (HIVE_SYNC,) if options.flag(registry.HIVE_SYNC) else ()
+    return tuple(dict.fromkeys((*tools, *hive)))
+
+
+def _hadoop_setting(session: SparkSession, key: str) -> str | None:
+    """What hive-site.xml or `spark.hadoop.` options say; None where the session has no JVM here, as Spark Connect."""
+    state: Any = session
+    try:
+        text = state._jsparkSession.sessionState().newHadoopConf().get(key)  # noqa: SLF001  # PySpark has no other way
+    except (PySparkException, AttributeError):
+        return None
+    return str(text) if text else None

@@ -1,0 +1,160 @@
+"""The sync that a writer runs: options of the job, the metastore they name, what becomes of failures."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.sync import after_commit
+from catalog.sync.after_commit import prepare
+from catalog.sync.file_metastore import FileMetastore
+from catalog.sync.writer_options import KEYS, WriterSyncOptions
+from table_format.errors import AfterCommitError, MetastoreError, OptionError
+from tests.local_writes import LocalTable
+
+from .conftest import rows
+
+PREFIX = "hoodie.datasource.hive_sync."
+
+
+def job(metastore: FileMetastore | str, **options: str) -> dict[str, str]:
+    uri = metastore if isinstance(metastore, str) else metastore.uri
+    given = {"enable": "true", "mode": "hms", "metastore.uris": uri, **options}
+    return {PREFIX + key.replace("__", "."): value for key, value in given.items()}
+
+
+def test_each_commit_reaches_the_metastore(written: LocalTable, metastore: FileMetastore) -> None:
+    for first, database in ((100, "shop"), (200, "shop"), (300, "other")):
+        summary = written.write("insert", rows(first, 5), job(metastore, database=database, table="Sold"))
+        entry = metastore.table(database, "sold")
+        assert entry is not None
+        assert entry.parameters["last_commit_time_sync"] == summary.instant
+    assert metastore.schemas() == ["other", "shop"]
+
+
+def test_a_new_column_is_registered(written: LocalTable, metastore: FileMetastore) -> None:
+    written.write("insert", rows(100, 5), job(metastore))
+    more = rows(100, 5).append_column("note", [["x"] * 5])
+    written.write("upsert", more, job(metastore))
+    entry = metastore.table("db", "trips")
+    assert entry is not None
+    assert [column.name for column in entry.columns][-1] == "note"
+
+
+def test_what_jobs_leave_in_does_not_matter(written: LocalTable, metastore: FileMetastore) -> None:
+    left = {"username": "hive", "password": "secret", "jdbcurl": "jdbc:hive2://h:10000", "use_jdbc": "true"}
+    fixed = {"create_managed_table": "false", "base_file_format": "PARQUET", "bucket_sync": "false"}
+    written.write("insert", rows(100, 5), job(metastore, **left, **fixed, mode="HMS"))
+    assert metastore.table("db", "trips") is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "jdbc"}, "mode: 'jdbc' is not supported; leave it out or give hms"),
+        ({"mode": "hiveql"}, "mode: 'hiveql' is not supported"),
+        ({"mode": "glue"}, "mode: 'glue' is not supported"),
+        ({"ignore_exceptions": "yes"}, "ignore_exceptions: 'yes' is neither true nor false"),
+        ({"create_managed_table": "true"}, "create_managed_table: 'true' is not supported"),
+        ({"base_file_format": "ORC"}, "base_file_format: 'ORC' is not supported; leave it out or give parquet"),
+        ({"databse": "x"}, r"hive_sync\.databse: no such option of the sync; there are .*hive_sync\.database,"),
+        ({"batch_num": "0"}, "batch_num: '0' is not a whole number"),
+    ],
+)
+def test_options_that_cannot_be_followed_stop_the_write(
+    written: LocalTable, metastore: FileMetastore, options: dict[str, str], message: str
+) -> None:
+    before = [instant.time for instant in written.client.timeline().writes]
+    with pytest.raises(OptionError, match=message):
+        written.write("insert", rows(100, 5), job(metastore, **options))
+    assert [instant.time for instant in written.client.timeline().writes] == before
+    assert metastore.schemas() == []
+
+
+def test_our_own_keys_are_checked_too(written: LocalTable, metastore: FileMetastore) -> None:
+    with pytest.raises(OptionError, match=r"hoodie\.catalog\.sync\.formt: no such option"):
+        written.write("insert", rows(100, 5), job(metastore) | {"hoodie.catalog.sync.formt": "apache"})
+
+
+@pytest.mark.parametrize("key", ["jdbcurl", "use_jdbc"])
+def test_a_job_for_another_mode_by_default_is_not_taken_for_one_of_ours(
+    written: LocalTable, metastore: FileMetastore, key: str
+) -> None:
+    options = job(metastore, **{key: "true" if key == "use_jdbc" else "jdbc:hive2://h:10000"})
+    del options[f"{PREFIX}mode"]
+    with pytest.raises(OptionError, match=rf"hive_sync\.{key}: the sync speaks to the metastore itself; give .*=hms"):
+        written.write("insert", rows(100, 5), options)
+    options[f"{PREFIX}{key}"] = "false"
+    written.write("insert", rows(100, 5), options)
+
+
+@pytest.fixture
+def opened_uris(monkeypatch: pytest.MonkeyPatch, metastore: FileMetastore) -> list[str]:
+    asked: list[str] = []
+
+    def open_metastore(uri: str, *_: Any, **__: Any) -> FileMetastore:
+        asked.append(uri)
+        return metastore
+
+    monkeypatch.setattr(after_commit, "open_metastore", open_metastore)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("option", "hadoop", "expected"),
+    [
+        ("thrift://a:1", "thrift://b:2", "thrift://a:1"),
+        (None, "thrift://b:2,thrift://c:3", "thrift://b:2,thrift://c:3"),
+        (None, None, "thrift://localhost:9083"),
+    ],
+)
+def test_which_metastore(
+    written: LocalTable, opened_uris: list[str], option: str | None, hadoop: str | None, expected: str
+) -> None:
+    options = {} if option is None else {f"{PREFIX}metastore.uris": option}
+    settings = {"hive.metastore.uris": hadoop}
+    prepare(written.client, options, settings.get)("0")
+    assert opened_uris == [expected]
+
+
+def test_it_tells_what_it_did(written: LocalTable, metastore: FileMetastore) -> None:
+    follow = prepare(written.client, job(metastore), lambda _: None)
+    assert follow("0").startswith(f"db.trips in {metastore.uri}: ")
+    assert follow("0") == f"db.trips in {metastore.uri}: up to date"
+
+
+def test_a_metastore_that_is_away_fails_after_the_commit(written: LocalTable) -> None:
+    options = job("thrift://127.0.0.1:9")
+    with pytest.raises(AfterCommitError, match="no Hive Metastore can be reached") as raised:
+        written.write("insert", rows(100, 5), options)
+    assert isinstance(raised.value.__cause__, MetastoreError)
+    assert written.client.timeline().writes[-1].time == raised.value.instant
+
+
+def test_failures_can_be_warnings(written: LocalTable) -> None:
+    options = job("thrift://127.0.0.1:9", ignore_exceptions="true")
+    with pytest.warns(UserWarning, match="is complete, but its sync to thrift://127.0.0.1:9 failed: no Hive Metastore"):
+        summary = written.write("insert", rows(100, 5), options)
+    assert written.client.timeline().writes[-1].time == summary.instant
+
+
+def test_a_later_sync_makes_up_for_a_failed_one(written: LocalTable, metastore: FileMetastore) -> None:
+    with pytest.raises(AfterCommitError):
+        written.write("insert", rows(100, 5), job("thrift://127.0.0.1:9"))
+    summary = written.write("insert", rows(200, 5), job(metastore))
+    entry = metastore.table("db", "trips")
+    assert entry is not None
+    assert entry.parameters["last_commit_time_sync"] == summary.instant
+
+
+def test_options_by_their_keys() -> None:
+    assert WriterSyncOptions.parse(None) == WriterSyncOptions.parse({KEYS[0]: " "}) == WriterSyncOptions()
+    with pytest.raises(OptionError, match="no such option of the sync after a commit"):
+        WriterSyncOptions.parse({"hoodie.datasource.hive_sync.table": "t"})
+
+
+def test_the_place_is_the_tables(tmp_path: Path, metastore: FileMetastore, written: LocalTable) -> None:
+    prepare(written.client, job(metastore), lambda _: None)("0")
+    entry = metastore.table("db", "trips")
+    assert entry is not None
+    assert entry.location == f"file://{tmp_path}/warehouse/db/trips"
