@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from catalog.row_groups import matching_groups
 from catalog.snapshot import Snapshot
@@ -43,12 +44,25 @@ class SliceFiles:
 
 def slice_files(snapshot: Snapshot, row: int) -> SliceFiles:
     """The files of the slice at a position of the snapshot's files."""
-    piece = snapshot.files.slice(row, 1)
-    told: dict[str, Any] = {name: piece.column(name)[0].as_py() for name in ("partition", "path", "instant")}
-    paths: list[str] = log_paths(piece)[0].as_py()
-    sizes = [log["size"] for log in piece.column("logs")[0].as_py()] if paths else []
-    logs = tuple(zip(paths, sizes, strict=True))
-    return SliceFiles(told["partition"], told["path"], str(told["instant"]), logs)
+    return files_of_slices(snapshot, np.array([row], np.int64))[0]
+
+
+def files_of_slices(snapshot: Snapshot, rows: NDArray[np.int64]) -> list[SliceFiles]:
+    """The files of the slices at some positions of the snapshot's files, in their order."""
+    pieces = snapshot.take_files(rows)
+    told: list[list[Any]] = [pieces.column(name).to_pylist() for name in ("partition", "path", "instant")]
+    logs: list[tuple[tuple[str, int | None], ...]] = [()] * len(rows)
+    if snapshot.has_logs[rows].any():
+        of_logs: list[Any] = log_paths(pieces).to_pylist()
+        listed: list[Any] = pieces.column("logs").to_pylist()
+        logs = [
+            tuple((path, log["size"]) for path, log in zip(of_slice, entries or (), strict=True))
+            for of_slice, entries in zip(of_logs, listed, strict=True)
+        ]
+    return [
+        SliceFiles(partition, path, str(instant), of_slice)
+        for partition, path, instant, of_slice in zip(*told, logs, strict=True)
+    ]
 
 
 def slice_rows(

@@ -171,6 +171,18 @@ class Storage:
                     stream.write(data)
             self._delete_side_file(path)
 
+    def move(self, path: str, target: str) -> None:
+        """Give a complete file another name, which nobody else takes; a local one is synced to disk before.
+
+        Raises:
+            MissingFileError: there is no such file.
+        """
+        with _translated(path):
+            if self.is_local:
+                with open(self.full_path(path), "rb+") as stream:
+                    os.fsync(stream.fileno())
+            self.filesystem.move(self.full_path(path), self.full_path(target))
+
     def delete(self, path: str, *, missing_ok: bool = True) -> None:
         """Delete a file and its `.crc` side file."""
         try:

@@ -14,7 +14,8 @@ SPLIT_SIZE = "hoodie.catalog.hive.split.size"
 LOCATIONS = "hoodie.catalog.hive.locations"
 LEASE_IDLE = "hoodie.catalog.hive.lease.idle"
 MATERIALIZED_RETENTION = "hoodie.catalog.hive.materialized.retention"
-KEYS = (SPLIT_SIZE, LOCATIONS, LEASE_IDLE, MATERIALIZED_RETENTION)
+MATERIALIZED_THREADS = "hoodie.catalog.hive.materialized.threads"
+KEYS = (SPLIT_SIZE, LOCATIONS, LEASE_IDLE, MATERIALIZED_RETENTION, MATERIALIZED_THREADS)
 SCAN_KEYS = scan_options.SERVICE_KEYS
 
 
@@ -30,6 +31,7 @@ class HiveOptions:
             `hoodie.catalog.hive.lease.idle`.
         materialized_retention: seconds for which a materialised file outlives its last use;
             `hoodie.catalog.hive.materialized.retention`.
+        materialized_threads: such files that are written at once; `hoodie.catalog.hive.materialized.threads`.
         scan: how files are planned: `hoodie.catalog.scan.footer.limit`, `.threads` and `.unique.keys`.
     """
 
@@ -37,6 +39,7 @@ class HiveOptions:
     locations: Locations = field(default_factory=Locations)
     lease_idle: float = 21_600.0
     materialized_retention: float = 86_400.0
+    materialized_threads: int = 2
     scan: ScanOptions = field(default_factory=ScanOptions)
 
     @classmethod
@@ -52,5 +55,6 @@ class HiveOptions:
             locations=Locations.parse(values.get(LOCATIONS, "")),
             lease_idle=seconds(values, LEASE_IDLE, cls.lease_idle),
             materialized_retention=seconds(values, MATERIALIZED_RETENTION, cls.materialized_retention),
+            materialized_threads=whole_number(values, MATERIALIZED_THREADS, cls.materialized_threads, 1),
             scan=ScanOptions.parse({key: value for key, value in values.items() if key in SCAN_KEYS}),
         )
