@@ -50,7 +50,8 @@ def symlink_entry(entry: HiveTable, snapshot: Snapshot, location: str) -> HiveTa
     comments = {field.name: own.get(field.name) or given.get(field.name.lower()) or "" for field in fields}
     parameters = {**entry.parameters, **_EXTERNAL, INSTANT: snapshot.instant or ""}
     columns = hive_columns(pa.schema(fields), comments)
-    return replace(entry, columns=columns, location=location, format=SYMLINK, parameters=parameters)
+    form = replace(SYMLINK, serde_parameters=entry.format.serde_parameters)
+    return replace(entry, columns=columns, location=location, format=form, parameters=parameters)
 
 
 def keeps_meta_fields(entry: HiveTable) -> bool:

@@ -30,12 +30,12 @@ from catalog.sync.metastore import (
     StorageFormat,
 )
 from catalog.sync.options import SyncOptions
+from catalog.sync.owners import HIVE, same_place
 from catalog.table import READ_OPTIMIZED
 from table_format.errors import OptionError
 from table_format.instant import Instant, format_instant_time
 from table_format.meta_columns import META_COLUMNS
 
-HIVE: Final = "hive"
 FORMAT: Final = "hoodie.catalog.sync.format"
 QUERY_TYPE: Final = "hoodie.catalog.hive.query.type"
 LAST_SYNCED: Final = "last_commit_time_sync"
@@ -122,11 +122,11 @@ class HiveEntries:
             if wanted is False:
                 raise OptionError(f"{options.TIMESTAMPS}=false goes with {options.FORMAT}={options.APACHE} only")
             return _TIMESTAMP
-        if wanted is not None:
-            return _TIMESTAMP if wanted else _NUMBER
         times = {field.name.lower() for field in self._fields if pa.types.is_timestamp(field.type)}
-        columns = (*before.columns, *before.partition_columns)
-        return _NUMBER if any(column.name in times and column.type == _NUMBER for column in columns) else _TIMESTAMP
+        if wanted is None:
+            columns = (*before.columns, *before.partition_columns)
+            wanted = any(column.name in times and column.type == _TIMESTAMP for column in columns)
+        return _TIMESTAMP if wanted else _NUMBER
 
     def _partition_columns(self, columns: list[HiveColumn]) -> tuple[HiveColumn, ...]:
         """The columns that partition the table; those that it does not have are text, as from Apache's sync."""
@@ -144,8 +144,10 @@ class HiveEntries:
         hive = self.options.hive
         serde = {**before.format.serde_parameters, **hive.serde_properties}
         if hive.as_datasource:
+            told = serde.get(spark_properties.PATH, "")
+            path = told if told and same_place(told, self.base, self.location) else self.location
             read_optimized = name.query_type == READ_OPTIMIZED
-            serde |= spark_properties.spark_serde_properties(self.location, read_optimized=read_optimized)
+            serde |= spark_properties.spark_serde_properties(path, read_optimized=read_optimized)
         return replace(form, serde_parameters=serde)
 
     def _parameters(self, before: HiveTable, name: EntryName, comments: Mapping[str, str]) -> dict[str, str]:

@@ -14,13 +14,15 @@ from catalog.snapshot import Snapshot
 from catalog.sync import entries, partition_record, trino_target
 from catalog.sync.changes import CREATE, Change, changes_of
 from catalog.sync.extractors import check_extractor
-from catalog.sync.hive_entries import HIVE, INSTANTS, HiveEntries
+from catalog.sync.hive_entries import INSTANTS, HiveEntries
 from catalog.sync.hive_names import EntryName, hive_names, hive_schema
 from catalog.sync.locations import Locations
 from catalog.sync.metastore import HivePartition, HiveTable, Metastore
 from catalog.sync.options import APACHE, HANDLER, KEEP, PARTITION_FIELDS, SYMLINK, SyncOptions
-from catalog.sync.owners import check_owner, same_place
+from catalog.sync.owners import HIVE, check_owner, hudi_format, same_place
 from catalog.sync.partition_sync import PartitionChanges, partitions_of, registered
+from catalog.sync.reading_rules import HIVE_ALONE
+from catalog.sync.stored_types import StoredTypes
 from catalog.table import SNAPSHOT, Table
 from table_format.errors import MetastoreError, OptionError
 
@@ -57,8 +59,9 @@ def sync(
         table: brought up to date first.
         metastore: that Hive and Spark use.
         options: see `SyncOptions`.
-        format: `handler`, the default: Hive reads by our storage handler; `apache`: by Apache Hudi's input formats;
-            `symlink`: by a list of files, see `trino_target`. None for what the options say.
+        format: `handler`: Hive reads by our storage handler; `apache`: by Apache Hudi's input formats; `symlink`: by a
+            list of files, see `trino_target`. None for what the options say, else for what an entry of the table
+            has already, else for `handler`.
         dry_run: tell the changes, make none.
         storage_options: keyword arguments for the `pyarrow.fs` file systems, for lists of files.
 
@@ -68,13 +71,28 @@ def sync(
         UnsupportedTableError: Hive cannot read the table so; the message names the column.
     """
     options = options or SyncOptions()
-    wanted = format or options.hive.format or HANDLER
+    wanted = format or options.hive.format or _format_there(table, metastore, options) or HANDLER
     if wanted == SYMLINK:
-        done = trino_target.sync(table, metastore, options, dry_run=dry_run, storage_options=storage_options)
+        done = trino_target.sync(
+            table, metastore, options, for_spark=True, dry_run=dry_run, storage_options=storage_options
+        )
         return HiveSync(done.schema, (done.name,), done.instant, done.changes)
     if wanted not in (HANDLER, APACHE):
         raise OptionError(f"format {wanted!r}: there are {HANDLER}, {APACHE} and {SYMLINK}")
     return _TableSync(metastore, table, options, wanted, dry_run=dry_run).run()
+
+
+def _format_there(table: Table, metastore: Metastore, options: SyncOptions) -> str | None:
+    """By what an entry of the table reads it already; None where there is none."""
+    schema, base = hive_schema(table, options), table.client.storage.full_uri("")
+    own = trino_target.entry_name(table, options)
+    for key in dict.fromkeys([*((schema, name.name) for name in hive_names(table, options)), own]):
+        entry = metastore.table(*key)
+        if entry is not None and base == entry.parameters.get(entries.BASE_PATH, base):
+            known = hudi_format(entry)
+            if known is not None:
+                return known
+    return None
 
 
 @dataclass(frozen=True)
@@ -144,6 +162,7 @@ class _TableSync:
         partitions: Mapping[str, HivePartition] = {}
         if self._format == APACHE:
             entries.check_files_have_columns(snapshot)
+            StoredTypes(HIVE_ALONE).check(snapshot)
             partitions = partitions_of(snapshot, location, "Apache Hudi's input formats")
             check_extractor(self._options.hive.extractor, partitions)
             if partitions:

@@ -61,7 +61,7 @@ class HiveSyncOptions:
 
     Attributes:
         format: by what Hive reads an entry: `handler`, `apache` for Apache Hudi's own input formats, or `symlink`;
-            None for what the target has; `hoodie.catalog.sync.format`.
+            None for what an entry has already, else for what the target has; `hoodie.catalog.sync.format`.
         service: `host:port` of the service that the storage handler asks, several with commas between; None for what
             Hive's configuration says; `hoodie.catalog.hive.service`.
         dropped: whether partitions that the last sync registered and that are gone are made again, `repair`, or were
@@ -83,7 +83,8 @@ class HiveSyncOptions:
         batch: so many partitions go into one call; `hoodie.datasource.hive_sync.batch_num`.
         create_database: make the database where it is missing; `hoodie.datasource.hive_sync.auto_create_database`.
         timestamps: whether timestamps are registered as such, or as the numbers that the files hold; None for what
-            the entry has already, else as timestamps; `hoodie.datasource.hive_sync.support_timestamp`.
+            the entry has already, else for timestamps with our handler, and numbers with Apache's input formats, as
+            Apache's sync does; `hoodie.datasource.hive_sync.support_timestamp`.
         conditional: note a newer instant only when something else changed;
             `hoodie.datasource.meta_sync.condition.sync`.
         spark_version: which Spark made the entry; None to say nothing; `hoodie.meta_sync.spark.version`.

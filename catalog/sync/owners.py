@@ -7,9 +7,11 @@ from typing import Final
 from catalog.sync import entries
 from catalog.sync.locations import normal_uri
 from catalog.sync.metastore import HANDLER_CLASSES, HUDI, HUDI_REAL_TIME, STORAGE_HANDLER, HiveTable, Metastore
+from catalog.sync.options import APACHE, HANDLER, SYMLINK
 from catalog.sync.spark_properties import PROVIDER
 from table_format.errors import MetastoreError
 
+HIVE: Final = "hive"
 _HUDI_FORMATS: Final = frozenset(
     {HUDI.input_format, HUDI_REAL_TIME.input_format}
     # as releases before Apache's had them
@@ -38,7 +40,7 @@ def check_owner(before: HiveTable | None, target: str, base: str, location: str,
         return
     said, kept = before.parameters.get(entries.BASE_PATH), before.parameters.get(entries.TARGET)
     if kept is None:
-        if target == "hive" and _is_hudi(before) and same_place(before.location, base, location):
+        if target == HIVE and hudi_format(before) and same_place(before.location, base, location):
             return
         what = "a table that the sync did not make"
     elif said != base:
@@ -52,13 +54,15 @@ def check_owner(before: HiveTable | None, target: str, base: str, location: str,
     )
 
 
-def _is_hudi(entry: HiveTable) -> bool:
+def hudi_format(entry: HiveTable) -> str | None:
+    """By what an entry reads a Hudi table: `handler`, `apache` or `symlink`; None for an entry of something else."""
     said = entry.parameters
-    return (
-        entry.format.input_format in _HUDI_FORMATS
-        or said.get(STORAGE_HANDLER) in HANDLER_CLASSES.values()
-        or said.get(PROVIDER, "").lower() == "hudi"
-    )
+    if said.get(STORAGE_HANDLER) in HANDLER_CLASSES.values():
+        return HANDLER
+    if said.get(entries.TARGET) == entries.TRINO:
+        return SYMLINK
+    is_hudi = entry.format.input_format in _HUDI_FORMATS or said.get(PROVIDER, "").lower() == "hudi"
+    return APACHE if is_hudi else None
 
 
 def same_place(there: str, *ours: str) -> bool:

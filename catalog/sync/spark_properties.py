@@ -16,12 +16,12 @@ from table_format.errors import UnsupportedTableError
 
 PREFIX: Final = "spark.sql.sources."
 PROVIDER: Final = f"{PREFIX}provider"
+PATH: Final = "path"
 VERSION: Final = "spark.sql.create.version"
 _PARTS: Final = f"{PREFIX}schema.numParts"
 _PART: Final = f"{PREFIX}schema.part."
 _PARTITION_COLUMNS: Final = f"{PREFIX}schema.numPartCols"
 _PARTITION_COLUMN: Final = f"{PREFIX}schema.partCol."
-_PATH: Final = "path"
 _READ_OPTIMIZED: Final = "hoodie.query.as.ro.table"
 
 _SIMPLE: dict[pa.DataType, str] = {
@@ -77,7 +77,7 @@ def spark_serde_properties(location: str, *, read_optimized: bool) -> dict[str, 
         location: of the table.
         read_optimized: base files alone, without log files.
     """
-    return {_PATH: location, _READ_OPTIMIZED: str(read_optimized).lower()}
+    return {PATH: location, _READ_OPTIMIZED: str(read_optimized).lower()}
 
 
 def spark_type(kind: pa.DataType, column: str) -> Any:

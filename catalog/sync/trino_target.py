@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
+
 from catalog.snapshot import Snapshot
-from catalog.sync import entries
+from catalog.sync import entries, spark_properties
 from catalog.sync.changes import CREATE, Change, changes_of
 from catalog.sync.file_lists import list_name, manifest_folder, paths_of
 from catalog.sync.hudi_connector import READER, TARGET, hudi_entry
@@ -54,6 +56,7 @@ def sync(
     options: SyncOptions | None = None,
     *,
     also_hudi: bool = False,
+    for_spark: bool = False,
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> TrinoSync:
@@ -68,6 +71,7 @@ def sync(
         metastore: that Trino's Hive connector uses.
         options: see `SyncOptions`.
         also_hudi: register the table for Trino's own Hudi connector too, under another name.
+        for_spark: let Spark SQL read the entry by Hudi's data source; it would take the list for rows.
         dry_run: tell the changes, make none.
         storage_options: keyword arguments for the `pyarrow.fs` file systems.
 
@@ -84,6 +88,8 @@ def sync(
     before = metastore.table(schema, name)
     check_owner(before, entries.TRINO, place.base, place.spelled, metastore)
     wanted = place.symlink(before, schema, name, snapshot, query_type, dry_run=dry_run)
+    if for_spark:
+        wanted = _with_spark(wanted, snapshot, place.spelled, options, read_optimized=query_type == READ_OPTIMIZED)
     pairs = [(before, wanted)]
     partitions = None
     if also_hudi:
@@ -114,6 +120,22 @@ def entry_name(table: Table, options: SyncOptions) -> tuple[str, str]:
         "" if table.config.table_type == "COPY_ON_WRITE" or name.lower().endswith(_READ_OPTIMIZED) else _READ_OPTIMIZED
     )
     return schema.lower(), name.lower() + ending
+
+
+def _with_spark(
+    entry: HiveTable, snapshot: Snapshot, location: str, options: SyncOptions, *, read_optimized: bool
+) -> HiveTable:
+    hive = options.hive
+    columns = {column.name: column for column in entry.columns}
+    fields = pa.schema([field for field in snapshot.schema if field.name.lower() in columns])
+    comments = {field.name: columns[field.name.lower()].comment or "" for field in fields}
+    said = spark_properties.spark_properties(
+        fields, snapshot.config.partition_fields, comments, hive.schema_part, hive.spark_version
+    )
+    kept = {key: v for key, v in entry.parameters.items() if not key.startswith(spark_properties.PREFIX)}
+    serde = spark_properties.spark_serde_properties(location, read_optimized=read_optimized)
+    form = replace(entry.format, serde_parameters={**entry.format.serde_parameters, **serde})
+    return replace(entry, parameters=kept | said, format=form)
 
 
 @dataclass(frozen=True)
