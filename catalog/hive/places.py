@@ -34,6 +34,8 @@ class Places:
         Raises:
             TableNotFoundError: it lies elsewhere, or cannot be a table's.
         """
+        if any(part in _DOTS for part in location.split("/")):
+            raise TableNotFoundError(f"{location}: write the location without . and ..")
         place = _plain(self._locations.ours(location))
         if place != self._root and not place.startswith(self._root.rstrip("/") + "/"):
             raise TableNotFoundError(
@@ -51,7 +53,4 @@ def _plain(uri: str) -> str:
     place = _S3.sub("s3://", normal_uri(uri))
     scheme, slashes, rest = place.partition("://")
     host, slash, path = rest.partition("/")
-    parts = [part for part in path.split("/") if part]
-    if any(part in _DOTS for part in parts):
-        raise TableNotFoundError(f"{uri}: write the location without . and ..")
-    return f"{scheme.lower()}{slashes}{host}{slash}{'/'.join(parts)}"
+    return f"{scheme.lower()}{slashes}{host}{slash}{'/'.join(part for part in path.split('/') if part)}"

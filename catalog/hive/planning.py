@@ -57,6 +57,10 @@ class HivePlanner:
         self._files = HiveFiles(options)
         self._splitter = Splitter()
 
+    def close(self) -> None:
+        """Write no more files for Hive; those that are begun are finished."""
+        self._files.close()
+
     def pin(self, asked: Any) -> str:
         """The snapshot that a query is to read of a table: the newest one, or that of the time it is asked for.
 

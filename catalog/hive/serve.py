@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator
 
@@ -43,6 +44,11 @@ class ServingHive(WarehouseService):
         self.service = HiveService(self.tables, options, parts.log, settings.secret, parts.metrics)
         super().__init__(parts, self.service)
         self.metrics.watch(_NAME, "tables", lambda: len(self.tables))
+
+    async def stop(self, drain_seconds: float, /) -> None:
+        """Close everything; requests in work get so many seconds."""
+        await super().stop(drain_seconds)
+        await asyncio.to_thread(self.service.close)
 
 
 @contextlib.contextmanager

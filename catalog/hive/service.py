@@ -44,6 +44,10 @@ class HiveService(ThriftCalls):
         self._planner = HivePlanner(tables, options or HiveOptions(), self._log)
         self._structs: Any = hive_service()
 
+    def close(self) -> None:
+        """Begin nothing more that outlives a request."""
+        self._planner.close()
+
     def _contract(self, frame: bytes) -> ModuleType:  # noqa: ARG002
         return hive_service()
 

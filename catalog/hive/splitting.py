@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from catalog.hive.files import HiveFile
 from catalog.row_groups import divide
@@ -95,7 +95,11 @@ class Splitter:
             files: to be read.
             expression: row groups in which no row makes this bound filter true are left out; None for none.
             most_bytes: larger files are divided; a single row group is never cut.
+
+        Raises:
+            MissingFileError: a file of which nothing tells the size is not there.
         """
+        files = [file if file.size > 0 else _measured(storage, file) for file in files]
         worth = min(most_bytes, _LARGE) if expression is not None else most_bytes
         large = [at for at, file in enumerate(files) if file.size > worth]
         parts: dict[int, list[HiveSplit]] = {}
@@ -117,6 +121,14 @@ class Splitter:
         except (MissingFileError, CorruptFileError):
             return [HiveSplit(file.path, 0, file.size)]  # whoever reads the file will say so
         if found.metadata.num_row_groups == 1:  # of which the plan has decided
-            return [HiveSplit(file.path, 0, file.size)]
+            return [HiveSplit(file.path, 0, found.size)]
         parts = divide(found, expression, most_bytes)
         return [HiveSplit(file.path, part.start, part.length) for part in parts]
+
+
+def _measured(storage: Storage, file: HiveFile) -> HiveFile:
+    """A file of which nothing tells the size: by a size of nothing, Hive would leave it out."""
+    entry = storage.entry(file.path)
+    if entry is None:
+        raise MissingFileError(f"{storage.uri}/{file.path}: no such file")
+    return replace(file, size=entry.size)

@@ -107,16 +107,19 @@ class HeldTables(abc.ABC):
         if known is not None:
             return known
         with held.lock:
+            newest = held.newest[kind].get()
+            if self.pin(newest) == when:
+                return self._remember(held, kind, newest)
             instant, pinned, _ = when.partition(_PIN_MARK)
+            changed = f"{name}: its state of {instant or 'before its first commit'} has changed since the query began"
+            if pinned and not instant:
+                raise SplitError(f"{changed}; run the query again")
             try:
-                snapshot = self._past(held, when, instant, kind)
+                snapshot = self._past(held, instant, kind, newest)
             except OptionError as error:
                 raise SplitError(f"{name}: {error}") from error
             if pinned and self.pin(snapshot) != when:
-                raise SplitError(
-                    f"{name}: its state of {instant or 'before the first commit'} has changed since the query began; "
-                    "run the query again"
-                )
+                raise SplitError(f"{changed}; run the query again")
             return snapshot
 
     @staticmethod
@@ -131,14 +134,11 @@ class HeldTables(abc.ABC):
         kind = _kind(held.table, query_type)
         return self._remember(held, kind, held.newest[kind].get(self._options.refresh_interval / 1000))
 
-    def _past(self, held: _Held, when: str, instant: str, kind: str) -> Snapshot:
-        newest = held.newest[kind].get()
-        if self.pin(newest) == when:
-            return self._remember(held, kind, newest)
-        as_of = instant_as_of(instant, newest.timeline, newest.config.timeline_timezone)
-        last = newest.timeline.last_completed_write(as_of)
+    def _past(self, held: _Held, when: str, kind: str, newest: Snapshot) -> Snapshot:
+        instant = instant_as_of(when, newest.timeline, newest.config.timeline_timezone)
+        last = newest.timeline.last_completed_write(instant)
         known = held.snapshots.get((kind, _pin(newest.timeline, last.time if last else "")))
-        return self._remember(held, kind, known or held.table.snapshot(instant, kind))
+        return self._remember(held, kind, known or held.table.snapshot(when, kind))
 
     def _remember(self, held: _Held, kind: str, snapshot: Snapshot) -> Snapshot:
         most = min(self._options.snapshots, max(2, _MOST_FILES // max(1, len(snapshot))))

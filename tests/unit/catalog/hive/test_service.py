@@ -1,0 +1,319 @@
+"""What the storage handler is answered: one snapshot a query, exactly its files, or one clear refusal."""
+
+import hashlib
+import hmac
+import os
+import shutil
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catalog import Table
+from catalog.services.secret import Secret
+from table_format.errors import StorageError
+from tests.local_writes import LocalTable
+from tests.unit.catalog.conftest import GoldenTable
+
+from .asking import Asking, RefusedError, T, frame, read, reply, tree
+
+SCHEMA = pa.schema([("k", pa.int64()), ("day", pa.string()), ("Size", pa.float64())])
+LOW = tree("OPLessThan", "k", "bigint", 20)
+VALUE = b"known to the two of them"
+
+
+def rows(keys: range, size: float = 0.5) -> pa.Table:
+    days = [f"2026-01-0{key % 3 + 1}" for key in keys]
+    return pa.table({"k": list(keys), "day": days, "Size": [size] * len(keys)}, SCHEMA)
+
+
+def create(path: Path, **more: str) -> LocalTable:
+    options = {
+        "hoodie.table.name": path.name,
+        "hoodie.datasource.write.recordkey.field": "k",
+        "hoodie.datasource.write.partitionpath.field": "day",
+        "hoodie.bucket.index.num.buckets": "2",
+        **more,
+    }
+    return LocalTable.create(str(path), SCHEMA, options)
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    return tmp_path / "ware house"
+
+
+@pytest.fixture
+def trips(warehouse: Path) -> LocalTable:
+    table = create(warehouse / "trips")
+    table.write("insert", rows(range(300)))
+    return table
+
+
+@pytest.fixture
+def asking(trips: LocalTable, warehouse: Path) -> Asking:
+    return Asking(warehouse)
+
+
+def keys(asking: Asking, query: str = "q", **fields: Any) -> list[int]:
+    return sorted(asking.rows(query=query, **fields)["k"].to_pylist())
+
+
+def test_a_scan_is_the_files_of_its_plan(asking: Asking) -> None:
+    whole = asking.splits()
+    assert (whole.version, whole.filesTotal, whole.filesKept, len(whole.splits)) == (1, 6, 6, 6)
+    assert all(split.path.startswith(f"file:{asking.warehouse}/trips/2026-01-0") for split in whole.splits)
+    assert sorted(read(whole.splits, ["k"])["k"].to_pylist()) == list(range(300))
+    day = asking.splits(filter=tree("OPEqual", "day", "string", "2026-01-02"), columns=["k", "day"])
+    assert (day.filesTotal, day.filesKept) == (6, 2)
+    assert sorted(read(day.splits, ["k"])["k"].to_pylist()) == list(range(1, 300, 3))
+    assert asking.splits(filter=tree("OPGreaterThan", "k", "bigint", 10**6)).splits == []
+
+
+def test_the_log_tells_what_was_received_and_kept(asking: Asking) -> None:
+    asking.splits(query="hive_1", filter=LOW, columns=["k"])
+    record = asking.log.recent()[0]
+    assert record["service"] == "hive"
+    assert (record["event"], record["table"], record["query"]) == ("planned", "db.trips", "hive_1")
+    assert (record["received"], record["expression"], record["unknown"]) == (LOW, "k < 20", [])
+    assert (record["columns"], record["files_in"], record["files_out"], record["splits"]) == (["k"], 6, 6, 6)
+
+
+def test_a_query_reads_the_snapshot_that_was_pinned(asking: Asking, trips: LocalTable, warehouse: Path) -> None:
+    pin = asking.pin(query="one")
+    trips.write("upsert", rows(range(250, 400)))
+    assert asking.pin(query="two") != pin
+    later = Asking(warehouse)  # a service that was started anew, or another one
+    for service in (asking, later):
+        for query in ("one", "one", "of another name"):
+            found = service.splits(query=query, pin=pin)
+            assert found.pin == pin
+            assert sorted(read(found.splits, ["k"])["k"].to_pylist()) == list(range(300))
+    assert keys(later, "three") == list(range(400))
+
+
+def test_without_a_pin_all_scans_of_a_query_read_one_snapshot(asking: Asking, trips: LocalTable) -> None:
+    first = asking.splits(query="one")
+    trips.write("upsert", rows(range(250, 400)))
+    assert asking.splits(query="one").pin == first.pin == asking.pin(query="one")
+    assert keys(asking, "one") == list(range(300))
+    assert keys(asking, "two") == list(range(400))
+    for method in (asking.pin, asking.splits):
+        with pytest.raises(RefusedError, match=r"db\.trips: the request names no query"):
+            method(query="")
+
+
+def test_a_pinned_snapshot_that_is_gone_is_refused(asking: Asking, trips: LocalTable, warehouse: Path) -> None:
+    pin = asking.pin()
+    for _ in range(3):
+        trips.write("upsert", rows(range(300)), {"hoodie.clean.commits.retained": "1"})
+    with pytest.raises(RefusedError, match="cleaned away") as refused:
+        Asking(warehouse).splits(pin=pin)
+    assert not refused.value.retryable
+    late = f"{pin.partition('#')[0]}#0123456789abcdef"
+    with pytest.raises(RefusedError, match=r"cleaned away|has changed since the query began; run the query again"):
+        asking.splits(pin=late)
+
+
+def test_a_table_without_commits_has_no_files_also_when_it_gets_some(warehouse: Path) -> None:
+    empty = create(warehouse / "empty")
+    asking = Asking(warehouse)
+    pin = asking.pin("empty")
+    assert asking.splits("empty", pin=pin).splits == []
+    assert Asking(warehouse).splits("empty", pin=pin).splits == []
+    empty.write("insert", rows(range(3)))
+    assert asking.splits("empty", pin=pin).splits == []
+    with pytest.raises(RefusedError, match=r"before its first commit has changed since .*; run the query again"):
+        Asking(warehouse).splits("empty", pin=pin)
+
+
+def test_the_past_by_a_setting(asking: Asking, trips: LocalTable, warehouse: Path) -> None:
+    instant = asking.pin().partition("#")[0]
+    trips.write("upsert", rows(range(250, 400)))
+    past = {"hoodie.catalog.hive.as.of": instant}
+    assert keys(asking, "one", settings=past) == list(range(300))
+    assert keys(asking, "one") == list(range(400))  # the same query may read the table of now beside it
+    assert keys(Asking(warehouse), "one", pin=asking.pin(query="one", settings=past)) == list(range(300))
+    with pytest.raises(RefusedError, match="oldest commit"):
+        asking.pin(query="two", settings={"hoodie.catalog.hive.as.of": "2001-01-01"})
+
+
+def test_a_table_is_found_by_any_spelling_of_its_place(asking: Asking, warehouse: Path) -> None:
+    for location in (f"file://{warehouse}/trips", f"file:{warehouse}/trips/", f"{warehouse}/trips"):
+        found = asking.splits(location=location)
+        assert all(split.path.startswith(f"{location.rstrip('/')}/2026") for split in found.splits)
+        assert len(found.splits) == 6
+    hdfs = Asking(warehouse, locations=f"file://{warehouse}=hdfs://nn:8020/lake")
+    found = hdfs.splits(location="hdfs://nn:8020/lake/trips")
+    assert all(split.path.startswith("hdfs://nn:8020/lake/trips/2026-01-0") for split in found.splits)
+    alone = Asking(f"{warehouse}/trips")
+    assert len(alone.splits("").splits) == 6
+
+
+@pytest.mark.parametrize(
+    ("location", "message"),
+    [
+        ("file:{}/absent", "absent"),
+        ("file:{}", "no Hudi table"),
+        ("file:{}/../elsewhere", r"without \. and \.\."),
+        ("file:{}house/trips", "is not in the warehouse"),
+        ("file:/", "is not in the warehouse"),
+        ("s3a://bucket/trips", "set hoodie.catalog.hive.locations"),
+        ("file:{}/trips/.hoodie/metadata", "hidden"),
+        ("", "is not in the warehouse"),
+    ],
+)
+def test_places_without_a_table_are_refused(asking: Asking, warehouse: Path, location: str, message: str) -> None:
+    with pytest.raises(RefusedError, match=message) as refused:
+        asking.splits(location=location.format(warehouse))
+    assert not refused.value.retryable
+    assert asking.log.recent()[0]["event"] == "refused"
+
+
+def test_an_unsupported_table_is_refused_by_our_message(asking: Asking, warehouse: Path) -> None:
+    odd = warehouse / "odd/.hoodie"
+    odd.mkdir(parents=True)
+    (odd / "hoodie.properties").write_text("hoodie.table.name=odd\nhoodie.table.version=99\n")
+    for method in (asking.pin, asking.splits):
+        with pytest.raises(RefusedError, match="99"):
+            method("odd")
+
+
+def test_a_storage_that_fails_may_work_again(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise StorageError("the storage is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("catalog.table.Table.refresh", broken)
+        with pytest.raises(RefusedError, match="the storage is away") as refused:
+            asking.pin()
+    assert refused.value.retryable
+    assert asking.pin()
+
+    def bug(*_: Any) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr("catalog.hive.planning.make_plan", bug)
+    with pytest.raises(RefusedError, match="the service failed; its log says why") as failed:
+        asking.splits()
+    assert not failed.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"hoodie.catalog.hive.query.typ": "snapshot"}, "no such option of a table in Hive"),
+        ({"hoodie.catalog.hive.query.type": "newest"}, "neither snapshot nor read_optimized"),
+        ({"hoodie.catalog.hive.materialize": "perhaps"}, "neither true nor false"),
+        ({"hoodie.catalog.hive.as.of": "yesterday"}, "yesterday"),
+        ({"hoodie.catalog.hive.columns": "k,day", "hoodie.catalog.hive.columns.types": "int"}, "2 columns and 1 types"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused(asking: Asking, settings: dict[str, str], message: str) -> None:
+    with pytest.raises(RefusedError, match=message):
+        asking.splits(settings=settings)
+    known = {"service": "h:1", "timeout.seconds": "5", "tls": "true", "query.type": "SNAPSHOT"}
+    assert len(asking.splits(settings={f"hoodie.catalog.hive.{key}": value for key, value in known.items()}).splits)
+
+
+def entry(columns: str, types: str) -> dict[str, str]:
+    return {"hoodie.catalog.hive.columns": columns, "hoodie.catalog.hive.columns.types": types}
+
+
+def test_columns_that_hive_would_read_as_others_are_refused(asking: Asking, trips: LocalTable) -> None:
+    right = entry("_hoodie_commit_time,k,day,size", "string:bigint:varchar(20):DOUBLE")
+    assert len(asking.splits(settings=right).splits) == 6
+    narrow = entry("k,day,size", "int:string:double")
+    with pytest.raises(RefusedError, match=r"db\.trips: column k is int in Hive and bigint in trips of \d+; run"):
+        asking.splits(settings=narrow)
+    assert len(asking.splits(settings=narrow, columns=["day"]).splits) == 6
+    assert len(asking.splits(settings=narrow, columns=[]).splits) == 6
+    gone = entry("k,old", "bigint:string")
+    with pytest.raises(RefusedError, match="column old is none of trips"):
+        asking.splits(settings=gone, columns=["old"])
+    assert len(asking.splits(settings=gone, columns=["k"]).splits) == 6
+
+
+def test_newer_versions_are_refused_by_number(asking: Asking) -> None:
+    for version in (0, -1, 2, 100):
+        with pytest.raises(RefusedError, match=rf"speaks version {version}, and this service 1; .*hive-jar"):
+            asking.ask("splits", asking.request(version=version))
+    parts = asking.service.dispatch(frame("pin", None))
+    assert parts is not None
+    assert "no request" in reply("pin", b"".join(parts)).refusal.message
+
+
+def signed(request: Any, method: str, value: bytes = VALUE, off: float = 0) -> Any:
+    """As the contract's remarks say it, without the code of the service."""
+    moment = int((time.time() + off) * 1000)
+    payload = struct.pack(">q", moment)
+    for text in (method, request.location, request.table, request.queryId, request.pin, request.filter):
+        content = None if text is None else text.encode()
+        payload += struct.pack(">i", -1) if content is None else struct.pack(">i", len(content)) + content
+    key = hmac.new(value, b"hive", hashlib.sha256).digest()
+    return T.Credential(moment, hmac.new(key, payload, hashlib.sha256).digest())
+
+
+def test_only_who_knows_the_secret_is_answered(trips: LocalTable, warehouse: Path) -> None:
+    asking = Asking(warehouse, secret=Secret(VALUE))
+    request = asking.request(filter=LOW, table="db.tägliche")
+    for method in ("pin", "splits"):
+        assert asking.ask(method, request, signed(request, method))
+        with pytest.raises(RefusedError, match=r"asks for the shared secret; set hoodie\.catalog\.hive\.secret\.file"):
+            asking.ask(method, request)
+    wrong = "secret of Hive is not that of the service"
+    for credential in (
+        signed(request, "pin"),
+        signed(request, "splits", b"some other secret"),
+        T.Credential(int(time.time() * 1000), b""),
+        signed(asking.request(filter=LOW, pin="x"), "splits"),
+    ):
+        with pytest.raises(RefusedError, match=wrong):
+            asking.ask("splits", request, credential)
+    for off in (-400, 400):
+        with pytest.raises(RefusedError, match=rf"signed [+-]?{abs(off)} s from the service's time; set the clocks"):
+            asking.ask("splits", request, signed(request, "splits", off=off))
+    assert asking.ask("splits", request, signed(request, "splits", off=200)).splits
+
+
+def test_merge_on_read_tables_are_read_optimised_unless_told_otherwise(golden: Callable[[str], GoldenTable]) -> None:
+    folder = Path(golden("v9_1200__mor_bkt").path)
+    asking = Asking(folder.parent)
+    table = Table.open(str(folder))
+    base, whole = table.snapshot(None, "read_optimized"), table.snapshot()
+    assert whole.has_logs[whole.live_rows].any()
+    found = asking.splits(folder.name, "one")
+    wanted = base.take_files(base.live_rows)["path"].to_pylist()
+    assert sorted(split.path.split(f"/{folder.name}/")[1] for split in found.splits) == sorted(map(str, wanted))
+    snapshot = {"hoodie.catalog.hive.query.type": "snapshot", "hoodie.catalog.hive.materialize": "false"}
+    with pytest.raises(RefusedError):
+        asking.splits(folder.name, "two", settings=snapshot)
+    assert asking.pin(folder.name, "two", settings=snapshot) == found.pin
+
+
+def test_a_table_that_moved_is_found_again(asking: Asking, warehouse: Path) -> None:
+    asking.pin()
+    shutil.move(warehouse / "trips", warehouse / "moved")
+    with pytest.raises(RefusedError):
+        asking.pin(query="two")
+    os.rename(warehouse / "moved", warehouse / "trips")
+    assert keys(asking, "three") == list(range(300))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_damaged_frames_get_an_answer_or_none(data: st.DataObject) -> None:
+    service = Asking("/tmp").service
+    whole = frame("splits", T.ScanRequest(1, "file:/x", "t", "q", "p", LOW, ["k"], {"a": "b"}, "UTC", 5))
+    at = data.draw(st.integers(0, len(whole) - 1))
+    damaged = data.draw(
+        st.sampled_from([whole[:at], whole[:at] + data.draw(st.binary(min_size=1, max_size=8)) + whole[at + 1 :]])
+    )
+    parts = service.dispatch(damaged)
+    assert parts is None or b"".join(parts)[:2] == b"\x80\x01"

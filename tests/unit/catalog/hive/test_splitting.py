@@ -1,0 +1,114 @@
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from catalog.hive import splitting
+from catalog.hive.files import HiveFile
+from catalog.hive.splitting import Footers, HiveSplit, Splitter
+from pushdown import col
+from pushdown.bind import bind
+from table_format.errors import MissingFileError
+from table_format.storage import Storage
+
+from .asking import T, read
+
+SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.string())])
+GROUPS, ROWS = 10, 1000
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    rows = pa.table({"k": list(range(GROUPS * ROWS)), "t": [f"text {k}" for k in range(GROUPS * ROWS)]}, SCHEMA)
+    pq.write_table(rows, tmp_path / "a.parquet", row_group_size=ROWS)
+    pq.write_table(rows.slice(0, ROWS), tmp_path / "b.parquet")
+    pq.write_table(rows.slice(0, 0), tmp_path / "none.parquet")
+    return Storage(str(tmp_path))
+
+
+def file(storage: Storage, name: str) -> HiveFile:
+    entry = storage.entry(name)
+    assert entry is not None
+    return HiveFile(name, entry.size)
+
+
+def keys(storage: Storage, splits: list[HiveSplit]) -> list[int]:
+    wire = [T.Split(f"file:{storage.uri}/{split.path}", split.start, split.length) for split in splits]
+    found: Any = read(wire, ["k"])["k"]
+    return sorted(found.to_pylist())
+
+
+@pytest.fixture(autouse=True)
+def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(splitting, "_LARGE", 1)
+
+
+def test_a_large_file_is_divided_between_row_groups(storage: Storage) -> None:
+    files = [file(storage, "a.parquet"), file(storage, "b.parquet")]
+    splitter = Splitter()
+    assert splitter.splits(storage, files, None, 1 << 30) == [HiveSplit(one.path, 0, one.size) for one in files]
+    for most in (1, files[0].size // 4, files[0].size - 1):
+        parts = splitter.splits(storage, files[:1], None, most)
+        assert len(parts) == {1: GROUPS, files[0].size // 4: 5, files[0].size - 1: len(parts)}[most]
+        assert keys(storage, parts) == list(range(GROUPS * ROWS))
+        assert all(part.length <= max(most, files[0].size // GROUPS + 1000) for part in parts)
+
+
+def test_row_groups_that_cannot_match_are_left_out(storage: Storage) -> None:
+    files = [file(storage, "a.parquet"), file(storage, "b.parquet")]
+    some = bind((col("k") == 1500) | (col("k") > 8999), SCHEMA)
+    parts = Splitter().splits(storage, files, some, 1 << 30)
+    assert keys(storage, [part for part in parts if part.path == "a.parquet"]) == [
+        *range(1000, 2000),
+        *range(9000, 10_000),
+    ]
+    assert parts[-1] == HiveSplit("b.parquet", 0, files[1].size)  # one row group: the plan has decided
+    assert Splitter().splits(storage, files[:1], bind(col("k") < 0, SCHEMA), 1 << 30) == []
+
+
+def test_small_files_are_not_looked_into(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(splitting, "_LARGE", 1 << 30)
+    one = HiveFile("absent.parquet", 1000)
+    assert Splitter().splits(storage, [one], bind(col("k") < 0, SCHEMA), 1 << 30) == [HiveSplit(one.path, 0, 1000)]
+
+
+def test_files_that_cannot_be_read_are_left_to_who_reads_them(storage: Storage, tmp_path: Path) -> None:
+    (tmp_path / "odd.parquet").write_bytes(b"PAR1 is all that is right")
+    files = [HiveFile("absent.parquet", 1000), HiveFile("odd.parquet", 25)]
+    splits = Splitter().splits(storage, files, bind(col("k") < 0, SCHEMA), 10)
+    assert splits == [HiveSplit("absent.parquet", 0, 1000), HiveSplit("odd.parquet", 0, 25)]
+
+
+def test_a_file_whose_size_nothing_tells_is_measured(storage: Storage) -> None:
+    assert Splitter().splits(storage, [HiveFile("b.parquet", 0)], None, 1 << 30)[0].length > 0
+    with pytest.raises(MissingFileError, match=r"absent\.parquet: no such file"):
+        Splitter().splits(storage, [HiveFile("absent.parquet", 0)], None, 1 << 30)
+
+
+def test_a_file_without_rows_needs_no_split(storage: Storage) -> None:
+    empty = file(storage, "none.parquet")
+    assert keys(storage, Splitter().splits(storage, [empty], None, 10)) == []
+
+
+def test_footers_are_read_once_and_bounded(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+    real = splitting.footer
+
+    def counted(of: Storage, path: str) -> Any:
+        looks.append(path)
+        return real(of, path)
+
+    monkeypatch.setattr(splitting, "footer", counted)
+    one, other = file(storage, "a.parquet"), file(storage, "b.parquet")
+    footers = Footers()
+    for _ in range(3):
+        assert footers.get(storage, one).metadata.num_row_groups == GROUPS
+    assert looks == ["a.parquet"]
+    small = Footers(footers.get(storage, one).metadata.serialized_size)
+    for which in (one, other, one):
+        small.get(storage, which)
+    assert looks == ["a.parquet", "a.parquet", "b.parquet", "a.parquet"]
+    with pytest.raises(MissingFileError):
+        footers.get(storage, HiveFile("absent", 1))
