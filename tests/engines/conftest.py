@@ -9,9 +9,13 @@ import pytest
 
 from tests.conftest import skip_or_fail
 from tests.engines.apache_hudi.client import VERSIONS, ApacheHudi, missing
+from tests.engines.hive_engine import Engine as HiveEngine
+from tests.engines.hive_world import World as HiveWorld
 from tests.engines.trino_engine import Engine
 from tests.engines.trino_world import World
 from tools.engines.artifacts import EngineMissingError
+from tools.engines.hive.jars import handler
+from tools.engines.hive.server import HiveMetastore, HiveServer
 from tools.engines.metastore import MetastoreServer
 from tools.engines.presto import PrestoServer
 from tools.engines.trino import TrinoServer
@@ -98,3 +102,42 @@ def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metasto
         skip_or_fail(str(error))
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def hive_metastore_4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
+    """A Hive Metastore 4.0.1 with an empty database."""
+    try:
+        server = HiveMetastore(tmp_path_factory.mktemp("metastore-4"))
+    except EngineMissingError as error:
+        skip_or_fail(str(error))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def hive(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveEngine]:
+    """Hive 4.0.1: the server at HUDI_CATALOG_HIVE (host:port, on this machine, with our jar), else a new one."""
+    named = os.environ.get("HUDI_CATALOG_HIVE")
+    server = None
+    if named:
+        host, _, port = named.rpartition(":")
+        engine = HiveEngine(host, int(port))
+    else:
+        metastore = request.getfixturevalue("hive_metastore_4")
+        try:
+            server = HiveServer(tmp_path_factory.mktemp("hive"), metastore.port, classes=[handler()])
+        except EngineMissingError as error:
+            skip_or_fail(f"{error}; or name a running HiveServer2 in HUDI_CATALOG_HIVE")
+        engine = HiveEngine("127.0.0.1", server.port)  # type: ignore[union-attr]
+    yield engine
+    engine.close()
+    if server:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def hive_world(hive: HiveEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveWorld]:
+    """A warehouse, empty at first, that Hive reads through the storage handler and its service."""
+    with ExitStack() as stack:
+        yield HiveWorld(hive, Path(tmp_path_factory.mktemp("hive-warehouse")), stack)

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from catalog.hive.jar import handler_jar
+from table_format.errors import ServiceError
 from tools.engines.artifacts import Artifact, EngineMissingError, cache_folder, download, locked, present
 
 VERSION = "4.0.1"
@@ -124,3 +126,15 @@ def _link(source: Path, target: Path) -> None:
         os.link(source.resolve(), target)
     except OSError:
         shutil.copyfile(source, target)
+
+
+def handler() -> Path:
+    """The storage handler's jar, as `make hive-jar` builds it.
+
+    Raises:
+        EngineMissingError: It is not built.
+    """
+    try:
+        return Path(handler_jar())
+    except ServiceError as error:
+        raise EngineMissingError(str(error)) from error

@@ -1,0 +1,53 @@
+"""TPC-H's 22 questions through real Hive, by the storage handler and its service, against DuckDB."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.engines.answers import DuckDb, rows_agree
+from tests.engines.hive_world import World
+from tests.engines.tpch_queries import QUERIES
+from tests.engines.tpch_tables import LAYOUTS, build
+
+pytestmark = pytest.mark.engine
+
+SCHEMA = "tpch"
+# averages and quotients of decimals have other scales in Hive than in DuckDB
+SLACK = 0.006
+
+
+@pytest.fixture(scope="module")
+def tpch(hive_world: World, tmp_path_factory: pytest.TempPathFactory) -> DuckDb:
+    """The tables at scale factor 0.1, registered, and what DuckDB says of their files."""
+    warehouse = hive_world.folder(SCHEMA)
+    build(warehouse, Path(tmp_path_factory.mktemp("tpch")))
+    for name in LAYOUTS:
+        hive_world.register(SCHEMA, name)
+    return DuckDb.of_warehouse(warehouse)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_hive_answers_like_duckdb(hive_world: World, tpch: DuckDb, name: str) -> None:
+    expected = tpch.query(QUERIES[name])
+    assert expected
+    assert rows_agree(hive_world.query(QUERIES[name], SCHEMA), expected, slack=SLACK) == ""
+
+
+def test_one_order_reads_one_file(hive_world: World, tpch: DuckDb) -> None:
+    order, mode = tpch.query("SELECT l_orderkey, l_shipmode FROM lineitem ORDER BY l_orderkey DESC LIMIT 1")[0]
+    sql = f"SELECT l_linenumber, l_comment FROM lineitem WHERE l_orderkey = {order} AND l_shipmode = '{mode}'"
+    assert rows_agree(hive_world.query(sql, SCHEMA), tpch.query(sql)) == ""
+    record = hive_world.planned(f"{SCHEMA}.lineitem")[-1]
+    assert (record["files_in"], record["files_out"]) == (56, 1)
+
+
+def test_question_12_reads_two_of_seven_partitions(hive_world: World, tpch: DuckDb) -> None:
+    assert rows_agree(hive_world.query(QUERIES["Q12"], SCHEMA), tpch.query(QUERIES["Q12"])) == ""
+    assert hive_world.planned(f"{SCHEMA}.lineitem")[-1]["files_out"] == 16
+
+
+def test_all_scans_of_a_question_read_one_snapshot(hive_world: World, tpch: DuckDb) -> None:
+    assert rows_agree(hive_world.query(QUERIES["Q21"], SCHEMA), tpch.query(QUERIES["Q21"])) == ""
+    last = hive_world.planned(f"{SCHEMA}.lineitem")[-1]
+    scans = [record for record in hive_world.planned(f"{SCHEMA}.lineitem") if record["query"] == last["query"]]
+    assert len({record["instant"] for record in scans}) == 1
