@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from catalog import Table
 
+from .command import Command
 from .tables import NEWER_NAMES
 
 FOLDER = os.path.join(os.path.dirname(__file__), "../../golden/tables")
@@ -93,3 +94,18 @@ def copied(golden: Callable[[str], GoldenTable], tmp_path: Any) -> Callable[...,
         return target
 
     return copy
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Command]]:
+    started: list[Command] = []
+
+    def begin(*arguments: str, **variables: str) -> Command:
+        started.append(Command(*arguments, **variables))
+        return started[-1]
+
+    yield begin
+    for command in started:
+        if command.process.poll() is None:
+            command.process.kill()
+            command.end()

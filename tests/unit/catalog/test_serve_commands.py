@@ -1,17 +1,15 @@
 """The commands that run services, as processes of their own: start, status, log, stop."""
 
 import json
-import os
 import re
 import signal
 import ssl
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +29,9 @@ from catalog.trino.serve import TrinoSettings, running_trino
 from table_format.errors import HudiError
 from tests.certificates import Authority
 from tests.local_writes import LocalTable
+from tests.unit.catalog.command import MAIN, Command
 from tests.unit.catalog.trino.wire import SERVICE as T
 
-MAIN = (sys.executable, "-c", "from catalog.cli import main; main()")
 SCHEMA = pa.schema([("k", pa.int64()), ("day", pa.string())])
 
 
@@ -49,77 +47,6 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = LocalTable.create(str(folder / "trips"), SCHEMA, options)
     table.write("insert", pa.table({"k": list(range(20)), "day": ["a", "b"] * 10}, SCHEMA))
     return folder
-
-
-class Command:
-    """A service as a process."""
-
-    def __init__(self, *arguments: str, **variables: str) -> None:
-        self.process = subprocess.Popen(
-            [*MAIN, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **variables},
-        )
-        self.said: list[str] = []
-        self._started = threading.Event()
-        assert self.process.stderr is not None
-        self._reader = threading.Thread(target=self._read, args=(self.process.stderr,))
-        self._reader.start()
-        assert self._started.wait(60), self.text
-        assert self.process.poll() is None, self.text
-
-    def _read(self, stream: Any) -> None:
-        with stream:
-            for line in stream:
-                self.said.append(line)
-                if "status at" in line:
-                    self._started.set()
-        self._started.set()
-
-    @property
-    def text(self) -> str:
-        return "".join(self.said)
-
-    @property
-    def port(self) -> int:
-        found = re.search(r"(?:to Trino at |connect to https?://)[\w.]+:(\d+)", self.text)
-        assert found, self.text
-        return int(found[1])
-
-    def get(self, path: str) -> tuple[int, str]:
-        found = re.search(r"status at (http://\S+)/", self.text)
-        assert found, self.text
-        try:
-            with urllib.request.urlopen(f"{found[1]}{path}", timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-
-    def end(self, seconds: float = 60) -> tuple[int, str]:
-        """The exit code and standard output."""
-        code = self.process.wait(seconds)
-        self._reader.join()
-        assert self.process.stdout is not None
-        with self.process.stdout as stream:
-            return code, stream.read()
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[..., Command]]:
-    started: list[Command] = []
-
-    def begin(*arguments: str, **variables: str) -> Command:
-        started.append(Command(*arguments, **variables))
-        return started[-1]
-
-    yield begin
-    for command in started:
-        if command.process.poll() is None:
-            command.process.kill()
-            command.end()
 
 
 def client_of(port: int, tls: ssl.SSLContext | None = None) -> Any:
