@@ -25,7 +25,7 @@ from pyhive import hive
 
 from benchmarks import shipments
 from benchmarks.served import command, last_planning, same_rows
-from catalog.hive.jar import jar_path
+from catalog.hive.jar import handler_jar
 from catalog.sync.hive_types import hive_columns
 from catalog.table import Table
 from tools.engines.hive.server import HiveMetastore, HiveServer
@@ -83,7 +83,7 @@ def server(folder: Path) -> Iterator[tuple[HiveServer, Path]]:
         registering = ["sync", str(path), "--metastore", metastore.uri, "--schema", "tpch"]
         subprocess.run([program, *registering], check=True, stdout=subprocess.DEVNULL)
         made = HiveServer(
-            run / "server", metastore.port, service=f"127.0.0.1:{port}", classes=[Path(jar_path())], memory="2g"
+            run / "server", metastore.port, service=f"127.0.0.1:{port}", classes=[Path(handler_jar())], memory="2g"
         )
         stack.callback(made.stop)
         ask(made, plain_table(path, folder / "plain"))
@@ -94,7 +94,7 @@ def plain_table(path: Path, folder: Path) -> str:
     """The statement that makes a table of hard links to the files of the newest snapshot."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    files = [Path(split.path.removeprefix("file://")) for split in Table.open(str(path)).scan().plan().splits]
+    files = [Path(split.path.removeprefix("file:")) for split in Table.open(str(path)).scan().plan().splits]
     for file in files:
         os.link(file, folder / file.name)
     columns = hive_columns(pq.read_schema(files[0]).remove_metadata())
@@ -142,7 +142,7 @@ def run(folder: Path, repeats: int) -> Figures:
 
 def last_round_trip(log: Path) -> float:
     """Milliseconds of the last `getSplits` that HiveServer2 logged."""
-    found = re.findall(r"HudiInputFormat.* ([0-9]+) ms", log.read_text(errors="replace"))
+    found = re.findall(r"Hudi table .* splits, ([0-9]+) ms", log.read_text(errors="replace"))
     return float(found[-1]) if found else math.nan
 
 
