@@ -8,7 +8,10 @@ Where what is, each list from the outside in:
 - for Trino: `trino_target`, `hudi_connector`;
 - after each commit of the writer: `after_commit`, `writer_options`;
 - registered tables as the gateway reads and pins them: `trino_tables`, `newest`, `pins`;
-- what an entry says: `entries`, `hive_types`, `stored_types`, `reading_rules`;
+- what an entry says: `entries`, `hive_types`, `stored_types`, `stored_names`,
+  `reading_rules`;
 - its list of files: `file_lists`, `manifests`, `locations`;
-- metastores: `metastore`, `open_metastore`, `file_metastore`, `thrift_metastore`.
+- metastores: `metastore`, `open_metastore`, `file_metastore`;
+- a Hive Metastore: `thrift_metastore`, `thrift_entries`, `thrift_connections`, `thrift_connecting`, `sasl_client`,
+  `metastore_options`.
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from catalog.sync.metastore import HiveColumn, HivePartition, HiveTable, StorageFormat
@@ -109,22 +109,31 @@ class FileMetastore:
         Raises:
             MetastoreError: a partition's file is damaged or cannot be read.
         """
+        found = []
+        for values, path in self._partition_files(table):
+            with _told(self, path):
+                value = _parsed(self._storage.read(path), f"{self.uri}/{path}")
+            found.append(HivePartition(values, str(value.get("externalLocation") or "")))
+        return found
+
+    def partition_values(self, table: HiveTable) -> set[tuple[str, ...]]:
+        """Values of a table's partitions."""
+        return {values for values, _ in self._partition_files(table)}
+
+    def _partition_files(self, table: HiveTable) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Values of each partition, and the path of its file."""
         top = f"{_checked(table.schema)}/{_checked(table.name)}"
         folders = [top]
         for column in table.partition_columns:
             inside = [entry for folder in folders for entry in self._listed(folder)]
             folders = [entry.path for entry in inside if entry.is_dir and entry.name.startswith(f"{column.name}=")]
-        found = []
         for folder in folders:
             path = f"{folder}/{_FILE}"
             with _told(self, path):
-                if not self._storage.exists(path):
-                    continue
-                value = _parsed(self._storage.read(path), f"{self.uri}/{path}")
-            names = folder.removeprefix(f"{top}/").split("/")
-            values = tuple(unescape_path_name(name.partition("=")[2]) for name in names)
-            found.append(HivePartition(values, str(value.get("externalLocation") or "")))
-        return found
+                there = self._storage.exists(path)
+            if there:
+                names = folder.removeprefix(f"{top}/").split("/")
+                yield tuple(unescape_path_name(name.partition("=")[2]) for name in names), path
 
     def put_partitions(self, table: HiveTable, partitions: Sequence[HivePartition]) -> None:
         """Add partitions to a table, or replace those that have the same values."""

@@ -85,6 +85,24 @@ struct GetTableResult {
   1: required Table table
 }
 
+// Partitions by their names, such as day=2026-01-31/hour=5, with the characters escaped that folders can't have.
+union RequestPartsSpec {
+  1: list<string> names
+}
+struct DropPartitionsRequest {
+  1: required string dbName
+  2: required string tblName
+  3: required RequestPartsSpec parts
+  4: optional bool deleteData
+  5: optional bool ifExists
+  6: optional bool ignoreProtection
+  7: optional EnvironmentContext environmentContext
+  8: optional bool needResult
+}
+struct DropPartitionsResult {
+  1: optional list<Partition> partitions
+}
+
 service ThriftHiveMetastore {
   list<string> get_all_databases() throws (1: MetaException unwell)
   void create_database(1: Database database)
@@ -105,12 +123,13 @@ service ThriftHiveMetastore {
   // A negative number asks for all.
   list<Partition> get_partitions(1: string db_name, 2: string tbl_name, 3: i16 max_parts)
     throws (1: NoSuchObjectException none, 2: MetaException unwell)
+  list<string> get_partition_names(1: string db_name, 2: string tbl_name, 3: i16 max_parts)
+    throws (1: NoSuchObjectException none, 2: MetaException unwell)
   i32 add_partitions(1: list<Partition> new_parts)
     throws (1: InvalidObjectException invalid, 2: AlreadyExistsException there, 3: MetaException unwell)
   void alter_partitions_with_environment_context(1: string db_name, 2: string tbl_name, 3: list<Partition> new_parts,
                                                  4: EnvironmentContext environment_context)
     throws (1: InvalidOperationException invalid, 2: MetaException unwell)
-  bool drop_partition_with_environment_context(1: string db_name, 2: string tbl_name, 3: list<string> part_vals,
-                                               4: bool deleteData, 5: EnvironmentContext environment_context)
+  DropPartitionsResult drop_partitions_req(1: DropPartitionsRequest req)
     throws (1: NoSuchObjectException none, 2: MetaException unwell)
 }

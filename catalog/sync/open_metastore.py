@@ -8,24 +8,28 @@ from typing import Any, Final
 
 from catalog.sync.file_metastore import FileMetastore
 from catalog.sync.metastore import Metastore
+from catalog.sync.metastore_options import MetastoreOptions
 from table_format.errors import OptionError
 
 _PORT: Final = 9083
 _ADDRESS: Final = re.compile(r"(?:thrift://)?(\[[0-9a-fA-F:.]+\]|[^:/\[\]]+)(?::([0-9]+))?/?")
 
 
-def open_metastore(uri: str, storage_options: Mapping[str, Any] | None = None, *, timeout: float = 30.0) -> Metastore:
+def open_metastore(
+    uri: str, storage_options: Mapping[str, Any] | None = None, options: Mapping[str, str] | None = None
+) -> Metastore:
     """Open a metastore; a Hive Metastore is connected to when it is first asked.
 
     Args:
         uri: `thrift://host:port` of a Hive Metastore, several with commas between; or the folder of Trino's file
             metastore, as a path or URI.
         storage_options: keyword arguments for the `pyarrow.fs` file system of a file metastore.
-        timeout: seconds to wait for an answer of a Hive Metastore.
+        options: `hoodie.catalog.metastore.*`, of a Hive Metastore, see `MetastoreOptions`.
 
     Raises:
-        OptionError: the URI is malformed, or thriftpy2 is not installed.
+        OptionError: the URI is malformed, an option cannot be used, or a library is missing.
     """
+    parsed = MetastoreOptions.parse(options)
     text = uri.strip()
     if not text:
         raise OptionError("the metastore's URI is empty; write thrift://host:port or the folder of a file metastore")
@@ -42,4 +46,4 @@ def open_metastore(uri: str, storage_options: Mapping[str, Any] | None = None, *
         from catalog.sync.thrift_metastore import ThriftMetastore
     except ModuleNotFoundError as error:
         raise OptionError("a Hive Metastore needs thriftpy2: pip install 'hudi-catalog[services]'") from error
-    return ThriftMetastore(addresses, timeout=timeout)
+    return ThriftMetastore(addresses, parsed)

@@ -11,7 +11,8 @@ from thriftpy2.protocol import TBinaryProtocol
 from thriftpy2.thrift import TApplicationException, TProcessor
 from thriftpy2.transport import TBufferedTransport, TSocket
 
-from catalog.sync.thrift_metastore import _hms as idl
+from catalog.sync.thrift_connections import hms as idl
+from table_format.partition_values import escape_path_name
 
 
 class Handler:
@@ -107,18 +108,30 @@ class Handler:
             assert tuple(one.values) in known
             known[tuple(one.values)] = one
 
-    def drop_partition_with_environment_context(
-        self,
-        db_name: str,
-        tbl_name: str,
-        part_vals: list[str],
-        deleteData: bool,  # noqa: N803  # the IDL's name
-        environment_context: Any,
-    ) -> bool:
-        assert deleteData is False
-        if self.partitions[db_name, tbl_name].pop(tuple(part_vals), None) is None:
-            raise idl.NoSuchObjectException("partition")
-        return True
+    def get_partition_names(self, db_name: str, tbl_name: str, max_parts: int) -> list[str]:
+        assert max_parts == -1
+        self._called("get_partition_names")
+        if (db_name, tbl_name) not in self.tables:
+            raise idl.NoSuchObjectException(f"{db_name}.{tbl_name}")
+        keys = [column.name for column in self.tables[db_name, tbl_name].partitionKeys]
+        found = self.partitions.get((db_name, tbl_name), {})
+        return ["/".join(f"{key}={escape_path_name(v)}" for key, v in zip(keys, one, strict=True)) for one in found]
+
+    def drop_partitions_req(self, req: Any) -> Any:
+        self._called("drop_partitions")
+        assert req.deleteData is False
+        assert req.ifExists
+        named = dict(
+            zip(
+                self.get_partition_names(req.dbName, req.tblName, -1),
+                self.partitions[req.dbName, req.tblName],
+                strict=True,
+            )
+        )
+        for name in req.parts.names:
+            if name in named:
+                del self.partitions[req.dbName, req.tblName][named[name]]
+        return idl.DropPartitionsResult()
 
 
 def stored(table: Any) -> Any:

@@ -3,14 +3,16 @@
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from catalog.sync.file_metastore import FileMetastore
 from catalog.sync.metastore import HUDI, SYMLINK, HiveColumn, HivePartition, HiveTable
+from catalog.sync.metastore_options import MetastoreOptions
 from catalog.sync.open_metastore import open_metastore
+from catalog.sync.thrift_connections import hms as idl
 from catalog.sync.thrift_metastore import ThriftMetastore
-from catalog.sync.thrift_metastore import _hms as idl
 from table_format.errors import MetastoreError, OptionError
 
 from .hive_server import HiveServer
@@ -18,6 +20,11 @@ from .hive_server import HiveServer
 TABLE = HiveTable(
     "s", "t", (HiveColumn("a", "bigint", "é"), HiveColumn("b", "string")), "file:///x y/%25", SYMLINK, {"k": "v"}
 )
+
+
+def known(partitions: list[HivePartition]) -> list[HivePartition]:
+    """Without what a metastore tells beside what it was told."""
+    return [replace(one, columns=None, format=None) for one in partitions]
 
 
 @pytest.fixture
@@ -30,7 +37,7 @@ def server() -> Iterator[HiveServer]:
 
 @pytest.fixture
 def metastore(server: HiveServer) -> Iterator[ThriftMetastore]:
-    opened = ThriftMetastore([("127.0.0.1", server.port)], timeout=2.0)
+    opened = ThriftMetastore([("127.0.0.1", server.port)], MetastoreOptions(timeout=2.0))
     yield opened
     opened.close()
 
@@ -125,8 +132,13 @@ def test_calls_whose_answer_is_lost_are_made_again(server: HiveServer, metastore
     assert "new" in metastore.schemas()
     server.lost = {"add_partitions", "alter_partitions_with_environment_context"}
     one, two = HivePartition(("1",), "file:///1"), HivePartition(("2",), "file:///2")
-    metastore.put_partitions(TABLE, [one, two])
-    assert metastore.partitions(TABLE) == [one, two]
+    by_p = replace(TABLE, name="parts", partition_columns=(HiveColumn("p", "string"),))
+    metastore.put_table(by_p)
+    metastore.put_partitions(by_p, [one, two])
+    assert known(metastore.partitions(by_p)) == [one, two]
+    server.lost = {"drop_partitions_req"}
+    metastore.drop_partitions(by_p, [("1",), ("2",)])
+    assert metastore.partitions(by_p) == []
     server.lost = {"drop_table_with_environment_context"}
     assert not metastore.drop_table("s", "t"), "the first call did it"
     assert metastore.table("s", "t") is None
@@ -134,7 +146,7 @@ def test_calls_whose_answer_is_lost_are_made_again(server: HiveServer, metastore
 
 def test_a_server_that_answers_never(server: HiveServer) -> None:
     server.silent = True
-    metastore = ThriftMetastore([("127.0.0.1", server.port)], timeout=0.2)
+    metastore = ThriftMetastore([("127.0.0.1", server.port)], MetastoreOptions(timeout=0.2))
     begun = time.monotonic()
     with pytest.raises(MetastoreError, match="get_all_databases: the connection broke"):
         metastore.schemas()
@@ -155,8 +167,9 @@ def test_partitions(server: HiveServer, metastore: ThriftMetastore) -> None:
     metastore.put_table(table)
     many = [HivePartition((f"p{n}",), f"file:///t/{n}") for n in range(1201)]
     metastore.put_partitions(table, many)
-    assert server.handler.calls.count("add_partitions") == 3
-    assert sorted(metastore.partitions(table), key=lambda p: int(p.values[0][1:])) == many
+    assert server.handler.calls.count("add_partitions") == 7
+    assert sorted(known(metastore.partitions(table)), key=lambda p: int(p.values[0][1:])) == many
+    assert metastore.partition_values(table) == {one.values for one in many}
     moved = HivePartition(("p3",), "file:///elsewhere")
     metastore.put_partitions(table, [moved, HivePartition(("new",), "file:///t/new")])
     metastore.drop_partitions(table, [one.values for one in many[5:]] + [("never",)])
@@ -166,6 +179,51 @@ def test_partitions(server: HiveServer, metastore: ThriftMetastore) -> None:
         "p3": "file:///elsewhere",
         "new": "file:///t/new",
     }
+
+
+def test_partitions_have_columns_and_a_format_of_their_own(metastore: ThriftMetastore) -> None:
+    table = replace(TABLE, partition_columns=(HiveColumn("p", "string"),))
+    metastore.put_table(table)
+    metastore.put_partitions(table, [HivePartition(("1",), "file:///1")])
+    metastore.put_table(replace(table, columns=(*table.columns, HiveColumn("new", "int")), format=HUDI))
+    (found,) = metastore.partitions(table)
+    assert found.columns == table.columns
+    assert found.format is not None
+    assert found.format.input_format == SYMLINK.input_format
+
+
+def test_values_of_partitions_are_any_text(metastore: ThriftMetastore) -> None:
+    table = replace(TABLE, partition_columns=(HiveColumn("p", "string"), HiveColumn("q", "string")))
+    metastore.put_table(table)
+    texts = ["a/b", "a=b", "100%", "%41", "é ü", "__HIVE_DEFAULT_PARTITION__", "a:b'\"c", "x\\y"]
+    put = [HivePartition((text, text[::-1]), f"file:///{number}") for number, text in enumerate(texts)]
+    metastore.put_partitions(table, put)
+    assert metastore.partition_values(table) == {one.values for one in put}
+    metastore.put_partitions(table, put)
+    assert len(metastore.partitions(table)) == len(put), "all were found again"
+    metastore.drop_partitions(table, [one.values for one in put[1:]])
+    assert known(metastore.partitions(table)) == put[:1]
+
+
+def test_partitions_that_somebody_else_adds_meanwhile(server: HiveServer, metastore: ThriftMetastore) -> None:
+    table = replace(TABLE, partition_columns=(HiveColumn("p", "string"),))
+    metastore.put_table(table)
+    metastore.put_partitions(table, [HivePartition(("1",), "file:///theirs")])
+    server.handler.get_partition_names = lambda *_: []  # type: ignore[method-assign]
+    metastore.put_partitions(table, [HivePartition((str(n),), f"file:///ours/{n}") for n in range(450)])
+    found = {one.values[0]: one.location for one in metastore.partitions(table)}
+    assert found == {str(n): f"file:///ours/{n}" for n in range(450)}
+
+
+def test_what_a_metastore_says_of_a_table_that_is_gone(metastore: ThriftMetastore) -> None:
+    gone = replace(TABLE, name="gone", partition_columns=(HiveColumn("p", "string"),))
+    for call in (
+        lambda: metastore.partition_values(gone),
+        lambda: metastore.put_partitions(gone, [HivePartition(("1",), "file:///1")]),
+        lambda: metastore.drop_partitions(gone, [("1",)]),
+    ):
+        with pytest.raises(MetastoreError, match=r"get_partition_names s\.gone"):
+            call()
 
 
 def test_threads_share_connections(server: HiveServer, metastore: ThriftMetastore) -> None:
@@ -185,7 +243,7 @@ def test_threads_share_connections(server: HiveServer, metastore: ThriftMetastor
     for thread in threads:
         thread.join()
     assert problems == []
-    assert len(metastore._idle) <= 8
+    assert len(metastore._connections._idle) <= 8
 
 
 @pytest.mark.parametrize(

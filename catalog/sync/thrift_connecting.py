@@ -1,0 +1,88 @@
+"""Opens connections to a Hive Metastore: plain or encrypted, without authentication or by SASL."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import importlib.util
+import socket
+from types import ModuleType
+from typing import Any, Final
+
+from thriftpy2.protocol import TCyBinaryProtocol
+from thriftpy2.thrift import TClient
+from thriftpy2.transport import TCyBufferedTransport, TSocket, TTransportException
+
+from catalog.services.tls import client_context
+from catalog.sync.metastore_options import KERBEROS, NOSASL, MetastoreOptions
+from catalog.sync.thrift_connections import Connect, address_text
+from table_format.errors import MetastoreError, OptionError
+
+_GSSAPI, _PLAIN = "GSSAPI", "PLAIN"
+_ANY_PASSWORD: Final = "x"  # noqa: S105  # PyHive's for servers that look at the name alone
+_socket: Any = TSocket  # thriftpy2 is typed here and there only
+_protocol: Any = TCyBinaryProtocol
+
+
+def connecting(options: MetastoreOptions) -> Connect:
+    """How connections are opened.
+
+    Raises:
+        OptionError: a certificate cannot be read, or a library is missing that the authentication needs.
+    """
+    tls = None
+    if options.tls:
+        tls = client_context(ca=options.tls_ca, certificate=options.tls_certificate, key=options.tls_key)
+    if options.auth != NOSASL:
+        _check_libraries(options)
+
+    def connect(host: str, port: int, idl: ModuleType) -> Any:
+        connection = socket.create_connection((host, port), options.timeout)
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if tls is not None:
+                connection = tls.wrap_socket(connection, server_hostname=host)
+            transport = _transport(_socket(sock=connection), host, port, options)
+        except BaseException:
+            connection.close()
+            raise
+        return TClient(idl.ThriftHiveMetastore, _protocol(transport))
+
+    return connect
+
+
+def _transport(wrapped: Any, host: str, port: int, options: MetastoreOptions) -> Any:
+    if options.auth == NOSASL:
+        return TCyBufferedTransport(wrapped)
+    from thriftpy2.transport.sasl import TCySaslClientTransport  # type: ignore[attr-defined]  # it lists none
+
+    from catalog.sync.sasl_client import SaslClient
+
+    if options.auth == KERBEROS:
+        mechanism = _GSSAPI
+        client = SaslClient(options.kerberos_host or host, options.kerberos_service)
+    else:
+        mechanism = _PLAIN
+        name = options.username or getpass.getuser()
+        client = SaslClient(host, username=name, password=options.password or _ANY_PASSWORD)
+    transport = TCySaslClientTransport(lambda: client, mechanism, wrapped)
+    try:
+        transport.open()
+    except TTransportException as error:
+        with contextlib.suppress(OSError):
+            wrapped.close()
+        if error.type == TTransportException.END_OF_FILE:
+            raise
+        # another server of the same metastore would say the same
+        raise MetastoreError(f"{address_text(host, port)}: authentication as {options.auth} failed: {error}") from error
+    return transport
+
+
+def _check_libraries(options: MetastoreOptions) -> None:
+    wanted = {"puresasl": "pip install 'hudi-catalog[sasl]'"}
+    if options.auth == KERBEROS:
+        wanted["kerberos"] = "pip install kerberos (it is compiled with the headers of MIT Kerberos)"
+    for name, how in wanted.items():
+        if importlib.util.find_spec(name) is None:
+            raise OptionError(f"a Hive Metastore with {options.auth} needs {name}: {how}")
