@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,39 +44,98 @@ class _Group:
     sure: bool
 
 
-def divide(footer: BaseFileFooter, expression: HudiExpression | None, most_bytes: int) -> list[FilePart]:
-    """The parts of a file to read.
+class RowGroups:
+    """The row groups of a file, with what its footer told of them so far. Threads may share it.
 
     Args:
         footer: of the file.
-        expression: the bound filter that its rows must meet; None when all do.
+    """
+
+    def __init__(self, footer: BaseFileFooter) -> None:
+        self.footer = footer
+        self._statistics: dict[tuple[str, pa.DataType], list[FooterStatistics]] = {}
+        self._extents: list[tuple[int, int, int]] | None = None
+
+    def __len__(self) -> int:
+        return int(self.footer.metadata.num_row_groups)
+
+    @property
+    def extents(self) -> list[tuple[int, int, int]]:
+        """First byte, end, and rows of each."""
+        if self._extents is None:
+            groups = map(self.footer.metadata.row_group, range(len(self)))
+            self._extents = [(*_extent(group), group.num_rows) if group.num_rows else (0, 0, 0) for group in groups]
+        return self._extents
+
+    def statistics(self, column: str, kind: pa.DataType) -> list[FooterStatistics]:
+        """What is known of a column in each.
+
+        Args:
+            column: its name; nothing is known of one that the file lacks: it may stand for a default or another name.
+            kind: its type in the table.
+        """
+        known = self._statistics.get((column, kind))
+        if known is None:
+            known = self._statistics[column, kind] = self._told(column, kind)
+        return known
+
+    def _told(self, column: str, kind: pa.DataType) -> list[FooterStatistics]:
+        if column in self.footer.schema.names:
+            try:
+                return [footer_statistics(self.footer, column, kind, [ordinal]) for ordinal in range(len(self))]
+            except (ValueError, OverflowError, pa.ArrowException):  # bounds beyond what Python's types hold
+                pass
+        metadata = self.footer.metadata
+        rows = [metadata.row_group(ordinal).num_rows for ordinal in range(len(self))]
+        return [FooterStatistics(None, None, None, count) for count in rows]
+
+
+def divide(footer: BaseFileFooter, expression: HudiExpression | None, most_bytes: int) -> list[FilePart]:
+    """The parts of a file to read; see `divide_all`."""
+    return divide_all([RowGroups(footer)], expression, most_bytes)[0]
+
+
+def divide_all(files: Sequence[RowGroups], expression: HudiExpression | None, most_bytes: int) -> list[list[FilePart]]:
+    """The parts of some files to read.
+
+    Args:
+        files: their row groups.
+        expression: the bound filter that their rows must meet; None when all do.
         most_bytes: a part is closed before it grows beyond so many bytes; a single row group is never cut.
 
     Returns:
-        Parts in the order of the file. Empty when no row group can hold a matching row.
+        For each file, its parts in their order. Empty when no row group can hold a matching row.
     """
-    count = footer.metadata.num_row_groups
-    outcomes = None if expression is None else _outcomes(footer, expression, count)
-    parts: list[list[_Group]] = []
-    for ordinal in range(count):
-        rows = footer.metadata.row_group(ordinal).num_rows
-        if not rows or (outcomes is not None and not outcomes.can_true[ordinal]):
-            continue
-        start, end = _extent(footer.metadata.row_group(ordinal))
-        group = _Group(ordinal, start, end, rows, outcomes is None or bool(outcomes.only_true[ordinal]))
-        last = parts[-1] if parts else None
-        if last is None or last[-1].ordinal != ordinal - 1 or end - last[0].start > most_bytes:
-            parts.append([group])
-        else:
-            last.append(group)
-    return [_part(part) for part in parts]
+    outcomes = None if expression is None else _outcomes(files, expression)
+    parts = []
+    first = 0
+    for file in files:
+        kept = []
+        for ordinal, (start, end, rows) in enumerate(file.extents):
+            at = first + ordinal
+            if rows and (outcomes is None or outcomes.can_true[at]):
+                kept.append(_Group(ordinal, start, end, rows, outcomes is None or bool(outcomes.only_true[at])))
+        parts.append(_joined(kept, most_bytes))
+        first += len(file)
+    return parts
 
 
 def matching_groups(expression: HudiExpression, footer: BaseFileFooter) -> list[int]:
     """Ordinals of the row groups of a file that may hold rows that make the filter true."""
-    count = footer.metadata.num_row_groups
-    possible = _outcomes(footer, expression, count).can_true
-    return [ordinal for ordinal in range(count) if possible[ordinal]]
+    file = RowGroups(footer)
+    possible = _outcomes([file], expression).can_true
+    return [ordinal for ordinal in range(len(file)) if possible[ordinal]]
+
+
+def _joined(groups: Sequence[_Group], most_bytes: int) -> list[FilePart]:
+    parts: list[list[_Group]] = []
+    for group in groups:
+        last = parts[-1] if parts else None
+        if last is None or last[-1].ordinal != group.ordinal - 1 or group.end - last[0].start > most_bytes:
+            parts.append([group])
+        else:
+            last.append(group)
+    return [_part(part) for part in parts]
 
 
 def _part(groups: Sequence[_Group]) -> FilePart:
@@ -100,24 +159,17 @@ def _extent(row_group: Any) -> tuple[int, int]:
     return min(starts), max(ends)
 
 
-def _outcomes(footer: BaseFileFooter, expression: HudiExpression, count: int) -> Outcomes:
+def _outcomes(files: Sequence[RowGroups], expression: HudiExpression) -> Outcomes:
+    """The filter's outcomes in the row groups of all files, one file's behind the other's."""
     kinds: dict[str, pa.DataType] = {}
     for leaf in leaves(expression):
-        # A column that the file lacks may stand for a default or another name: nothing is known of it.
-        if isinstance(leaf, Predicate) and leaf.column_type is not None and leaf.column in footer.schema.names:
+        if isinstance(leaf, Predicate) and leaf.column_type is not None:
             kinds.setdefault(leaf.column, leaf.column_type)
-    return evaluate(expression, _statistics(footer, kinds, count), count)
-
-
-def _statistics(footer: BaseFileFooter, kinds: Mapping[str, pa.DataType], count: int) -> dict[str, ColumnStatistics]:
-    result = {}
-    for column, kind in kinds.items():
-        try:
-            found = [footer_statistics(footer, column, kind, [ordinal]) for ordinal in range(count)]
-        except (ValueError, OverflowError, pa.ArrowException):  # bounds beyond what Python's types hold
-            continue
-        result[column] = _column(found, kind)
-    return result
+    found = {
+        column: _column([one for file in files for one in file.statistics(column, kind)], kind)
+        for column, kind in kinds.items()
+    }
+    return evaluate(expression, found, sum(map(len, files)))
 
 
 def _column(found: Sequence[FooterStatistics], kind: pa.DataType) -> ColumnStatistics:

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from catalog.hive.files import HiveFile
-from catalog.row_groups import divide
+from catalog.row_groups import RowGroups, divide_all
 from pushdown.expression import HudiExpression
-from table_format.base_file import BaseFileFooter, footer
+from table_format.base_file import footer
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.storage import Storage
 
@@ -37,7 +37,7 @@ class HiveSplit:
 
 
 class Footers:
-    """Footers of files, of which nobody changes the content; threads may share it.
+    """Row groups of files, of which nobody changes the content; threads may share it.
 
     Args:
         most_bytes: of footers that are kept.
@@ -47,29 +47,39 @@ class Footers:
         self._most = most_bytes
         self._bytes = 0
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, str, int], BaseFileFooter] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str, int], RowGroups] = OrderedDict()
 
-    def get(self, storage: Storage, file: HiveFile) -> BaseFileFooter:
-        """The footer of a table's file.
+    def get(self, storage: Storage, files: Sequence[HiveFile]) -> list[RowGroups | None]:
+        """The row groups of a table's files; None for those that cannot be read.
 
         Raises:
-            CorruptFileError: the file is no Parquet file.
-            StorageError: it cannot be read.
+            StorageError: the storage failed.
         """
-        key = (storage.uri, file.path, file.size)
+        keys = [(storage.uri, file.path, file.size) for file in files]
+        found = [self._known(key) for key in keys]
+        missing = [at for at, groups in enumerate(found) if groups is None]
+        if missing:
+            with ThreadPoolExecutor(min(_FOOTER_THREADS, len(missing)), thread_name_prefix="hudi-footer") as pool:
+                read = pool.map(lambda at: _row_groups(storage, files[at].path), missing)
+                for at, groups in zip(missing, read, strict=True):
+                    found[at] = groups
+                    self._keep(keys[at], groups)
+        return found
+
+    def _known(self, key: tuple[str, str, int]) -> RowGroups | None:
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
-                return self._kept[key]
-        found = footer(storage, file.path)
+            return self._kept.get(key)
+
+    def _keep(self, key: tuple[str, str, int], groups: RowGroups | None) -> None:
         with self._lock:
-            if key not in self._kept:
-                self._kept[key] = found
-                self._bytes += found.metadata.serialized_size
-            while self._bytes > self._most and self._kept:
+            if groups is not None and key not in self._kept:
+                self._kept[key] = groups
+                self._bytes += groups.footer.metadata.serialized_size
+            while self._bytes > self._most:
                 _, gone = self._kept.popitem(last=False)
-                self._bytes -= gone.metadata.serialized_size
-        return found
+                self._bytes -= gone.footer.metadata.serialized_size
 
 
 class Splitter:
@@ -98,32 +108,31 @@ class Splitter:
 
         Raises:
             MissingFileError: a file of which nothing tells the size is not there.
+            StorageError: the storage failed.
         """
         files = [file if file.size > 0 else _measured(storage, file) for file in files]
         worth = min(most_bytes, _LARGE) if expression is not None else most_bytes
         large = [at for at, file in enumerate(files) if file.size > worth]
-        parts: dict[int, list[HiveSplit]] = {}
-        if large:
-            with ThreadPoolExecutor(min(_FOOTER_THREADS, len(large)), thread_name_prefix="hudi-footer") as pool:
-                found = pool.map(lambda at: self._parts(storage, files[at], expression, most_bytes), large)
-                parts = dict(zip(large, found, strict=True))
-        return [split for at, file in enumerate(files) for split in parts.get(at) or self._whole(file, at in parts)]
+        found = self._footers.get(storage, [files[at] for at in large])
+        # of a single row group the plan has decided; a file that cannot be read is left to who reads it
+        several = {
+            at: groups for at, groups in zip(large, found, strict=True) if groups is not None and len(groups) > 1
+        }
+        parts = dict(zip(several, divide_all([*several.values()], expression, most_bytes), strict=True))
+        splits = []
+        for at, file in enumerate(files):
+            if at in parts:
+                splits += [HiveSplit(file.path, part.start, part.length) for part in parts[at]]
+            else:
+                splits.append(HiveSplit(file.path, 0, file.size))
+        return splits
 
-    @staticmethod
-    def _whole(file: HiveFile, divided: bool) -> list[HiveSplit]:
-        return [] if divided else [HiveSplit(file.path, 0, file.size)]
 
-    def _parts(
-        self, storage: Storage, file: HiveFile, expression: HudiExpression | None, most_bytes: int
-    ) -> list[HiveSplit]:
-        try:
-            found = self._footers.get(storage, file)
-        except (MissingFileError, CorruptFileError):
-            return [HiveSplit(file.path, 0, file.size)]  # whoever reads the file will say so
-        if found.metadata.num_row_groups == 1:  # of which the plan has decided
-            return [HiveSplit(file.path, 0, found.size)]
-        parts = divide(found, expression, most_bytes)
-        return [HiveSplit(file.path, part.start, part.length) for part in parts]
+def _row_groups(storage: Storage, path: str) -> RowGroups | None:
+    try:
+        return RowGroups(footer(storage, path))
+    except (MissingFileError, CorruptFileError):
+        return None
 
 
 def _measured(storage: Storage, file: HiveFile) -> HiveFile:

@@ -104,11 +104,12 @@ def test_footers_are_read_once_and_bounded(storage: Storage, monkeypatch: pytest
     one, other = file(storage, "a.parquet"), file(storage, "b.parquet")
     footers = Footers()
     for _ in range(3):
-        assert footers.get(storage, one).metadata.num_row_groups == GROUPS
+        (groups,) = footers.get(storage, [one])
+        assert groups is not None
+        assert len(groups) == GROUPS
     assert looks == ["a.parquet"]
-    small = Footers(footers.get(storage, one).metadata.serialized_size)
+    small = Footers(groups.footer.metadata.serialized_size)
     for which in (one, other, one):
-        small.get(storage, which)
+        small.get(storage, [which])
     assert looks == ["a.parquet", "a.parquet", "b.parquet", "a.parquet"]
-    with pytest.raises(MissingFileError):
-        footers.get(storage, HiveFile("absent", 1))
+    assert footers.get(storage, [HiveFile("absent", 1), one]) == [None, groups]
