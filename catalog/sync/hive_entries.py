@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from catalog.snapshot import Snapshot
-from catalog.sync import entries, options, spark_properties
+from catalog.sync import entries, options, partition_record, spark_properties
 from catalog.sync.hive_names import EntryName
 from catalog.sync.hive_types import hive_columns
 from catalog.sync.metastore import (
@@ -153,7 +153,7 @@ class HiveEntries:
     def _parameters(self, before: HiveTable, name: EntryName, comments: Mapping[str, str]) -> dict[str, str]:
         hive = self.options.hive
         with_handler = self.format == options.HANDLER
-        foreign = () if with_handler else (_HANDLER_SETTINGS,)
+        foreign = (partition_record.PREFIX,) if with_handler else (partition_record.PREFIX, _HANDLER_SETTINGS)
         kept = {
             key: value
             for key, value in before.parameters.items()

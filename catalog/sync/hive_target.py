@@ -20,7 +20,7 @@ from catalog.sync.locations import Locations
 from catalog.sync.metastore import HivePartition, HiveTable, Metastore
 from catalog.sync.options import APACHE, HANDLER, KEEP, PARTITION_FIELDS, SYMLINK, SyncOptions
 from catalog.sync.owners import HIVE, check_owner, hudi_format, same_place
-from catalog.sync.partition_sync import PartitionChanges, partitions_of, registered
+from catalog.sync.partition_sync import PartitionChanges, keeps_partitions, partitions_of, registered
 from catalog.sync.reading_rules import HIVE_ALONE
 from catalog.sync.stored_types import StoredTypes
 from catalog.table import SNAPSHOT, Table
@@ -175,8 +175,10 @@ class _TableSync:
         self, before: HiveTable | None, after: HiveTable, partitions: Mapping[str, HivePartition]
     ) -> dict[str, HivePartition]:
         """Partitions but for those that the last sync registered and that are gone from the metastore."""
-        once = partition_record.recorded(before.parameters) if before is not None else frozenset()
-        there = {one.values for one in registered(self._metastore, before, after)} if once else set()
+        if before is None or not keeps_partitions(before, after):
+            return dict(partitions)
+        once = partition_record.recorded(before.parameters)
+        there = self._metastore.partition_values(before) if once else set()
         return {path: one for path, one in partitions.items() if path not in once or one.values in there}
 
     def _schema_changes(self, schema: str) -> list[Change]:
@@ -191,23 +193,27 @@ class _TableSync:
     def _make(self, entry: _Entry) -> list[Change]:
         """Bring an entry up to date; its partitions before it says that they are."""
         before, after = entry.before, entry.after
-        same = replace(after, parameters=_with_marks(after, before))
-        definition = changes_of(before, same)
-        partitioned = bool(after.partition_columns)
-        if definition and partitioned and not self._dry_run:
-            same = replace(same, parameters={k: v for k, v in same.parameters.items() if k not in INSTANTS})
-            self._metastore.put_table(same)
-            before = same
-        partitions = PartitionChanges(self._metastore, before, after, list(entry.partitions.values()))
-        found = [*definition, *partitions.changes()]
-        marks = changes_of(same, after)
-        if not found and self._options.hive.conditional:
+        unmarked = replace(after, parameters=_with_marks(after, before))
+        defined_anew = bool(changes_of(before, unmarked))
+        if defined_anew and after.partition_columns and not self._dry_run:
+            said = {key: value for key, value in unmarked.parameters.items() if key not in INSTANTS}
+            before = replace(unmarked, parameters=said)
+            self._metastore.put_table(before)
+        found: Mapping[tuple[str, ...], HivePartition | None]
+        if before is not None and keeps_partitions(before, after) and not changes_of(before, after):
+            # places and columns were compared when the entry was brought to this commit
+            found = dict.fromkeys(self._metastore.partition_values(before))
+        else:
+            found = registered(self._metastore, before, after)
+        partitions = PartitionChanges(self._metastore, after, list(entry.partitions.values()), found)
+        moved = partitions.changes()
+        if self._options.hive.conditional and not defined_anew and not moved:
             return []
         if not self._dry_run:
             partitions.make()
-            if marks or (definition and not partitioned):
+            if changes_of(before, after):
                 self._metastore.put_table(after)
-        return found + marks
+        return [*changes_of(entry.before, after), *moved]
 
 
 def _with_marks(after: HiveTable, before: HiveTable | None) -> dict[str, str]:

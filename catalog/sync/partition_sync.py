@@ -1,12 +1,13 @@
 """Partitions as a metastore holds them: which a table has, and what makes the metastore's those.
 
 All partitions are compared with each sync, whatever was synced before: one that was missed is found, and one that was
-dropped and written again between two syncs is not lost.
+dropped and written again between two syncs is not lost. Their places and columns are compared too when anything else
+about the entry changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -69,25 +70,29 @@ class PartitionChanges:
 
     Args:
         metastore: to be changed.
-        before: the entry as it is; None when there is none yet.
-        after: as it should be.
+        table: the entry, as it should be.
         wanted: its partitions.
+        found: those that it has, by their values; None for one of which no more is known.
     """
 
     def __init__(
-        self, metastore: Metastore, before: HiveTable | None, after: HiveTable, wanted: Collection[HivePartition]
+        self,
+        metastore: Metastore,
+        table: HiveTable,
+        wanted: Collection[HivePartition],
+        found: Mapping[tuple[str, ...], HivePartition | None],
     ) -> None:
         self._metastore = metastore
-        self._table = after
-        old = {one.values: one for one in registered(metastore, before, after)}
-        self._put = [one for one in wanted if not _is_same(old.get(one.values), one, after)]
-        self._drop = sorted(old.keys() - {one.values for one in wanted})
-        self._old = old
+        self._table = table
+        self._found = found
+        columns = [(column.name, column.type) for column in table.columns]
+        self._put = [one for one in wanted if one.values not in found or self._differs(one, columns)]
+        self._drop = sorted(found.keys() - {one.values for one in wanted})
 
     def changes(self) -> list[Change]:
         """As they are printed."""
         put = [self._change(one) for one in self._put]
-        return put + [Change(DROP, self._said(values), self._old[values].location) for values in self._drop]
+        return put + [Change(DROP, self._said(values), self._place(values)) for values in self._drop]
 
     def make(self) -> None:
         """Make them."""
@@ -96,13 +101,30 @@ class PartitionChanges:
         if self._drop:
             self._metastore.drop_partitions(self._table, self._drop)
 
-    def _change(self, one: HivePartition) -> Change:
-        old = self._old.get(one.values)
+    def _differs(self, wanted: HivePartition, columns: list[tuple[str, str]]) -> bool:
+        """Whether a partition is not as it should be; metastores keep columns and classes of each."""
+        old = self._found[wanted.values]
         if old is None:
-            return Change(CREATE, self._said(one.values), "", one.location)
-        if old.location != one.location:
-            return Change(ALTER, self._said(one.values), old.location, one.location)
-        return Change(ALTER, f"columns of {self._said(one.values)}")
+            return False
+        if old.location != wanted.location:
+            return True
+        if old.columns is not None and [(column.name, column.type) for column in old.columns] != columns:
+            return True
+        form = replace(self._table.format, serde_parameters={})
+        return old.format is not None and replace(old.format, serde_parameters={}) != form
+
+    def _change(self, one: HivePartition) -> Change:
+        said = self._said(one.values)
+        if one.values not in self._found:
+            return Change(CREATE, said, "", one.location)
+        before = self._place(one.values)
+        if before != one.location:
+            return Change(ALTER, said, before, one.location)
+        return Change(ALTER, f"columns of {said}")
+
+    def _place(self, values: tuple[str, ...]) -> str:
+        old = self._found[values]
+        return "" if old is None else old.location
 
     def _said(self, values: tuple[str, ...]) -> str:
         columns = self._table.partition_columns
@@ -110,29 +132,22 @@ class PartitionChanges:
         return f"partition {path} of {self._table.schema}.{self._table.name}"
 
 
-def registered(metastore: Metastore, before: HiveTable | None, after: HiveTable) -> list[HivePartition]:
-    """The partitions that an entry has and keeps: none where the columns that they go by change.
+def registered(
+    metastore: Metastore, before: HiveTable | None, after: HiveTable
+) -> dict[tuple[str, ...], HivePartition]:
+    """The partitions that an entry has and keeps, by their values.
 
     Args:
         metastore: with the entry.
         before: the entry as it is; None when there is none yet.
         after: as it should be.
     """
-    if before is None or not after.partition_columns or _keys(before) != _keys(after):
-        return []
-    return metastore.partitions(before)
+    if before is None or not keeps_partitions(before, after):
+        return {}
+    return {one.values: one for one in metastore.partitions(before)}
 
 
-def _keys(table: HiveTable) -> list[tuple[str, str]]:
-    return [(column.name, column.type) for column in table.partition_columns]
-
-
-def _is_same(old: HivePartition | None, new: HivePartition, table: HiveTable) -> bool:
-    """Whether a partition is as it should be, in the metastore's eyes too, which keeps columns of each."""
-    if old is None or old.location != new.location:
-        return False
-    typed = [(column.name, column.type) for column in old.columns or table.columns]
-    classes = replace(old.format or table.format, serde_parameters={})
-    return typed == [(column.name, column.type) for column in table.columns] and classes == replace(
-        table.format, serde_parameters={}
-    )
+def keeps_partitions(before: HiveTable, after: HiveTable) -> bool:
+    """Whether an entry has partitions, and keeps them: it does not where the columns that they go by change."""
+    old, new = ([(c.name, c.type) for c in table.partition_columns] for table in (before, after))
+    return bool(new) and old == new

@@ -19,7 +19,7 @@ from catalog.sync.manifests import manifest_of
 from catalog.sync.metastore import SYMLINK, HiveTable, Metastore
 from catalog.sync.options import SyncOptions
 from catalog.sync.owners import check_owner
-from catalog.sync.partition_sync import PartitionChanges, partitions_of
+from catalog.sync.partition_sync import PartitionChanges, partitions_of, registered
 from catalog.sync.pins import Pins
 from catalog.sync.stored_types import StoredTypes
 from catalog.table import READ_OPTIMIZED, SNAPSHOT, Table
@@ -97,7 +97,8 @@ def sync(
         there = metastore.table(schema, other.name)
         check_owner(there, TARGET, place.base, place.spelled, metastore)
         pairs.append((there, other))
-        partitions = PartitionChanges(metastore, there, other, partitions_of(snapshot, place.spelled, READER).values())
+        listed = partitions_of(snapshot, place.spelled, READER).values()
+        partitions = PartitionChanges(metastore, other, listed, registered(metastore, there, other))
     changes = [] if schema in metastore.schemas() else [Change(CREATE, f"schema {schema}")]
     altered = [(after, changes_of(there, after)) for there, after in pairs]
     changes += [change for _, found in altered for change in found]

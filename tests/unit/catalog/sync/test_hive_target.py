@@ -1,0 +1,426 @@
+"""Tables registered for Hive and Spark."""
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from catalog import Table
+from catalog.sync import options as keys
+from catalog.sync.hive_target import sync
+from catalog.sync.metastore import HANDLER, HUDI, HUDI_REAL_TIME, ROW_HANDLER, HiveColumn, HivePartition, HiveTable
+from catalog.sync.options import SyncOptions
+from table_format.errors import MetastoreError, OptionError, UnsupportedTableError
+from table_format.meta_columns import META_COLUMNS
+from tests.local_writes import LocalTable
+from tests.memory_metastore import MemoryMetastore
+from tests.unit.table_format.golden_renames import RELEASES, lay_out
+
+from .conftest import rows
+
+Opened = Callable[[], Table]
+EVOLVING = {"hoodie.datasource.write.reconcile.schema": "true"}
+
+
+@pytest.fixture
+def store() -> MemoryMetastore:
+    return MemoryMetastore()
+
+
+def options(**values: str) -> SyncOptions:
+    return SyncOptions.parse({getattr(keys, name): value for name, value in values.items()})
+
+
+def held(store: MemoryMetastore, name: str = "trips", schema: str = "db") -> HiveTable:
+    entry = store.table(schema, name)
+    assert entry is not None
+    return entry
+
+
+def days(store: MemoryMetastore, name: str = "trips") -> list[str]:
+    return sorted(one.values[0] for one in store.partitions(held(store, name)))
+
+
+def test_an_entry_for_the_handler(opened: Opened, store: MemoryMetastore) -> None:
+    done = sync(opened(), store, options(SERVICE="planner:9790"))
+    assert (done.schema, done.names, done.instant) == ("db", ("trips",), opened().snapshot().instant)
+    entry = held(store)
+    assert replace(entry.format, serde_parameters={}) == HANDLER
+    assert entry.partition_columns == ()
+    assert [(c.name, c.type) for c in entry.columns] == [
+        *((name, "string") for name in META_COLUMNS),
+        ("k", "bigint"),
+        ("day", "string"),
+        ("x", "double"),
+    ]
+    assert {c.name: c.comment for c in entry.columns if c.comment} == {"k": "the key"}
+    base = "file://" + opened().client.storage.base
+    assert (entry.location, entry.table_type) == (base, "EXTERNAL_TABLE")
+    said = entry.parameters
+    assert said["storage_handler"] == "hudicatalog.hive.HudiStorageHandler"
+    assert said["EXTERNAL"] == "TRUE"
+    assert said["hoodie.catalog.hive.service"] == "planner:9790"
+    assert said["last_commit_time_sync"] == done.instant
+    assert said["last_commit_completion_time_sync"] >= done.instant
+    assert "hoodie.catalog.hive.query.type" not in said
+    assert entry.format.serde_parameters == {"path": base, "hoodie.query.as.ro.table": "false"}
+
+
+@pytest.mark.parametrize("form", ["handler", "apache", "symlink"])
+def test_nothing_is_left_to_do(written: LocalTable, opened: Opened, store: MemoryMetastore, form: str) -> None:
+    assert sync(opened(), store, format=form).changes
+    assert sync(opened(), store, format=form).changes == ()
+    written.write("upsert", rows(0, 3))
+    told = [str(change) for change in sync(opened(), store, format=form).changes]
+    assert any("hoodie.catalog.instant" in text for text in told)
+    assert not any("column" in text for text in told)
+    before = store.steps
+    assert sync(opened(), store).changes == (), "without a format, the entry's own"
+    assert store.steps - before < 7
+
+
+@pytest.mark.parametrize("form", ["handler", "apache", "symlink"])
+def test_a_dry_run_changes_nothing(opened: Opened, store: MemoryMetastore, form: str) -> None:
+    told = list(map(str, sync(opened(), store, format=form, dry_run=True).changes))
+    assert told[:2] == ["+ schema db", told[1]]
+    assert "+ column db.trips.k: bigint 'the key'" in told
+    assert (store.databases, store.held) == ({"default"}, {})
+    if form != "symlink":
+        assert list(map(str, sync(opened(), store, format=form).changes)) == told
+
+
+def test_spark_reads_the_entry_as_apaches_sync_lets_it(opened: Opened, store: MemoryMetastore) -> None:
+    sync(opened(), store, options(SCHEMA_PART="100", SPARK_VERSION="3.5.0"))
+    said = held(store).parameters
+    count = int(said["spark.sql.sources.schema.numParts"])
+    parts = [said[f"spark.sql.sources.schema.part.{number}"] for number in range(count)]
+    assert {len(part) for part in parts[:-1]} == {100}
+    schema = json.loads("".join(parts))
+    assert schema["type"] == "struct"
+    assert [field["name"] for field in schema["fields"]] == [*META_COLUMNS, "k", "x", "day"]
+    assert schema["fields"][5] == {"name": "k", "type": "long", "nullable": True, "metadata": {"comment": "the key"}}
+    assert said["spark.sql.sources.provider"] == "hudi"
+    assert (said["spark.sql.sources.schema.numPartCols"], said["spark.sql.sources.schema.partCol.0"]) == ("1", "day")
+    assert said["spark.sql.create.version"] == "3.5.0"
+    sync(opened(), store, options(AS_DATASOURCE="false"))
+    assert not [key for key in held(store).parameters if key.startswith("spark.sql.sources")]
+
+
+def test_partitions_for_apaches_input_formats(written: LocalTable, opened: Opened, store: MemoryMetastore) -> None:
+    done = sync(opened(), store, format="apache")
+    entry = held(store)
+    assert replace(entry.format, serde_parameters={}) == HUDI
+    assert [c.name for c in entry.partition_columns] == ["day"]
+    assert "day" not in [c.name for c in entry.columns]
+    assert "storage_handler" not in entry.parameters
+    base = "file://" + opened().client.storage.base
+    found = {one.values: one.location for one in store.partitions(entry)}
+    assert found == {(f"d {n}%",): f"{base}/d {n}%" for n in range(3)}
+    assert any(str(change).startswith("+ partition day=d 0% of db.trips: file:") for change in done.changes)
+    written.write("delete_partition", partitions=["d 1%"])
+    dropped = [str(c) for c in sync(opened(), store).changes if c.what.startswith("partition")]
+    assert dropped == [f"- partition day=d 1% of db.trips: {base}/d 1%"]
+    assert days(store) == ["d 0%", "d 2%"]
+    written.write("insert_overwrite", rows(1, 1))
+    sync(opened(), store)
+    assert days(store) == ["d 0%", "d 1%", "d 2%"]
+    written.write("insert_overwrite_table", rows(2, 1))
+    sync(opened(), store)
+    assert days(store) == ["d 2%"]
+
+
+def test_upserts_and_a_dropped_partition_between_two_syncs(
+    written: LocalTable, opened: Opened, store: MemoryMetastore
+) -> None:
+    sync(opened(), store, format="apache")
+    written.write("upsert", rows(0, 30))
+    written.write("delete_partition", partitions=["d 2%"])
+    written.write("upsert", rows(0, 1))
+    sync(opened(), store)
+    assert days(store) == ["d 0%", "d 1%"]
+
+
+def test_a_missed_partition_is_repaired_though_the_instant_is_newer(opened: Opened, store: MemoryMetastore) -> None:
+    sync(opened(), store, format="apache")
+    entry = held(store)
+    store.drop_partitions(entry, [("d 1%",)])
+    ahead = {**entry.parameters, "last_commit_time_sync": "99990101000000000"}
+    store.put_table(replace(entry, parameters=ahead))
+    changes = sync(opened(), store).changes
+    assert [c.kind for c in changes if c.what == "partition day=d 1% of db.trips"] == ["create"]
+    assert days(store) == ["d 0%", "d 1%", "d 2%"]
+    assert held(store).parameters["last_commit_time_sync"] == opened().snapshot().instant
+
+
+def test_partitions_that_were_dropped_on_purpose_stay_dropped(
+    written: LocalTable, opened: Opened, store: MemoryMetastore
+) -> None:
+    keep = options(DROPPED="keep")
+    sync(opened(), store, keep, format="apache")
+    store.drop_partitions(held(store), [("d 1%",)])
+    assert sync(opened(), store, keep).changes == ()
+    written.write("upsert", pa.concat_tables([rows(0, 30), rows(100, 1).set_column(1, "day", pa.array(["new"]))]))
+    sync(opened(), store, keep)
+    assert days(store) == ["d 0%", "d 2%", "new"], "what is new is registered, also beside a write to the dropped one"
+    sync(opened(), store, keep)
+    assert days(store) == ["d 0%", "d 2%", "new"]
+    sync(opened(), store)
+    assert days(store) == ["d 0%", "d 1%", "d 2%", "new"]
+    store.drop_partitions(held(store), [("d 1%",)])
+    written.write("delete_partition", partitions=["d 1%"])
+    sync(opened(), store, keep)
+    written.write("upsert", rows(1, 1))
+    sync(opened(), store, keep)
+    assert days(store) == ["d 0%", "d 1%", "d 2%", "new"], "made anew, after the table had dropped it too"
+
+
+def test_a_wrong_place_of_a_partition_is_put_right_with_the_next_commit(
+    written: LocalTable, opened: Opened, store: MemoryMetastore
+) -> None:
+    sync(opened(), store, format="apache")
+    entry = held(store)
+    written.write("upsert", rows(0, 1))
+    store.put_partitions(entry, [HivePartition(("d 1%",), "file:///elsewhere"), HivePartition(("gone",), "file:///x")])
+    told = {c.what: c.kind for c in sync(opened(), store).changes if c.what.startswith("partition")}
+    assert told == {"partition day=d 1% of db.trips": "alter", "partition day=gone of db.trips": "drop"}
+    assert {one.location for one in store.partitions(entry)} == {f"{entry.location}/d {n}%" for n in range(3)}
+
+
+@pytest.mark.parametrize("form", ["handler", "apache"])
+def test_added_and_nested_columns(written: LocalTable, opened: Opened, store: MemoryMetastore, form: str) -> None:
+    sync(opened(), store, format=form)
+    wider = rows(0, 5).append_column(
+        pa.field("Note", pa.list_(pa.struct([("A", pa.string())]))), pa.array([[{"A": "n"}]] * 5)
+    )
+    written.write("upsert", wider, EVOLVING)
+    told = list(map(str, sync(opened(), store).changes))
+    assert "+ column db.trips.note: array<struct<a:string>>" in told
+    entry = held(store)
+    if form == "handler":
+        assert replace(entry.format, serde_parameters={}) == ROW_HANDLER
+        assert entry.parameters["storage_handler"] == "hudicatalog.hive.HudiRowStorageHandler"
+    else:
+        assert {one.columns for one in store.partitions(entry)} == {entry.columns}, "partitions have the column too"
+    assert sync(opened(), store).changes == ()
+
+
+def promoted(written: LocalTable) -> None:
+    wide = rows(0, 3).set_column(1, "day", pa.array(["d 0%", "d 1%", "d 2%"]))
+    written.write("upsert", wide.append_column("n", pa.array([1, 2, 3], pa.int32())), EVOLVING)
+    written.write("upsert", wide.append_column("n", pa.array([1, 2, 3], pa.int64())).slice(0, 1), EVOLVING)
+
+
+def test_promoted_columns(written: LocalTable, opened: Opened, store: MemoryMetastore) -> None:
+    sync(opened(), store)
+    promoted(written)
+    sync(opened(), store)
+    assert {c.name: c.type for c in held(store).columns}["n"] == "bigint"
+    with pytest.raises(UnsupportedTableError, match=r"column n is int64 now, and was int32.*handler format"):
+        sync(opened(), store, format="apache")
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_renamed_columns(release: str, tmp_path: Path, store: MemoryMetastore) -> None:
+    base, _ = lay_out(release, str(tmp_path))
+    with pytest.raises(UnsupportedTableError, match=r"column \w+ was renamed, replaced or changed since files of"):
+        sync(Table.open(base), store, format="apache")
+    assert store.databases == {"default"}
+    assert sync(Table.open(base), store).changes, "the handler's service reads them"
+
+
+STRATEGIES = [
+    ({}, {"_ro": "read_optimized", "_rt": "snapshot", "": "snapshot"}),
+    ({"STRATEGY": "ro"}, {"": "read_optimized"}),
+    ({"STRATEGY": "RT"}, {"": "snapshot"}),
+    ({"SKIP_RO_SUFFIX": "true"}, {"": "read_optimized", "_rt": "snapshot"}),
+]
+
+
+@pytest.mark.parametrize(("given", "wanted"), STRATEGIES)
+@pytest.mark.parametrize("name", ["v6_0150__mor_log", "v8_1020__mor_bkt", "v9_1200__mor_pending"])
+def test_merge_on_read_tables(
+    golden: Any, store: MemoryMetastore, name: str, given: dict[str, str], wanted: dict[str, str]
+) -> None:
+    table = golden(name).open()
+    done = sync(table, store, options(**given))
+    assert sorted(done.names) == sorted(f"{table.name}{suffix}" for suffix in wanted)
+    for suffix, query_type in wanted.items():
+        entry = held(store, f"{table.name}{suffix}", "default")
+        assert entry.parameters["hoodie.catalog.hive.query.type"] == query_type
+        told = entry.format.serde_parameters["hoodie.query.as.ro.table"]
+        assert told == str(query_type == "read_optimized").lower()
+    sync(table, store, options(**given), format="apache")
+    for suffix, query_type in wanted.items():
+        form = replace(held(store, f"{table.name}{suffix}", "default").format, serde_parameters={})
+        assert form == (HUDI if query_type == "read_optimized" else HUDI_REAL_TIME)
+        assert "hoodie.catalog.hive.query.type" not in held(store, f"{table.name}{suffix}", "default").parameters
+
+
+def of_apache(entry: HiveTable) -> HiveTable:
+    """An entry as Apache's sync leaves it: without a word of ours, and with a path without a scheme."""
+    ours = {k: v for k, v in entry.parameters.items() if not k.startswith("hoodie.catalog.")}
+    serde = {
+        **entry.format.serde_parameters,
+        "path": entry.location.removeprefix("file://"),
+        "serialization.format": "1",
+    }
+    return replace(entry, parameters=ours, format=replace(entry.format, serde_parameters=serde), owner="spark")
+
+
+def test_an_entry_of_apaches_sync_is_taken_over(opened: Opened, store: MemoryMetastore) -> None:
+    sync(opened(), store, format="apache")
+    theirs = of_apache(held(store))
+    store.held["db", "trips"] = replace(theirs, parameters={**theirs.parameters, "hudi_writer_version": "1.2.0"})
+    changes = sync(opened(), store).changes
+    assert all("property hoodie.catalog." in change.what for change in changes)
+    entry = held(store)
+    assert entry.owner == "spark"
+    assert entry.format == theirs.format
+    assert entry.parameters["hudi_writer_version"] == "1.2.0"
+    assert sync(opened(), store).changes == ()
+    sync(opened(), store, format="handler")
+    assert held(store).partition_columns == ()
+    assert store.partitions(held(store)) == []
+    sync(opened(), store, format="apache")
+    assert len(store.partitions(held(store))) == 3
+
+
+def test_what_others_said_stays(opened: Opened, store: MemoryMetastore) -> None:
+    sync(opened(), store, options(SERVICE="a:1"))
+    entry = held(store)
+    columns = tuple(HiveColumn(c.name, c.type, "by a user" if c.name in {"k", "x"} else None) for c in entry.columns)
+    said = {**entry.parameters, "mine": "1", "COLUMN_STATS_ACCURATE": "{}", "hoodie.catalog.hive.as.of": "2024"}
+    store.put_table(replace(entry, columns=columns, parameters=said))
+    sync(opened(), store, options(TABLE_PROPERTIES="b=2\nc=x=y"))
+    entry = held(store)
+    assert {c.name: c.comment for c in entry.columns if c.comment} == {"k": "the key", "x": "by a user"}
+    said = dict(entry.parameters)
+    assert (said["mine"], said["b"], said["c"], said["hoodie.catalog.hive.as.of"]) == ("1", "2", "x=y", "2024")
+    assert said["hoodie.catalog.hive.service"] == "a:1"
+    assert "COLUMN_STATS_ACCURATE" not in said, "Hive would answer counts by what it counted before"
+
+
+def test_other_tables_are_not_written_over(opened: Opened, store: MemoryMetastore, golden: Any) -> None:
+    foreign = HiveTable("db", "trips", (HiveColumn("a", "int"),), "file:///x", HUDI, {})
+    store.databases.add("db")
+    store.put_table(foreign)
+    for form in ("handler", "apache", "symlink"):
+        with pytest.raises(MetastoreError, match="a table that the sync did not make; drop it"):
+            sync(opened(), store, format=form)
+    assert store.held == {("db", "trips"): foreign}
+    store.drop_table("db", "trips")
+    sync(opened(), store, format="symlink")
+    with pytest.raises(MetastoreError, match="this table's entry for trino"):
+        sync(opened(), store, format="handler")
+    store.drop_table("db", "trips")
+    sync(opened(), store)
+    with pytest.raises(MetastoreError, match=r"db.trips is the Hudi table file:"):
+        sync(golden("v6_0150__bkt_hive").open(), store, options(DATABASE="db", TABLE="trips"))
+
+
+REFUSED: list[tuple[dict[str, str], type[Exception], str]] = [
+    ({"PARTITION_FIELDS": "x"}, OptionError, "Trips is partitioned by day"),
+    ({"EXTRACTOR": "org.apache.hudi.hive.NonPartitionedExtractor"}, OptionError, r"tells \[\] of partition 'd 0%'"),
+    ({"EXTRACTOR": "a.b.SlashEncodedDayPartitionValueExtractor"}, OptionError, r"no values .*\[d 0%\]"),
+    ({"EXTRACTOR": "my.Own"}, OptionError, "my.Own is not known"),
+    ({"CREATE_DATABASE": "false"}, MetastoreError, "no database db"),
+    ({"TIMESTAMPS": "false", "FORMAT": "handler"}, OptionError, "goes with hoodie.catalog.sync.format=apache only"),
+]
+
+
+@pytest.mark.parametrize(("given", "error", "message"), REFUSED)
+def test_options_that_do_not_fit(
+    opened: Opened, store: MemoryMetastore, given: dict[str, str], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        sync(opened(), store, options(**{"FORMAT": "apache", **given}))
+    assert store.held == {}
+
+
+def test_extractors_that_fit(opened: Opened, store: MemoryMetastore) -> None:
+    for name in ("MultiPartKeysValueExtractor", "SinglePartPartitionValueExtractor"):
+        sync(
+            opened(), store, options(EXTRACTOR=f"org.apache.hudi.hive.{name}", PARTITION_FIELDS="Day"), format="apache"
+        )
+    assert len(days(store)) == 3
+
+
+def test_only_when_something_else_changed(written: LocalTable, opened: Opened, store: MemoryMetastore) -> None:
+    given = options(CONDITIONAL="true")
+    for form in ("handler", "apache"):
+        first = sync(opened(), store, given, format=form).instant
+        written.write("upsert", rows(0, 1))
+        assert sync(opened(), store, given).changes == ()
+        assert held(store).parameters["last_commit_time_sync"] == first
+
+
+def test_spelling_of_places(opened: Opened, store: MemoryMetastore, tmp_path: Path) -> None:
+    there = options(LOCATIONS=f"{tmp_path}/warehouse=hdfs://nn/w")
+    sync(opened(), store, there, format="apache")
+    assert held(store).location == "hdfs://nn/w/db/trips"
+    assert {one.location for one in store.partitions(held(store))} == {f"hdfs://nn/w/db/trips/d {n}%" for n in range(3)}
+    assert held(store).format.serde_parameters["path"] == "hdfs://nn/w/db/trips"
+
+
+def test_a_table_without_commits(tmp_path: Path, store: MemoryMetastore) -> None:
+    schema = pa.schema([("k", pa.int64()), ("day", pa.string())])
+    given = {
+        "hoodie.table.name": "new",
+        "hoodie.datasource.write.recordkey.field": "k",
+        "hoodie.datasource.write.partitionpath.field": "day",
+    }
+    LocalTable.create(str(tmp_path / "new"), schema, given)
+    for form in ("apache", "handler"):
+        done = sync(Table.open(str(tmp_path / "new")), store, format=form)
+        assert done.instant == ""
+        assert "last_commit_time_sync" not in held(store, "new", "default").parameters
+        assert sync(Table.open(str(tmp_path / "new")), store).changes == ()
+
+
+def state(store: MemoryMetastore) -> Any:
+    return store.databases, store.held, store.parts
+
+
+def kills(run: Callable[[MemoryMetastore], Any], start: MemoryMetastore) -> Iterator[tuple[int, bool, MemoryMetastore]]:
+    """Metastores at which a sync died, at every step, before it and when it was done."""
+    whole = copy.deepcopy(start)
+    whole.steps = 0
+    run(whole)
+    for at in range(whole.steps):
+        for half_done in (False, True):
+            store = copy.deepcopy(start)
+            store.steps, store.die_at, store.half_done = 0, at, half_done
+            with pytest.raises(MetastoreError, match="memory:"):
+                run(store)
+            store.die_at = None
+            yield at, half_done, store
+
+
+@pytest.mark.parametrize("first", [None, "apache", "handler"])
+@pytest.mark.parametrize("form", ["handler", "apache"])
+def test_a_sync_that_dies_anywhere_is_made_good_by_the_next(
+    written: LocalTable, opened: Opened, store: MemoryMetastore, form: str, first: str | None
+) -> None:
+    if first:
+        sync(opened(), store, format=first)
+        store.put_partitions(held(store), [HivePartition(("gone",), "file:///x")] if first == "apache" else [])
+        written.write("delete_partition", partitions=["d 1%"])
+        wider = rows(0, 5).append_column("note", pa.array(["n"] * 5))
+        written.write("upsert", wider.set_column(1, "day", pa.array(["new"] * 5)), EVOLVING)
+    whole, table = copy.deepcopy(store), opened()
+    sync(table, whole, format=form)
+    tried = 0
+    for at, half_done, broken in kills(lambda one: sync(table, one, format=form), store):
+        if form == "apache" and (entry := broken.held.get(("db", "trips"))) is not None:
+            synced = entry.parameters.get("last_commit_time_sync") == table.snapshot().instant
+            assert not synced or broken.parts == whole.parts, "it says that it is done, and is not"
+        sync(table, broken, format=form)
+        assert state(broken) == state(whole), (at, half_done)
+        assert sync(table, broken, format=form).changes == ()
+        tried += 1
+    assert tried > 4
