@@ -91,12 +91,12 @@ class FakeService:
         return message(method, result, sequence)
 
 
-def message(method: str, result: Any, sequence: int = 1) -> bytes:
-    """A reply's bytes, without their length."""
+def message(method: str, result: Any = None, sequence: int = 1) -> bytes:
+    """A reply's bytes, without their length; without a result one that says nothing."""
     buffer = TMemoryBuffer()
     protocol = TBinaryProtocol(buffer)
     protocol.write_message_begin(method, TMessageType.REPLY, sequence)
-    result.write(protocol)
+    (result or getattr(THRIFT.HudiHive, f"{method}_result")()).write(protocol)
     protocol.write_message_end()
     return bytes(buffer.getvalue())
 

@@ -6,9 +6,10 @@ import org.apache.hadoop.hive.metastore.api.EnvironmentContext;
 import org.apache.hadoop.hive.metastore.api.MetaException;
 import org.apache.hadoop.hive.metastore.api.Table;
 
-/** Which tables may be registered, and that none is written. Hive calls it before it asks its metastore. */
+/** Which tables may be registered, and that none is written or deleted. Hive calls it before it asks its metastore. */
 public class TableHook extends DefaultHiveMetaHook {
   private static final String EXTERNAL_TABLE = "EXTERNAL_TABLE";
+  private static final String PURGE = "external.table.purge";
 
   @Override
   public void preCreateTable(Table table) throws MetaException {
@@ -37,9 +38,18 @@ public class TableHook extends DefaultHiveMetaHook {
       throw new MetaException("Hudi table " + name(table) + " is registered without PARTITIONED BY: its partition"
           + " columns are ordinary columns here, and the service prunes by them");
     }
+    checkKept(table);
     String misplaced = Settings.misplaced(parameters.keySet());
     if (misplaced != null) {
       throw new MetaException("Hudi table " + name(table) + ": " + misplaced + " belongs into Hive's configuration");
+    }
+  }
+
+  /** Other entries and other engines read the same files: Hive must not delete them with an entry. */
+  private static void checkKept(Table table) throws MetaException {
+    if ("TRUE".equalsIgnoreCase(table.getParameters().get(PURGE))) {
+      throw new MetaException("Hudi table " + name(table) + " has the property " + PURGE + ", by which Hive deletes its"
+          + " files when the entry is dropped: set it to false");
     }
   }
 
@@ -68,7 +78,9 @@ public class TableHook extends DefaultHiveMetaHook {
   public void commitCreateTable(Table table) {}
 
   @Override
-  public void preDropTable(Table table) {}
+  public void preDropTable(Table table) throws MetaException {
+    checkKept(table);
+  }
 
   @Override
   public void rollbackDropTable(Table table) {}
