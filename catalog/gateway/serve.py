@@ -22,6 +22,7 @@ from catalog.services.secret import Secret
 from catalog.services.status_server import StatusServer
 from catalog.services.tls import TlsFiles, client_context, server_context
 from catalog.sync.metastore import Metastore
+from catalog.sync.metastore_options import KEYS as METASTORE_KEYS
 from catalog.sync.open_metastore import open_metastore
 from catalog.sync.options import KEYS as SYNC_KEYS
 from catalog.sync.options import SyncOptions
@@ -85,6 +86,7 @@ class ServingGateway(ServiceBesideStatus):
                 "proxy": PROXY_KEYS,
                 "rewrite": (*REWRITE_KEYS, *SCAN_KEYS),
                 "sync": SYNC_KEYS,
+                "metastore": METASTORE_KEYS,
                 "service": (DRAIN_TIMEOUT,),
             },
         )
@@ -92,7 +94,7 @@ class ServingGateway(ServiceBesideStatus):
         proxy = ProxySettings.parse(options["proxy"], host=settings.host, port=settings.port)
         tls = None if settings.tls is None else server_context(settings.tls)
         upstream_tls = None if settings.upstream_ca is None else client_context(ca=settings.upstream_ca)
-        metastore = open_metastore(settings.metastore)
+        metastore = open_metastore(settings.metastore, options=options["metastore"])
         self.metrics = Metrics()
         log = open_log(settings.query_log, self.metrics)
         tables = TrinoTables(metastore, SyncOptions.parse(options["sync"]))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from catalog.sync.hive_target import sync
+from catalog.sync.metastore_options import parted
 from catalog.sync.open_metastore import open_metastore
 from catalog.sync.options import KEYS as SYNC_KEYS
 from catalog.sync.options import SyncOptions
@@ -39,11 +40,12 @@ def prepare(
         OptionError: an option that cannot be used.
     """
     known = frozenset((*SYNC_KEYS, *WRITER_KEYS))
+    of_store, _ = parted(options)
     check_known(options, known)
     own = WriterSyncOptions.parse(_of(options, WRITER_KEYS))
     parsed = SyncOptions.parse(_of(options, SYNC_KEYS))
     uri = own.uris or hadoop(_HADOOP_URIS) or _DEFAULT_URI
-    store = open_metastore(uri)  # connects when it is first asked
+    store = open_metastore(uri, options=of_store)  # connects when it is first asked
     storage = client.storage
 
     def follow(instant: str) -> str:

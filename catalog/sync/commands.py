@@ -98,6 +98,7 @@ def sync(
     """
     # here, because what the other commands need is imported faster alone
     from catalog.sync import options as keys
+    from catalog.sync.metastore_options import parted
     from catalog.sync.open_metastore import open_metastore
 
     flags = {
@@ -109,9 +110,9 @@ def sync(
         keys.DROPPED: keys.KEEP if keep_dropped else None,
     }
     try:
-        values = _values(option or [], flags, every=every)
+        of_store, values = parted(_values(option or [], flags, every=every))
         run = _runner(target, keys.SyncOptions.parse(values), metastore, also_hudi=also_hudi)
-        store = open_metastore(metastore)
+        store = open_metastore(metastore, options=of_store)
     except OptionError as error:
         sys.stderr.write(f"hudi-catalog: {' '.join(str(error).split())}\n")
         raise typer.Exit(_WRONG_USAGE) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from catalog.option_values import flag, known_options, seconds
 from table_format.errors import OptionError
@@ -31,9 +31,11 @@ KEYS = (
     TIMEOUT,
 )
 
+_PREFIX = "hoodie.catalog.metastore."
 NOSASL, KERBEROS = "NOSASL", "KERBEROS"
 PLAIN = ("NONE", "LDAP", "CUSTOM", "CONFIG", "PAM")
 """What names and passwords are sent for; the server's `metastore.authentication` says how it looks at them."""
+_AUTHS = (NOSASL, KERBEROS, *PLAIN)
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,12 @@ class MetastoreOptions:
     Attributes:
         auth: `NOSASL` for connections without authentication, `KERBEROS`, or one of `NONE`, `LDAP`, `CUSTOM`, `CONFIG`
             and `PAM`, which all send a name and a password; `hoodie.catalog.metastore.auth`.
-        kerberos_service: first part of the server's principal; `hoodie.catalog.metastore.kerberos.service.name`.
+        kerberos_service: first part of the server's principal; None for `hive`;
+            `hoodie.catalog.metastore.kerberos.service.name`.
         kerberos_host: second part of it; None for the host that is connected to;
             `hoodie.catalog.metastore.kerberos.host`.
         username: None for that of the process; `hoodie.catalog.metastore.username`.
-        password: from a file; not shown; `hoodie.catalog.metastore.password.file`.
+        password_file: a file that holds the password; `hoodie.catalog.metastore.password.file`.
         tls: whether connections are encrypted; `hoodie.catalog.metastore.tls`.
         tls_ca: PEM file that signs the server's certificate; None for the system's; `hoodie.catalog.metastore.tls.ca`.
         tls_certificate: PEM file of the client's; None for none; `hoodie.catalog.metastore.tls.certificate`.
@@ -56,10 +59,10 @@ class MetastoreOptions:
     """
 
     auth: str = NOSASL
-    kerberos_service: str = "hive"
+    kerberos_service: str | None = None
     kerberos_host: str | None = None
     username: str | None = None
-    password: str | None = field(default=None, repr=False)
+    password_file: str | None = None
     tls: bool = False
     tls_ca: str | None = None
     tls_certificate: str | None = None
@@ -71,19 +74,18 @@ class MetastoreOptions:
         """Options by their keys.
 
         Raises:
-            OptionError: an unknown key, a value that does not fit it, or options that do not go together.
+            OptionError: an unknown key, or a value that does not fit it.
         """
         values = known_options(options, KEYS, "a Hive Metastore")
         auth = values.get(AUTH, NOSASL).upper()
-        if auth not in (NOSASL, KERBEROS, *PLAIN):
-            raise OptionError(f"{AUTH}: {values[AUTH]!r} is none of {', '.join((NOSASL, KERBEROS, *PLAIN))}")
-        _check_together(values, auth)
+        if auth not in _AUTHS:
+            raise OptionError(f"{AUTH}: {values[AUTH]!r} is none of {', '.join(_AUTHS)}")
         return cls(
             auth=auth,
-            kerberos_service=values.get(KERBEROS_SERVICE) or cls.kerberos_service,
+            kerberos_service=values.get(KERBEROS_SERVICE) or None,
             kerberos_host=values.get(KERBEROS_HOST) or None,
             username=values.get(USERNAME) or None,
-            password=_password(values.get(PASSWORD_FILE)),
+            password_file=values.get(PASSWORD_FILE) or None,
             tls=flag(values, TLS),
             tls_ca=values.get(TLS_CA) or None,
             tls_certificate=values.get(TLS_CERTIFICATE) or None,
@@ -91,34 +93,54 @@ class MetastoreOptions:
             timeout=seconds(values, TIMEOUT, cls.timeout, 0.001),
         )
 
+    def check_together(self) -> None:
+        """Refuse options that would be left unused: a password that nobody asks for is one that somebody believes in.
 
-def _check_together(values: Mapping[str, str], auth: str) -> None:
-    """Refuse what would be left unused: a password that nobody asks for is one that somebody believes in."""
-    wants_password = auth in PLAIN and auth != "NONE"
-    if wants_password and not values.get(PASSWORD_FILE):
-        raise OptionError(f"{AUTH}={auth} needs {PASSWORD_FILE}")
-    if not wants_password and PASSWORD_FILE in values:
-        raise OptionError(f"{PASSWORD_FILE}: {AUTH}={auth} sends no password; leave it out, or give LDAP or CUSTOM")
-    if auth not in PLAIN and USERNAME in values:
-        raise OptionError(f"{USERNAME}: {AUTH}={auth} sends no name; leave it out")
-    for key in (KERBEROS_SERVICE, KERBEROS_HOST):
-        if key in values and auth != KERBEROS:
-            raise OptionError(f"{key} is for {AUTH}=KERBEROS, not {auth}")
-    for key in (TLS_CA, TLS_CERTIFICATE, TLS_KEY):
-        if key in values and not flag(values, TLS):
-            raise OptionError(f"{key} needs {TLS}=true")
-    if TLS_KEY in values and TLS_CERTIFICATE not in values:
-        raise OptionError(f"{TLS_KEY} needs {TLS_CERTIFICATE}")
+        Raises:
+            OptionError: options that do not go together.
+        """
+        if self.wants_password and not self.password_file:
+            raise OptionError(f"{AUTH}={self.auth} needs {PASSWORD_FILE}")
+        unused = {
+            PASSWORD_FILE: (not self.wants_password and self.password_file, f"{AUTH} of LDAP, CUSTOM, CONFIG or PAM"),
+            USERNAME: (self.auth not in PLAIN and self.username, f"{AUTH} of {', '.join(PLAIN)}"),
+            KERBEROS_SERVICE: (self.auth != KERBEROS and self.kerberos_service, f"{AUTH}=KERBEROS"),
+            KERBEROS_HOST: (self.auth != KERBEROS and self.kerberos_host, f"{AUTH}=KERBEROS"),
+            TLS_CA: (not self.tls and self.tls_ca, f"{TLS}=true"),
+            TLS_CERTIFICATE: (not self.tls and self.tls_certificate, f"{TLS}=true"),
+            TLS_KEY: (not (self.tls and self.tls_certificate) and self.tls_key, TLS_CERTIFICATE),
+        }
+        for key, (wrong, needed) in unused.items():
+            if wrong:
+                raise OptionError(
+                    f"{key} goes with {needed}; there it is {self.auth}{', with TLS' if self.tls else ''}"
+                )
+
+    @property
+    def wants_password(self) -> bool:
+        """Whether the server looks at a password."""
+        return self.auth in PLAIN and self.auth != "NONE"
+
+    def password(self) -> str | None:
+        """The password; None where there is none.
+
+        Raises:
+            OptionError: the file cannot be read, or is empty.
+        """
+        path = self.password_file
+        if path is None:
+            return None
+        try:
+            with open(path, encoding="utf-8") as stream:
+                text = stream.read().strip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise OptionError(f"{PASSWORD_FILE}: {path}: {getattr(error, 'strerror', None) or error}") from error
+        if not text:
+            raise OptionError(f"{PASSWORD_FILE}: {path} is empty")
+        return text
 
 
-def _password(path: str | None) -> str | None:
-    if not path:
-        return None
-    try:
-        with open(path, encoding="utf-8") as stream:
-            text = stream.read().strip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"{PASSWORD_FILE}: {path}: {getattr(error, 'strerror', None) or error}") from error
-    if not text:
-        raise OptionError(f"{PASSWORD_FILE}: {path} is empty")
-    return text
+def parted(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Options of the metastore, and all others."""
+    own = {key: value for key, value in options.items() if key.startswith(_PREFIX)}
+    return own, {key: value for key, value in options.items() if key not in own}

@@ -19,6 +19,7 @@ from catalog.sync.thrift_connections import Connect, address_text
 from table_format.errors import MetastoreError, OptionError
 
 _GSSAPI, _PLAIN = "GSSAPI", "PLAIN"
+_SERVICE: Final = "hive"
 _ANY_PASSWORD: Final = "x"  # noqa: S105  # PyHive's for servers that look at the name alone
 _socket: Any = TSocket  # thriftpy2 is typed here and there only
 _protocol: Any = TCyBinaryProtocol
@@ -28,8 +29,11 @@ def connecting(options: MetastoreOptions) -> Connect:
     """How connections are opened.
 
     Raises:
-        OptionError: a certificate cannot be read, or a library is missing that the authentication needs.
+        OptionError: options that do not go together, a file that cannot be read, or a library is missing that the
+            authentication needs.
     """
+    options.check_together()
+    password = options.password() or _ANY_PASSWORD
     tls = None
     if options.tls:
         tls = client_context(ca=options.tls_ca, certificate=options.tls_certificate, key=options.tls_key)
@@ -43,7 +47,7 @@ def connecting(options: MetastoreOptions) -> Connect:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if tls is not None:
                 connection = tls.wrap_socket(connection, server_hostname=host)
-            transport = _transport(_socket(sock=connection), host, port, options)
+            transport = _transport(_socket(sock=connection), host, port, options, password)
         except BaseException:
             connection.close()
             raise
@@ -52,7 +56,7 @@ def connecting(options: MetastoreOptions) -> Connect:
     return connect
 
 
-def _transport(wrapped: Any, host: str, port: int, options: MetastoreOptions) -> Any:
+def _transport(wrapped: Any, host: str, port: int, options: MetastoreOptions, password: str) -> Any:
     if options.auth == NOSASL:
         return TCyBufferedTransport(wrapped)
     from thriftpy2.transport.sasl import TCySaslClientTransport  # type: ignore[attr-defined]  # it lists none
@@ -61,11 +65,11 @@ def _transport(wrapped: Any, host: str, port: int, options: MetastoreOptions) ->
 
     if options.auth == KERBEROS:
         mechanism = _GSSAPI
-        client = SaslClient(options.kerberos_host or host, options.kerberos_service)
+        client = SaslClient(options.kerberos_host or host, options.kerberos_service or _SERVICE)
     else:
         mechanism = _PLAIN
         name = options.username or getpass.getuser()
-        client = SaslClient(host, username=name, password=options.password or _ANY_PASSWORD)
+        client = SaslClient(host, username=name, password=password)
     transport = TCySaslClientTransport(lambda: client, mechanism, wrapped)
     try:
         transport.open()

@@ -15,6 +15,7 @@ from catalog.gateway.options import KEYS, SCAN_KEYS, GatewayOptions
 from catalog.gateway.rewrite import Rewriter, Rewritten
 from catalog.gateway.session_names import SessionNames
 from catalog.services.query_log import QueryLog
+from catalog.sync.metastore_options import parted
 from catalog.sync.open_metastore import open_metastore
 from catalog.sync.options import SyncOptions
 from catalog.sync.trino_tables import TrinoTables
@@ -40,7 +41,8 @@ def connect(
         arguments: those of `trino.dbapi.connect`.
         metastore: that Trino's Hive connector uses, such as `file:///data/metastore` or `thrift://host:9083`; or tables
             that other connections share.
-        options: `hoodie.catalog.gateway.*` and `hoodie.catalog.sync.*`, see `GatewayOptions` and `SyncOptions`.
+        options: `hoodie.catalog.gateway.*`, `hoodie.catalog.sync.*` and `hoodie.catalog.metastore.*`, see
+            `GatewayOptions`, `SyncOptions` and `MetastoreOptions`.
         storage_options: keyword arguments for the `pyarrow.fs` file systems of the tables.
         log: gets a line for each statement; None for none.
         named: those of `trino.dbapi.connect`.
@@ -48,11 +50,11 @@ def connect(
     Raises:
         OptionError: an option is unknown, or its value does not fit it.
     """
-    given = dict(options or {})
+    of_store, given = parted(options or {})
     of_gateway = {key: given.pop(key) for key in tuple(given) if key in {*KEYS, *SCAN_KEYS}}
     of_sync = SyncOptions.parse(given)
     if isinstance(metastore, str):
-        metastore = TrinoTables(open_metastore(metastore, storage_options), of_sync, storage_options)
+        metastore = TrinoTables(open_metastore(metastore, storage_options, of_store), of_sync, storage_options)
     return Connection(*arguments, rewriter=Rewriter(metastore, GatewayOptions.parse(of_gateway), log), **named)
 
 

@@ -18,6 +18,7 @@ import catalog.gateway.options
 import catalog.gateway.proxy_settings
 import catalog.hive.options
 import catalog.services.options
+import catalog.sync.metastore_options
 import catalog.sync.options
 import catalog.sync.writer_options
 import catalog.trino.options
@@ -82,6 +83,7 @@ SERVICE_OPTIONS = {
     "hive": (catalog.hive.options.KEYS, catalog.hive.options.HiveOptions.parse),
     "rewriting": (catalog.gateway.options.KEYS, catalog.gateway.options.GatewayOptions.parse),
     "proxy": (catalog.gateway.proxy_settings.KEYS, catalog.gateway.proxy_settings.ProxySettings.parse),
+    "metastore": (catalog.sync.metastore_options.KEYS, catalog.sync.metastore_options.MetastoreOptions.parse),
     "sync": (catalog.sync.options.KEYS, catalog.sync.options.SyncOptions.parse),
     "sync after a commit": (catalog.sync.writer_options.KEYS, catalog.sync.writer_options.WriterSyncOptions.parse),
 }
@@ -304,7 +306,7 @@ def commands(group=None, prefix: str = "") -> dict[str, set[str]]:
 @pytest.mark.parametrize("name", commands())
 def test_flags_of_each_command_are_documented(name: str) -> None:
     text = (ROOT / "docs/reference/cli.md").read_text()
-    headings = re.findall(r"(?m)^## `([a-z ]+)`$", text)
+    headings = re.findall(r"(?m)^## `([a-z -]+)`$", text)
     assert sorted(headings) == sorted(commands())
     section = text.split(f"## `{name}`\n")[1].split("\n## ")[0]
     rows = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `-")]
