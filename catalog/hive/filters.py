@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,22 +12,19 @@ from pushdown.bind import bind
 from pushdown.errors import ExpressionError
 from pushdown.expression import Constant, HudiExpression, Predicate, Unknown
 from pushdown.simplify import simplify
-from pushdown.temporal import zone_of
 from pushdown.translators.hive_tree import from_hive_tree
 from pushdown.walk import fold, rebuilt
 from table_format.errors import ServiceError
 
-# What Java calls a zone that it knows by its offset alone.
-_OFFSET = re.compile(r"(?:GMT|UTC|UT)([+-]\d{2}:\d{2})\Z")
 
-
-def bound_filter(snapshot: Snapshot, text: str | None, time_zone: str | None) -> HudiExpression | None:
+def bound_filter(snapshot: Snapshot, text: str | None, zone: str | None) -> HudiExpression | None:
     """The filter of a scan.
 
     Args:
         snapshot: of the table.
         text: Hive's expression tree as JSON; None for all rows.
-        time_zone: that of Hive's JVM; None when it is not known.
+        zone: the time zone of Hive's JVM, as `catalog.hive.zones` knows it; None when it does not, so that clock times
+            mean nothing.
 
     Returns:
         None when all rows pass. What does not fit the table, and what Hive may take for something else, is unknown.
@@ -38,35 +34,20 @@ def bound_filter(snapshot: Snapshot, text: str | None, time_zone: str | None) ->
     """
     if text is None:
         return None
-    zone = known_zone(time_zone)
-    if zone is None:
-        return Unknown(f"the time zone of Hive is {time_zone or 'not known'}")
     try:
         node = json.loads(text)
     except RecursionError:
         return Unknown("the filter is nested too deeply for JSON")
     except ValueError as error:
         raise ServiceError(f"the filter is no JSON: {error}") from error
+    known = zone or "UTC"
     try:
-        translated = from_hive_tree(node, time_zone=zone)
-        sound = _without(translated, _mistyped(node, snapshot))
-        bound = simplify(bind(sound, snapshot.schema, time_zone=zone))
+        translated = from_hive_tree(node, time_zone=known)
+        odd = _mistyped(node, snapshot) | ({} if zone else _instants(snapshot))
+        bound = simplify(bind(_without(translated, odd), snapshot.schema, time_zone=known))
     except ExpressionError as error:
         return Unknown(f"the filter does not fit the table: {error}")
     return None if bound == Constant(value=True) else bound
-
-
-def known_zone(name: str | None) -> str | None:
-    """Java's name of a time zone as it is known here; None when it is not."""
-    if name is None:
-        return None
-    match = _OFFSET.match(name)
-    found = match[1] if match is not None else name
-    try:
-        zone_of(found)
-    except ExpressionError:
-        return None
-    return found
 
 
 def _without(expression: HudiExpression, columns: Mapping[str, str]) -> HudiExpression:
@@ -94,6 +75,12 @@ def _mistyped(node: Any, snapshot: Snapshot) -> dict[str, str]:
         if name in fields and not declared_right(kind, fields[name]):
             odd[name] = f"{name} is {kind} in Hive and {fields[name].type} in the table"
     return odd
+
+
+def _instants(snapshot: Snapshot) -> dict[str, str]:
+    """The columns that hold instants, of which Hive makes clock times, with the reason not to use them."""
+    why = "holds instants, and the clocks of Hive are not known here"
+    return {field.name.lower(): f"{field.name} {why}" for field in snapshot.schema if ", tz=" in str(field.type)}
 
 
 def _columns(node: Any) -> Iterator[tuple[str, str]]:

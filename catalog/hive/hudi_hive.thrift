@@ -30,6 +30,12 @@ struct ScanRequest {
   9: optional string timeZone
   /* Bytes that a split should have at most; a single row group is never cut. */
   10: optional i64 splitBytes
+  /*
+   * What that JVM knows of the time zone: by how many seconds it is ahead of UTC at 1800-01-01T00:00:00Z, then for each
+   * change up to 2100-01-01 `;instant:seconds`, the instant in seconds since 1970. Where the service knows otherwise,
+   * or nothing is said of a zone that is neither UTC nor a fixed offset, it goes by no clock times.
+   */
+  11: optional string zoneOffsets
 }
 
 /*

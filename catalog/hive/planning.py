@@ -16,6 +16,7 @@ from catalog.hive.places import Places
 from catalog.hive.settings import ScanSettings
 from catalog.hive.splitting import HiveSplit, Splitter
 from catalog.hive.tables import TableFolders
+from catalog.hive.zones import agreed_zone
 from catalog.planner import Plan, make_plan
 from catalog.services.query_log import QueryLog
 from catalog.snapshot import Snapshot
@@ -87,7 +88,7 @@ class HivePlanner:
         pin = asked.pin or self._pinned(asked, path, settings)
         snapshot = self._tables.at(path, pin, settings.query_type)
         check_columns(snapshot, settings, asked.columns, asked.table)
-        expression = bound_filter(snapshot, asked.filter, asked.timeZone)
+        expression = bound_filter(snapshot, asked.filter, agreed_zone(asked.timeZone, asked.zoneOffsets))
         plan = make_plan(snapshot, expression, self._options.scan)
         files = self._files.files(snapshot, plan.rows, columns=asked.columns, materialize=settings.materialize)
         splits = self._splits(plan, files, asked.splitBytes)
