@@ -2,9 +2,9 @@
 
 Where what is:
 
-- running: `hosting`, `lifecycle`, `beside_status`, `options`, `extras`;
+- running: `hosting`, `lifecycle`, `beside_status`, `warehouse_service`, `options`, `extras`;
 - connections: `framed_server`, `parts`, `room`, `addresses`, `tls`, `secret`, `few_warnings`;
-- messages: `thrift_messages`, `thrift_reader`;
+- messages: `thrift_calls`, `thrift_messages`, `thrift_reader`;
 - tables: `open_tables`, `held_tables`, `newest_state`; what may be wanted again: `recent`;
 - what people see: `query_log`, `metrics`, `status_server`, `status_page`.
 """
