@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from catalog.sync.hive_target import sync
-from catalog.sync.metastore_options import parted
+from catalog.sync.metastore_options import AUTH, KERBEROS, KERBEROS_HOST, KERBEROS_SERVICE, TLS, parted
 from catalog.sync.open_metastore import open_metastore
 from catalog.sync.options import KEYS as SYNC_KEYS
 from catalog.sync.options import SyncOptions
@@ -45,12 +45,13 @@ def prepare(
     own = WriterSyncOptions.parse(_of(options, WRITER_KEYS))
     parsed = SyncOptions.parse(_of(options, SYNC_KEYS))
     uri = own.uris or hadoop(_HADOOP_URIS) or _DEFAULT_URI
-    store = open_metastore(uri, options=of_store)  # connects when it is first asked
+    # connects when it is first asked
+    store = open_metastore(uri, options=of_store or _session_options(hadoop))
     storage = client.storage
 
     def follow(instant: str) -> str:
         try:
-            done = sync(Table.open(storage.uri, storage.options), store, parsed)
+            done = sync(Table.open(storage.uri, storage.options), store, parsed, storage_options=storage.options)
         except Exception as error:
             if not own.ignore:
                 raise
@@ -62,6 +63,20 @@ def prepare(
         return f"{', '.join(f'{done.schema}.{name}' for name in done.names)} in {uri}: {changed}"
 
     return follow
+
+
+def _session_options(hadoop: Callable[[str], str | None]) -> dict[str, str]:
+    """How Hadoop's configuration has its clients connect to a metastore, in our options."""
+    options = {}
+    if (hadoop("hive.metastore.sasl.enabled") or "").lower() == "true":
+        options[AUTH] = KERBEROS
+        service, _, host = (hadoop("hive.metastore.kerberos.principal") or "").partition("@")[0].partition("/")
+        # _HOST is Hadoop's word for the host that is connected to
+        told = {KERBEROS_SERVICE: service, KERBEROS_HOST: "" if host == "_HOST" else host}
+        options |= {key: value for key, value in told.items() if value}
+    if (hadoop("hive.metastore.use.SSL") or "").lower() == "true":
+        options[TLS] = "true"
+    return options
 
 
 def _of(options: Mapping[str, str], keys: tuple[str, ...]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The sync that a writer runs: options of the job, the metastore they name, what becomes of failures."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -89,11 +90,11 @@ def test_a_job_for_another_mode_by_default_is_not_taken_for_one_of_ours(
 
 
 @pytest.fixture
-def opened_uris(monkeypatch: pytest.MonkeyPatch, metastore: FileMetastore) -> list[str]:
-    asked: list[str] = []
+def opened_stores(monkeypatch: pytest.MonkeyPatch, metastore: FileMetastore) -> list[Any]:
+    asked: list[Any] = []
 
-    def open_metastore(uri: str, *_: Any, **__: Any) -> FileMetastore:
-        asked.append(uri)
+    def open_metastore(uri: str, options: Mapping[str, str]) -> FileMetastore:
+        asked.append((uri, options))
         return metastore
 
     monkeypatch.setattr(after_commit, "open_metastore", open_metastore)
@@ -109,12 +110,46 @@ def opened_uris(monkeypatch: pytest.MonkeyPatch, metastore: FileMetastore) -> li
     ],
 )
 def test_which_metastore(
-    written: LocalTable, opened_uris: list[str], option: str | None, hadoop: str | None, expected: str
+    written: LocalTable, opened_stores: list[Any], option: str | None, hadoop: str | None, expected: str
 ) -> None:
     options = {} if option is None else {f"{PREFIX}metastore.uris": option}
     settings = {"hive.metastore.uris": hadoop}
     prepare(written.client, options, settings.get)("0")
-    assert opened_uris == [expected]
+    assert opened_stores == [(expected, {})]
+
+
+SASL = {"hive.metastore.sasl.enabled": "true"}
+
+
+@pytest.mark.parametrize(
+    ("hadoop", "given", "expected"),
+    [
+        (SASL, {}, {"auth": "KERBEROS"}),
+        (
+            SASL | {"hive.metastore.kerberos.principal": "meta/_HOST@EXAMPLE.ORG"},
+            {},
+            {"auth": "KERBEROS", "kerberos.service.name": "meta"},
+        ),
+        (
+            SASL | {"hive.metastore.kerberos.principal": "meta/hms.example.org@EXAMPLE.ORG"},
+            {},
+            {"auth": "KERBEROS", "kerberos.service.name": "meta", "kerberos.host": "hms.example.org"},
+        ),
+        ({"hive.metastore.use.SSL": "true", "hive.metastore.sasl.enabled": "false"}, {}, {"tls": "true"}),
+        (SASL, {"auth": "LDAP", "username": "u"}, {"auth": "LDAP", "username": "u"}),
+    ],
+)
+def test_how_it_is_connected_to(
+    written: LocalTable,
+    opened_stores: list[Any],
+    hadoop: dict[str, str],
+    given: dict[str, str],
+    expected: dict[str, str],
+) -> None:
+    """By the session's Hadoop configuration, unless the job says anything itself."""
+    prefix = "hoodie.catalog.metastore."
+    prepare(written.client, {prefix + key: value for key, value in given.items()}, hadoop.get)
+    assert opened_stores == [("thrift://localhost:9083", {prefix + key: value for key, value in expected.items()})]
 
 
 def test_it_tells_what_it_did(written: LocalTable, metastore: FileMetastore) -> None:
