@@ -65,7 +65,7 @@ class LocalMetastore:
             made.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(place)
         try:
-            _write_settings(place / "conf/hive-site.xml", _settings(self.warehouse))
+            write_settings(place / "conf/hive-site.xml", _settings(self.warehouse))
             self._process = self._start(java, jars, place)
             atexit.register(self.stop)
             try:
@@ -197,7 +197,7 @@ def _settings(warehouse: Path) -> dict[str, str]:
     }
 
 
-def _write_settings(path: Path, settings: dict[str, str]) -> None:
+def write_settings(path: Path, settings: dict[str, str]) -> None:
     """A Hadoop configuration file."""
     properties = "".join(
         f"<property><name>{name}</name><value>{escape(value)}</value></property>\n" for name, value in settings.items()

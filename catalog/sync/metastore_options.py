@@ -33,7 +33,7 @@ KEYS = (
 
 _PREFIX = "hoodie.catalog.metastore."
 NOSASL, KERBEROS = "NOSASL", "KERBEROS"
-PLAIN = ("NONE", "LDAP", "CUSTOM", "CONFIG", "PAM")
+PLAIN = ("NONE", "LDAP", "CUSTOM", "CONFIG")
 """What names and passwords are sent for; the server's `metastore.authentication` says how it looks at them."""
 _AUTHS = (NOSASL, KERBEROS, *PLAIN)
 
@@ -43,8 +43,8 @@ class MetastoreOptions:
     """How a Hive Metastore is connected to.
 
     Attributes:
-        auth: `NOSASL` for connections without authentication, `KERBEROS`, or one of `NONE`, `LDAP`, `CUSTOM`, `CONFIG`
-            and `PAM`, which all send a name and a password; `hoodie.catalog.metastore.auth`.
+        auth: `NOSASL` for connections without authentication, `KERBEROS`, or one of `NONE`, `LDAP`, `CUSTOM` and
+            `CONFIG`, which all send a name and a password; `hoodie.catalog.metastore.auth`.
         kerberos_service: first part of the server's principal; None for `hive`;
             `hoodie.catalog.metastore.kerberos.service.name`.
         kerberos_host: second part of it; None for the host that is connected to;
@@ -102,7 +102,7 @@ class MetastoreOptions:
         if self.wants_password and not self.password_file:
             raise OptionError(f"{AUTH}={self.auth} needs {PASSWORD_FILE}")
         unused = {
-            PASSWORD_FILE: (not self.wants_password and self.password_file, f"{AUTH} of LDAP, CUSTOM, CONFIG or PAM"),
+            PASSWORD_FILE: (not self.wants_password and self.password_file, f"{AUTH} of LDAP, CUSTOM or CONFIG"),
             USERNAME: (self.auth not in PLAIN and self.username, f"{AUTH} of {', '.join(PLAIN)}"),
             KERBEROS_SERVICE: (self.auth != KERBEROS and self.kerberos_service, f"{AUTH}=KERBEROS"),
             KERBEROS_HOST: (self.auth != KERBEROS and self.kerberos_host, f"{AUTH}=KERBEROS"),

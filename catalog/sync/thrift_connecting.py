@@ -15,7 +15,7 @@ from thriftpy2.transport import TCyBufferedTransport, TSocket, TTransportExcepti
 
 from catalog.services.tls import client_context
 from catalog.sync.metastore_options import KERBEROS, NOSASL, MetastoreOptions
-from catalog.sync.thrift_connections import Connect, address_text
+from catalog.sync.thrift_connections import Connect, address_text, said
 from table_format.errors import MetastoreError, OptionError
 
 _GSSAPI, _PLAIN = "GSSAPI", "PLAIN"
@@ -79,7 +79,9 @@ def _transport(wrapped: Any, host: str, port: int, options: MetastoreOptions, pa
         if error.type == TTransportException.END_OF_FILE:
             raise
         # another server of the same metastore would say the same
-        raise MetastoreError(f"{address_text(host, port)}: authentication as {options.auth} failed: {error}") from error
+        raise MetastoreError(
+            f"{address_text(host, port)}: authentication by {options.auth} failed: {said(error)}"
+        ) from error
     return transport
 
 

@@ -67,7 +67,7 @@ class Connections:
             except BROKEN as error:
                 close(client)
                 if last:
-                    raise MetastoreError(f"{self.uri}: {method}: the connection broke: {error}") from error
+                    raise MetastoreError(f"{self.uri}: {method}: the connection broke: {said(error)}") from error
                 continue
             except TApplicationException as error:
                 self._give_back(client)
@@ -80,13 +80,16 @@ class Connections:
             except TException as error:
                 self._give_back(client)
                 raise self.refused(method, error) from error
+            except Exception as error:  # thriftpy2 raises what it likes at bytes that it cannot read
+                close(client)
+                raise MetastoreError(f"{self.uri}: {method}: the answer is not a metastore's: {error}") from error
             self._give_back(client)
             return result
         raise AssertionError(method)
 
     def refused(self, what: str, error: Any) -> MetastoreError:
         """The error that tells what a metastore refused, and why."""
-        return MetastoreError(f"{self.uri}: {what}: {getattr(error, 'message', None) or error}")
+        return MetastoreError(f"{self.uri}: {what}: {said(error)}")
 
     def close(self) -> None:
         """Close connections that are not in use."""
@@ -105,7 +108,7 @@ class Connections:
             try:
                 client = self._connect(*address, hms)
             except BROKEN as error:
-                problems.append(f"{address_text(*address)}: {error}")
+                problems.append(f"{address_text(*address)}: {said(error)}")
                 continue
             with self._lock:  # the next ones begin with the address that answers
                 self._addresses.sort(key=lambda other: other != address)
@@ -123,6 +126,11 @@ class Connections:
 def address_text(host: str, port: int) -> str:
     """An address as it is written."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def said(error: Any) -> str:
+    """What an error says, without its class."""
+    return str(getattr(error, "message", None) or error)
 
 
 def close(client: Any) -> None:
