@@ -17,11 +17,17 @@ from table_format.errors import MetastoreError
 _Key = tuple[str, str]
 
 
+class KilledError(MetastoreError):
+    """The step at which a metastore was to die."""
+
+
 class MemoryMetastore:
-    """Attributes:
-    die_at: the step, counted from 0, at which calls begin to fail; None for never.
-    half_done: whether that step is still carried out.
-    steps: that were taken; each partition that is put or dropped is one.
+    """A dictionary with the methods of a metastore.
+
+    Attributes:
+        die_at: the step, counted from 0, at which calls begin to fail; None for never.
+        half_done: whether that step is still carried out.
+        steps: that were taken; each partition that is put or dropped is one.
     """
 
     uri = "memory:"
@@ -39,10 +45,10 @@ class MemoryMetastore:
         dies = self.die_at is not None and self.steps >= self.die_at
         self.steps += 1
         if dies and not (self.half_done and self.steps == (self.die_at or 0) + 1 and not reads):
-            raise MetastoreError("memory: it is gone")
+            raise KilledError("memory: killed")
         yield
         if dies:
-            raise MetastoreError("memory: it was done, but nobody says so")
+            raise KilledError("memory: killed when it was done")
 
     def schemas(self) -> list[str]:
         with self._step(reads=True):
@@ -65,7 +71,7 @@ class MemoryMetastore:
     def put_table(self, table: HiveTable) -> None:
         key = (table.schema, table.name)
         before = self.held.get(key)
-        if before is not None and before.partition_columns != table.partition_columns:
+        if before is not None and _is_refused(before, table):
             with self._step():  # as a Hive Metastore must have it: dropped, and made anew
                 del self.held[key]
                 self.parts.pop(key, None)
@@ -102,3 +108,10 @@ class MemoryMetastore:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def _is_refused(before: HiveTable, after: HiveTable) -> bool:
+    """Whether a Hive Metastore would not alter one into the other: it guards Hive's own files."""
+    types = {column.name: column.type for column in after.columns}
+    changed = any(types.get(column.name, column.type) != column.type for column in before.columns)
+    return changed or before.partition_columns != after.partition_columns

@@ -22,7 +22,6 @@ SERDE_PROPERTIES = "hoodie.datasource.hive_sync.serde_properties"
 AS_DATASOURCE = "hoodie.datasource.hive_sync.sync_as_datasource"
 SCHEMA_PART = "hoodie.datasource.hive_sync.schema_string_length_thresh"
 COMMENTS = "hoodie.datasource.hive_sync.sync_comment"
-BATCH = "hoodie.datasource.hive_sync.batch_num"
 CREATE_DATABASE = "hoodie.datasource.hive_sync.auto_create_database"
 TIMESTAMPS = "hoodie.datasource.hive_sync.support_timestamp"
 CONDITIONAL = "hoodie.datasource.meta_sync.condition.sync"
@@ -38,7 +37,7 @@ OPEN_TABLES = "hoodie.catalog.sync.tables.open"
 HUDI_NAME = "hoodie.catalog.sync.trino.hudi.name"
 KEYS = (
     *(DATABASE, TABLE, OMIT_META_FIELDS, PARTITION_FIELDS, EXTRACTOR, STRATEGY, SKIP_RO_SUFFIX, TABLE_PROPERTIES),
-    *(SERDE_PROPERTIES, AS_DATASOURCE, SCHEMA_PART, COMMENTS, BATCH, CREATE_DATABASE, TIMESTAMPS, CONDITIONAL),
+    *(SERDE_PROPERTIES, AS_DATASOURCE, SCHEMA_PART, COMMENTS, CREATE_DATABASE, TIMESTAMPS, CONDITIONAL),
     *(SPARK_VERSION, FORMAT, DROPPED, SERVICE),
     *(LOCATIONS, MANIFESTS, RETENTION, ENTRY_AGE, OPEN_TABLES, HUDI_NAME),
 )
@@ -80,7 +79,6 @@ class HiveSyncOptions:
         schema_part: so many characters of Spark's schema go into one parameter;
             `hoodie.datasource.hive_sync.schema_string_length_thresh`.
         comments: take over the columns' comments; `hoodie.datasource.hive_sync.sync_comment`.
-        batch: so many partitions go into one call; `hoodie.datasource.hive_sync.batch_num`.
         create_database: make the database where it is missing; `hoodie.datasource.hive_sync.auto_create_database`.
         timestamps: whether timestamps are registered as such, or as the numbers that the files hold; None for what
             the entry has already, else for timestamps with our handler, and numbers with Apache's input formats, as
@@ -102,7 +100,6 @@ class HiveSyncOptions:
     as_datasource: bool = True
     schema_part: int = 4000
     comments: bool = True
-    batch: int = 1000
     create_database: bool = True
     timestamps: bool | None = None
     conditional: bool = False
@@ -128,7 +125,6 @@ class HiveSyncOptions:
             as_datasource=flag(values, AS_DATASOURCE, default=True),
             schema_part=whole_number(values, SCHEMA_PART, cls.schema_part, 1),
             comments=flag(values, COMMENTS, default=True),
-            batch=whole_number(values, BATCH, cls.batch, 1),
             create_database=flag(values, CREATE_DATABASE, default=True),
             timestamps=flag(values, TIMESTAMPS) if TIMESTAMPS in values else None,
             conditional=flag(values, CONDITIONAL),
