@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.hive.columns import check_columns
-from catalog.hive.files import HiveFiles
+from catalog.hive.files import HiveFile, HiveFiles
 from catalog.hive.filters import bound_filter
 from catalog.hive.leases import QueryLeases
 from catalog.hive.options import HiveOptions
@@ -21,6 +21,9 @@ from catalog.planner import Plan, make_plan
 from catalog.services.query_log import QueryLog
 from catalog.snapshot import Snapshot
 from table_format.errors import ServiceError
+
+# Of smaller splits, large files would have millions.
+_LEAST_SPLIT = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class HivePlanner:
         self._log = log
         self._leases = QueryLeases(options.lease_idle)
         self._files = HiveFiles(options)
-        self._splitter = Splitter()
+        self._splitter = Splitter(options.scan.footer_limit)
 
     def close(self) -> None:
         """Write no more files for Hive; those that are begun are finished."""
@@ -120,16 +123,16 @@ class HivePlanner:
             return self._tables.newest(path, settings.query_type)[1]
         return self._tables.at(path, settings.as_of, settings.query_type)
 
-    def _splits(self, plan: Plan, files: Sequence[Any], asked_bytes: int | None) -> list[HiveSplit]:
-        snapshot = plan.snapshot
-        most = self._options.split_size
-        if asked_bytes is not None:
-            most = max(1, min(most, asked_bytes))
+    def _splits(self, plan: Plan, files: Sequence[HiveFile], asked_bytes: int | None) -> list[HiveSplit]:
+        snapshot, own = plan.snapshot, self._options.split_size
+        most = own if asked_bytes is None else max(min(own, asked_bytes), min(own, _LEAST_SPLIT))
         storage = snapshot.client.storage
         if snapshot.schema_history is None:
             return self._splitter.splits(storage, files, plan.expression, most)
         # Footers do not tell under which name a file as it stands holds a column.
-        splits: list[HiveSplit] = []
-        for file in files:
-            splits += self._splitter.splits(storage, [file], plan.expression if file.materialized else None, most)
-        return splits
+        copies = [file for file in files if file.materialized]
+        others = [file for file in files if not file.materialized]
+        return [
+            *self._splitter.splits(storage, others, None, most),
+            *self._splitter.splits(storage, copies, plan.expression, most),
+        ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -49,8 +50,13 @@ class Footers:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, str, int], RowGroups] = OrderedDict()
 
-    def get(self, storage: Storage, files: Sequence[HiveFile]) -> list[RowGroups | None]:
-        """The row groups of a table's files; None for those that cannot be read.
+    def get(self, storage: Storage, files: Sequence[HiveFile], most: int) -> list[RowGroups | None]:
+        """The row groups of a table's files; None for those that cannot be read, or were not looked at.
+
+        Args:
+            storage: the table's.
+            files: of it.
+            most: so many footers are read; of more that are not known, none.
 
         Raises:
             StorageError: the storage failed.
@@ -58,6 +64,8 @@ class Footers:
         keys = [(storage.uri, file.path, file.size) for file in files]
         found = [self._known(key) for key in keys]
         missing = [at for at, groups in enumerate(found) if groups is None]
+        if len(missing) > most:
+            return found
         if missing:
             with ThreadPoolExecutor(min(_FOOTER_THREADS, len(missing)), thread_name_prefix="hudi-footer") as pool:
                 read = pool.map(lambda at: _row_groups(storage, files[at].path), missing)
@@ -86,10 +94,12 @@ class Splitter:
     """Divides files.
 
     Args:
+        most_footers: so many footers are read for one scan; where it takes more, files are divided without a look.
         footers: of files that were divided before.
     """
 
-    def __init__(self, footers: Footers | None = None) -> None:
+    def __init__(self, most_footers: int, footers: Footers | None = None) -> None:
+        self._most_footers = most_footers
         self._footers = footers or Footers()
 
     def splits(
@@ -97,8 +107,8 @@ class Splitter:
     ) -> list[HiveSplit]:
         """The splits of some files, in their order.
 
-        Hive's readers take the row groups that begin in the range of a split; the row groups of a split that was made
-        here do, and no others.
+        Hive's readers take the row groups that begin in the range of a split. Of the ranges here, each row group that
+        is read begins in one.
 
         Args:
             storage: the table's.
@@ -113,19 +123,27 @@ class Splitter:
         files = [file if file.size > 0 else _measured(storage, file) for file in files]
         worth = min(most_bytes, _LARGE) if expression is not None else most_bytes
         large = [at for at, file in enumerate(files) if file.size > worth]
-        found = self._footers.get(storage, [files[at] for at in large])
+        found = self._footers.get(storage, [files[at] for at in large], self._most_footers)
         # of a single row group the plan has decided; a file that cannot be read is left to who reads it
         several = {
             at: groups for at, groups in zip(large, found, strict=True) if groups is not None and len(groups) > 1
         }
         parts = dict(zip(several, divide_all([*several.values()], expression, most_bytes), strict=True))
+        single = {at for at, groups in zip(large, found, strict=True) if groups is not None and len(groups) <= 1}
         splits = []
         for at, file in enumerate(files):
             if at in parts:
                 splits += [HiveSplit(file.path, part.start, part.length) for part in parts[at]]
             else:
-                splits.append(HiveSplit(file.path, 0, file.size))
+                splits += _ranges(file, file.size if at in single else most_bytes)
         return splits
+
+
+def _ranges(file: HiveFile, most_bytes: int) -> list[HiveSplit]:
+    """A file in ranges of about the same size, wherever its row groups begin."""
+    count = max(1, -(-file.size // most_bytes))
+    bounds = [file.size * number // count for number in range(count + 1)]
+    return [HiveSplit(file.path, start, end - start) for start, end in itertools.pairwise(bounds)]
 
 
 def _row_groups(storage: Storage, path: str) -> RowGroups | None:

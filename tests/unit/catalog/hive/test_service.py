@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog import Table
+from catalog.hive import planning, splitting
 from catalog.services.secret import Secret
 from table_format.errors import StorageError
 from tests.local_writes import LocalTable
@@ -238,6 +239,25 @@ def test_columns_that_hive_would_read_as_others_are_refused(asking: Asking, trip
     with pytest.raises(RefusedError, match="column old is none of trips"):
         asking.splits(settings=gone, columns=["old"])
     assert len(asking.splits(settings=gone, columns=["k"]).splits) == 6
+
+
+def test_splits_are_as_large_as_hive_and_the_option_allow(
+    asking: Asking, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = create(warehouse / "large", **{"hoodie.parquet.block.size": "4096", "hoodie.bucket.index.num.buckets": "1"})
+    large.write("bulk_insert", rows(range(20_000)))
+    monkeypatch.setattr(planning, "_LEAST_SPLIT", 1)
+    files = len(asking.splits("large").splits)
+    wanted = list(range(20_000))
+    for service, asked in ((asking, 20_000), (Asking(warehouse, split_size="20000"), 10**9), (asking, 1), (asking, -5)):
+        found = service.splits("large", splitBytes=asked).splits
+        assert len(found) >= 2 * files
+        assert sorted(read(found, ["k"])["k"].to_pylist()) == wanted
+    monkeypatch.setattr(splitting, "_LARGE", 1)
+    few = asking.splits("large", filter=tree("OPLessThan", "k", "bigint", 50))
+    kept = read(few.splits, ["k"])["k"].to_pylist()
+    assert set(range(50)) <= set(kept)
+    assert len(kept) < 10_000
 
 
 def test_newer_versions_are_refused_by_number(asking: Asking) -> None:

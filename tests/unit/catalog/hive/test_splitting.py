@@ -47,7 +47,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_large_file_is_divided_between_row_groups(storage: Storage) -> None:
     files = [file(storage, "a.parquet"), file(storage, "b.parquet")]
-    splitter = Splitter()
+    splitter = Splitter(100)
     assert splitter.splits(storage, files, None, 1 << 30) == [HiveSplit(one.path, 0, one.size) for one in files]
     for most in (1, files[0].size // 4, files[0].size - 1):
         parts = splitter.splits(storage, files[:1], None, most)
@@ -59,37 +59,48 @@ def test_a_large_file_is_divided_between_row_groups(storage: Storage) -> None:
 def test_row_groups_that_cannot_match_are_left_out(storage: Storage) -> None:
     files = [file(storage, "a.parquet"), file(storage, "b.parquet")]
     some = bind((col("k") == 1500) | (col("k") > 8999), SCHEMA)
-    parts = Splitter().splits(storage, files, some, 1 << 30)
+    parts = Splitter(100).splits(storage, files, some, 1 << 30)
     assert keys(storage, [part for part in parts if part.path == "a.parquet"]) == [
         *range(1000, 2000),
         *range(9000, 10_000),
     ]
     assert parts[-1] == HiveSplit("b.parquet", 0, files[1].size)  # one row group: the plan has decided
-    assert Splitter().splits(storage, files[:1], bind(col("k") < 0, SCHEMA), 1 << 30) == []
+    assert Splitter(100).splits(storage, files[:1], bind(col("k") < 0, SCHEMA), 1 << 30) == []
 
 
 def test_small_files_are_not_looked_into(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(splitting, "_LARGE", 1 << 30)
     one = HiveFile("absent.parquet", 1000)
-    assert Splitter().splits(storage, [one], bind(col("k") < 0, SCHEMA), 1 << 30) == [HiveSplit(one.path, 0, 1000)]
+    assert Splitter(100).splits(storage, [one], bind(col("k") < 0, SCHEMA), 1 << 30) == [HiveSplit(one.path, 0, 1000)]
 
 
 def test_files_that_cannot_be_read_are_left_to_who_reads_them(storage: Storage, tmp_path: Path) -> None:
     (tmp_path / "odd.parquet").write_bytes(b"PAR1 is all that is right")
     files = [HiveFile("absent.parquet", 1000), HiveFile("odd.parquet", 25)]
-    splits = Splitter().splits(storage, files, bind(col("k") < 0, SCHEMA), 10)
-    assert splits == [HiveSplit("absent.parquet", 0, 1000), HiveSplit("odd.parquet", 0, 25)]
+    splits = Splitter(100).splits(storage, files, bind(col("k") < 0, SCHEMA), 500)
+    halves = [HiveSplit("absent.parquet", 0, 500), HiveSplit("absent.parquet", 500, 500)]
+    assert splits == [*halves, HiveSplit("odd.parquet", 0, 25)]
+
+
+@pytest.mark.parametrize("most", [1, 10, 777, 4096, 1 << 20])
+def test_too_many_files_are_divided_without_a_look(storage: Storage, most: int) -> None:
+    files = [file(storage, "a.parquet"), file(storage, "b.parquet")]
+    splits = Splitter(1).splits(storage, files, bind(col("k") < 0, SCHEMA), most)
+    assert keys(storage, splits) == sorted([*range(GROUPS * ROWS), *range(ROWS)])
+    assert max(split.length for split in splits) <= most
+    ends = {(split.path, split.start + split.length) for split in splits}
+    assert all(split.start == 0 or (split.path, split.start) in ends for split in splits)
 
 
 def test_a_file_whose_size_nothing_tells_is_measured(storage: Storage) -> None:
-    assert Splitter().splits(storage, [HiveFile("b.parquet", 0)], None, 1 << 30)[0].length > 0
+    assert Splitter(100).splits(storage, [HiveFile("b.parquet", 0)], None, 1 << 30)[0].length > 0
     with pytest.raises(MissingFileError, match=r"absent\.parquet: no such file"):
-        Splitter().splits(storage, [HiveFile("absent.parquet", 0)], None, 1 << 30)
+        Splitter(100).splits(storage, [HiveFile("absent.parquet", 0)], None, 1 << 30)
 
 
 def test_a_file_without_rows_needs_no_split(storage: Storage) -> None:
     empty = file(storage, "none.parquet")
-    assert keys(storage, Splitter().splits(storage, [empty], None, 10)) == []
+    assert keys(storage, Splitter(100).splits(storage, [empty], None, 10)) == []
 
 
 def test_footers_are_read_once_and_bounded(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,12 +115,12 @@ def test_footers_are_read_once_and_bounded(storage: Storage, monkeypatch: pytest
     one, other = file(storage, "a.parquet"), file(storage, "b.parquet")
     footers = Footers()
     for _ in range(3):
-        (groups,) = footers.get(storage, [one])
+        (groups,) = footers.get(storage, [one], 9)
         assert groups is not None
         assert len(groups) == GROUPS
     assert looks == ["a.parquet"]
     small = Footers(groups.footer.metadata.serialized_size)
     for which in (one, other, one):
-        small.get(storage, [which])
+        small.get(storage, [which], 9)
     assert looks == ["a.parquet", "a.parquet", "b.parquet", "a.parquet"]
-    assert footers.get(storage, [HiveFile("absent", 1), one]) == [None, groups]
+    assert footers.get(storage, [HiveFile("absent", 1), one], 9) == [None, groups]
