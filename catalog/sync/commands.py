@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
+import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.progress import track
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _THREADS = 8
 _WRONG_USAGE = 2
+_MOST_TOLD = 100
 
 
 class Target(StrEnum):
@@ -171,16 +173,22 @@ def _runner(
 
 def _all(warehouse: str, named: Callable[[TableEntry], TrinoSync | HiveSync]) -> Iterator[_Outcome]:
     """Each table of a warehouse; what one of them fails at does not keep the others."""
+    entries = Catalog(warehouse).tables()
+    first: dict[str, str] = {}
+    for entry in entries:
+        first.setdefault(entry.name.lower(), entry.path)
 
     def attempt(entry: TableEntry) -> _Outcome:
+        other = first[entry.name.lower()]
+        if entry.problem is not None or other != entry.path:
+            return _Outcome(
+                entry.path, None, entry.problem or f"{other} has the same name for a metastore; sync it alone"
+            )
         try:
-            if entry.problem is not None:
-                return _Outcome(entry.path, None, entry.problem)
             return _Outcome(entry.path, named(entry))
-        except HudiError as error:
+        except (HudiError, pa.ArrowException, OSError) as error:
             return _Outcome(entry.path, None, str(error))
 
-    entries = Catalog(warehouse).tables()
     console = Console(stderr=True)
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="hudi-sync") as pool:
         outcomes = pool.map(attempt, entries)
@@ -201,8 +209,11 @@ def _print(outcomes: list[_Outcome], *, dry_run: bool, as_json: bool) -> None:
         when = f" at {done.instant}" if done.instant else ""
         names = ", ".join(f"{done.schema}.{name}" for name in done.names)
         sys.stdout.write(f"{names}{when}: {said}{', not made' if dry_run and done.changes else ''}\n")
-        for change in done.changes if dry_run or len(outcomes) == 1 else ():
+        told = done.changes if dry_run else done.changes[:_MOST_TOLD] if len(outcomes) == 1 else ()
+        for change in told:
             sys.stdout.write(f"  {change}\n")
+        if len(outcomes) == 1 and len(told) < len(done.changes):
+            sys.stdout.write(f"  … and {len(done.changes) - len(told):,} more; --json tells all\n")
 
 
 def _json(outcome: _Outcome) -> dict[str, object]:

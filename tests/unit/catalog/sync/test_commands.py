@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +64,80 @@ def test_a_warehouse(run: Any, written: LocalTable, metastore: FileMetastore, co
     }
 
 
+def test_tables_of_one_name_are_told_apart(run: Any, written: LocalTable, metastore: FileMetastore) -> None:
+    folder = Path(written.client.storage.base)
+    shutil.copytree(folder, folder.parent / "TRIPS")
+    shutil.copytree(folder, folder.parents[1] / "alone")
+    partly = run("--all", str(folder.parents[1]))
+    assert partly.exit_code == 1
+    assert "hudi-catalog: db/trips: db/TRIPS has the same name for a metastore" in partly.stderr
+    assert metastore.tables("db") == ["alone", "trips"]
+
+
+@pytest.fixture
+def hive(metastore: FileMetastore) -> Callable[..., Result]:
+    """The sync for Hive, into a folder, for there need not be a server for it."""
+
+    def call(*arguments: str) -> Result:
+        return CliRunner().invoke(app, ["sync", "--target", "hive", "--metastore", metastore.uri, *arguments])
+
+    return call
+
+
+def test_for_hive(hive: Any, written: LocalTable, metastore: FileMetastore) -> None:
+    path = written.client.storage.uri
+    told = hive(path, "--dry-run", "--service", "planner:9790")
+    assert told.exit_code == 0
+    assert "  + property hoodie.catalog.hive.service" not in told.stdout
+    assert metastore.schemas() == []
+    done = hive(path, "--service", "planner:9790")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("db.trips at 2")
+    entry = metastore.table("db", "trips")
+    assert entry is not None
+    assert entry.parameters["hoodie.catalog.hive.service"] == "planner:9790"
+    assert hive(path).stdout.splitlines()[0].endswith(": up to date")
+    (moved,) = json.loads(hive(path, "--format", "apache", "--json").stdout)
+    assert {change["what"] for change in moved["changes"]} >= {"partition columns of db.trips"}
+    entry = metastore.table("db", "trips")
+    assert entry is not None
+    metastore.drop_partitions(entry, [("d 1%",)])
+    assert hive(path, "--keep-dropped").stdout.splitlines()[0].endswith(": up to date")
+    assert "  + partition day=d 1% of db.trips" in hive(path).stdout
+
+
+def test_a_warehouse_for_hive(hive: Any, written: LocalTable, metastore: FileMetastore, copied: Any) -> None:
+    warehouse = Path(written.client.storage.base).parents[1]
+    shutil.move(copied("v6_0150__mor_log"), warehouse / "logs")
+    done = hive("--all", str(warehouse))
+    assert done.exit_code == 0, done.output
+    assert "default.logs_ro, default.logs_rt, default.logs at 2" in done.stdout
+    assert metastore.tables("default") == ["logs", "logs_ro", "logs_rt"]
+    shutil.rmtree(warehouse / "logs/.hoodie/metadata")
+    foreign = metastore.table("db", "trips")
+    assert foreign is not None
+    metastore.put_table(replace(foreign, parameters={}, location="file:///elsewhere"))
+    partly = hive("--all", str(warehouse))
+    assert partly.exit_code == 1
+    assert "hudi-catalog: db/trips: " in partly.stderr
+    assert "default.logs_ro, default.logs_rt, default.logs at 2" in partly.stdout
+
+
+def test_many_changes_are_cut_short(hive: Any, written: LocalTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catalog.sync.commands._MOST_TOLD", 3)
+    path = written.client.storage.uri
+    assert len(hive(path, "--dry-run").stdout.splitlines()) > 8
+    lines = hive(path).stdout.splitlines()
+    assert len(lines) == 5
+    assert lines[-1].endswith("more; --json tells all")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--format", "handler"], "--format handler is for Hive"),
+        (["-o", "hoodie.catalog.sync.format=x"], "'x' is none of handler, apache, symlink"),
+        (["-o", "hoodie.datasource.hive_sync.table_properties=x"], "'x' is not name=value"),
         (["--all", "--table", "x"], "--table names one entry"),
         (["-o", "hoodie.catalog.sync.nothing=1"], "no such option of the sync"),
         (["-o", "nothing"], "write key=value"),
@@ -79,6 +151,8 @@ def test_wrong_usage(run: Any, tmp_path: Path, arguments: list[str], message: st
 
 
 def test_a_metastore_that_is_not_there(written: LocalTable) -> None:
+    also = CliRunner().invoke(app, ["sync", "--metastore", "thrift://127.0.0.1:1", "--also-hudi", "x"])
+    assert (also.exit_code, "--also-hudi registers for Trino" in also.stderr) == (2, True)
     arguments = ["sync", "--metastore", "thrift://127.0.0.1:1", written.client.storage.uri]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code != 0
