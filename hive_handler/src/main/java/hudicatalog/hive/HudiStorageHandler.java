@@ -2,6 +2,8 @@ package hudicatalog.hive;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import org.apache.hadoop.conf.Configuration;
@@ -26,6 +28,9 @@ import org.apache.hadoop.mapred.OutputFormat;
 public class HudiStorageHandler extends DefaultStorageHandler {
   private static final String QUERY_ID = "hive.query.id";
   private static final String LOCATION = "location";
+  private static final String PARTITIONS = "partition_columns";
+  private static final String BUCKETS = "bucket_count";
+  private static final List<String> NO_BUCKETS = Arrays.asList("", "0", "-1");
 
   @Override
   @SuppressWarnings("rawtypes")
@@ -54,17 +59,29 @@ public class HudiStorageHandler extends DefaultStorageHandler {
   public void configureInputJobProperties(TableDesc table, Map<String, String> jobProperties) {
     Configuration hive = getConf();
     Properties properties = table.getProperties();
-    String misplaced = Settings.misplaced(properties.keySet());
-    if (misplaced != null) {
-      throw new HudiQueryException("Hudi table " + table.getTableName() + ": " + misplaced
-          + " belongs into Hive's configuration; remove it from the table's properties");
-    }
+    check(table.getTableName(), properties);
     CompiledScan scan = new CompiledScan(properties.getProperty(LOCATION), table.getTableName(),
         hive.get(QUERY_ID, ""), null, Settings.of(hive, properties));
     try {
       jobProperties.put(CompiledScan.KEY, Pins.pinned(hive, scan).toText());
     } catch (IOException e) {
       throw new HudiQueryException(e.getMessage(), e);
+    }
+  }
+
+  /** Entries need not be made through Hive, which asks {@link TableHook}. */
+  private static void check(String name, Properties properties) {
+    String misplaced = Settings.misplaced(properties.keySet());
+    String reason = null;
+    if (misplaced != null) {
+      reason = misplaced + " belongs into Hive's configuration; remove it from the table's properties";
+    } else if (!properties.getProperty(PARTITIONS, "").isEmpty()) {
+      reason = TableHook.NO_PARTITIONS;
+    } else if (!NO_BUCKETS.contains(properties.getProperty(BUCKETS, ""))) {
+      reason = TableHook.NO_BUCKETS;
+    }
+    if (reason != null) {
+      throw new HudiQueryException("Hudi table " + name + ": " + reason);
     }
   }
 

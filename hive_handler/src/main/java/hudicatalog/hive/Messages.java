@@ -103,6 +103,7 @@ final class Messages {
       out.writeFieldBegin(new TField("splitBytes", TType.I64, (short) 10));
       out.writeI64(request.splitBytes);
     }
+    writeText(out, 11, request.zoneOffsets);
     out.writeFieldStop();
   }
 

@@ -35,6 +35,8 @@ final class Readers {
   static JobConf conf(JobConf job) {
     JobConf own = new JobConf(job);
     own.setBoolean(PROLEPTIC_DATES, true);
+    // Files are planned by the names of columns; Hudi's own columns come first in them.
+    own.setBoolean(DataWritableReadSupport.PARQUET_COLUMN_INDEX_ACCESS, false);
     own.unset(ParquetInputFormat.FILTER_PREDICATE);
     return own;
   }

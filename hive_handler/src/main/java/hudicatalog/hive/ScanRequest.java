@@ -14,6 +14,7 @@ final class ScanRequest {
   String filter;
   List<String> columns;
   String timeZone;
+  String zoneOffsets;
   Long splitBytes;
 
   ScanRequest(CompiledScan scan, String queryId, String pin) {

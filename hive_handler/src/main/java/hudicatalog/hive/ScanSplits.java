@@ -61,7 +61,9 @@ final class ScanSplits {
       request.filter = filter(job, scan);
       request.columns = columns(job);
     }
-    request.timeZone = TimeZone.getDefault().getID();
+    TimeZone zone = TimeZone.getDefault();
+    request.timeZone = zone.getID();
+    request.zoneOffsets = Clock.offsets(zone);
     long most = job.getLong(SPLIT_BYTES, 0);
     request.splitBytes = most > 0 ? most : null;
     return request;

@@ -9,6 +9,10 @@ import org.apache.hadoop.hive.metastore.api.Table;
 /** Which tables may be registered, and that none is written or deleted. Hive calls it before it asks its metastore. */
 public class TableHook extends DefaultHiveMetaHook {
   private static final String EXTERNAL_TABLE = "EXTERNAL_TABLE";
+  static final String NO_PARTITIONS = "it is registered without PARTITIONED BY: its partition columns are ordinary"
+      + " columns here, and the service prunes by them";
+  /** Hive leaves files out by their names then. */
+  static final String NO_BUCKETS = "it is registered without CLUSTERED BY: its files are not Hive's buckets";
   private static final String PURGE = "external.table.purge";
 
   @Override
@@ -35,8 +39,10 @@ public class TableHook extends DefaultHiveMetaHook {
           + " tables: write CREATE EXTERNAL TABLE ... LOCATION 'folder of the table', or use `hudi-catalog sync`");
     }
     if (table.getPartitionKeysSize() > 0) {
-      throw new MetaException("Hudi table " + name(table) + " is registered without PARTITIONED BY: its partition"
-          + " columns are ordinary columns here, and the service prunes by them");
+      throw new MetaException("Hudi table " + name(table) + ": " + NO_PARTITIONS);
+    }
+    if (table.getSd() != null && table.getSd().getNumBuckets() > 0) {
+      throw new MetaException("Hudi table " + name(table) + ": " + NO_BUCKETS);
     }
     checkKept(table);
     String misplaced = Settings.misplaced(parameters.keySet());
