@@ -45,7 +45,7 @@ trino: $(BIN)/.installed ## run Trino 476 over a small warehouse, with the servi
 	@$(BIN)/python -m tools.engines
 
 .PHONY: demo
-demo: $(BIN)/.installed ## the main job on real data: write, correct, delete, plan, read, compare
+demo: $(BIN)/.installed ## the main job on real data: write, correct, delete, plan, read, compare, sync, query by name
 	@$(BIN)/python demo/flights.py
 
 .PHONY: test

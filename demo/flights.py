@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ from rich.console import Console
 
 from catalog import Table
 from catalog.explain import explain
+from catalog.local_metastore.server import LocalMetastore
 from catalog.print import history_table, rows_table
 from spark_writer import HudiTable
+from table_format.errors import HudiError
 
 # a file or a pipe has no width of its own
 console = Console(width=None if sys.stdout.isatty() else 120)
@@ -34,9 +37,25 @@ FILTERS = (
 )
 
 
-def session() -> SparkSession:
+NAME = "nyc.flights"
+BY_CARRIER = """
+    SELECT carrier, count(*) AS flights, round(avg(arr_delay), 1) AS minutes_late
+    FROM flights WHERE month = 7 GROUP BY carrier ORDER BY minutes_late DESC LIMIT 5
+"""
+
+
+def metastore(folder: Path, stack: ExitStack) -> str | None:
+    """URI of a Hive Metastore of this demo's own; None where none can be had."""
+    try:
+        return stack.enter_context(LocalMetastore(folder / "metastore")).uri
+    except HudiError as error:
+        console.print(f"no metastore here, so the demo ends without the query by name: {error}")
+        return None
+
+
+def session(metastore: str | None) -> SparkSession:
     """Spark on two cores of this machine."""
-    spark = (
+    builder: Any = (
         SparkSession.builder.master("local[2]")
         .appName("flights")
         .config("spark.driver.host", "127.0.0.1")
@@ -44,10 +63,24 @@ def session() -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.memory", "2g")
-        .getOrCreate()
     )
+    if metastore:
+        builder = builder.config("spark.sql.catalogImplementation", "hive")
+        builder = builder.config("spark.hadoop.hive.metastore.uris", metastore)
+    spark: SparkSession = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def sync_options(metastore: str) -> dict[str, str]:
+    """Options, Apache's, by which a writer keeps the metastore up to date."""
+    return {
+        "hoodie.datasource.hive_sync.enable": "true",
+        "hoodie.datasource.hive_sync.mode": "hms",
+        "hoodie.datasource.hive_sync.metastore.uris": metastore,
+        "hoodie.datasource.hive_sync.database": NAME.split(".", 1)[0],
+        "hoodie.catalog.sync.format": "apache",
+    }
 
 
 def step(text: str) -> None:
@@ -64,7 +97,7 @@ def load(spark: SparkSession, folder: Path) -> Any:
     return frame.withColumns({name: F.col(name).cast("int") for name in whole})
 
 
-def write(spark: SparkSession, folder: Path, path: str) -> HudiTable:
+def write(spark: SparkSession, folder: Path, path: str, sync: dict[str, str]) -> HudiTable:
     """Create the table, load it, correct it, delete from it."""
     flights = load(spark, folder)
     step("Create a table bucketed by (carrier, flight), partitioned by month, and load all flights of the year")
@@ -79,6 +112,7 @@ def write(spark: SparkSession, folder: Path, path: str) -> HudiTable:
         options={
             "hoodie.bucket.index.hash.field": "carrier,flight",
             "hoodie.datasource.write.hive_style_partitioning": "true",
+            **sync,
         },
     )
     console.print(table.bulk_insert(flights))
@@ -116,17 +150,28 @@ def read(written: HudiTable, path: str) -> None:
             sys.exit(1)
 
 
+def by_name(spark: SparkSession) -> None:
+    """A query of Spark SQL on the table that the metastore has under a name."""
+    step(f"Each commit was synced to a Hive Metastore: Spark SQL finds the table as {NAME}")
+    # with Apache Hudi's bundle in the session, Spark SQL reads nyc.flights itself
+    HudiTable.for_name(spark, NAME).to_df().createOrReplaceTempView("flights")
+    console.print(rows_table(pa.Table.from_pylist([row.asDict() for row in spark.sql(BY_CARRIER).collect()])))
+
+
 def main() -> None:
     """Run it all."""
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="flights-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="flights-") as temporary, ExitStack() as stack:
         folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        spark = session()
+        uri = metastore(folder, stack)
+        spark = session(uri)
+        stack.callback(spark.stop)
         path = str(folder / "flights")
-        table = write(spark, folder, path)
+        table = write(spark, folder, path, sync_options(uri) if uri else {})
         read(table, path)
-        spark.stop()
+        if uri:
+            by_name(spark)
     console.print(f"\ndone in {time.perf_counter() - started:.0f} s")
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as spark
 
 from spark_writer import option_registry as registry
+from spark_writer.entry_names import table_place
 from spark_writer.history import history_rows
 from spark_writer.operations import Operation
 from spark_writer.options import WriteOptions
@@ -111,6 +112,28 @@ class HudiTable:
         """
         client = TableClient.open(path, dict(storage_options or {}))
         return cls(session, client, WriteOptions.of(options or {}))
+
+    @classmethod
+    def for_name(
+        cls, session: SparkSession, name: str, *, options: Options | None = None, storage_options: Options | None = None
+    ) -> HudiTable:
+        """Open the table that an entry of the session's metastore names.
+
+        With Apache Hudi's bundle Spark SQL reads such entries itself; this needs no jar.
+
+        Args:
+            session: a classic one whose catalog is the metastore.
+            name: such as `shop.orders`.
+            options: as for `for_path`.
+            storage_options: arguments for the `pyarrow.fs` file system.
+
+        Raises:
+            OptionError: the session is of Spark Connect, or Spark cannot load the entry.
+            TableNotFoundError: there is no such entry, or it is of no Hudi table.
+            UnsupportedTableError: one of a version that is not written.
+        """
+        place = table_place(session, name)
+        return cls.for_path(session, place, options=options, storage_options=storage_options)
 
     @property
     def client(self) -> TableClient:

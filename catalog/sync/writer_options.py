@@ -29,7 +29,7 @@ _PASSED_OVER: Final = frozenset(
     # of Apache's other modes, which jobs leave in
     {"username", "password", "jdbcurl", "use_jdbc", "batching.enabled", "batching.threads"}
     # how Apache's sync goes about it, nothing of what it leads to
-    | {"enable", "filter_pushdown_enabled", "filter_pushdown_max_size", "bucket_sync_spec"}
+    | {"enable", "batch_num", "filter_pushdown_enabled", "filter_pushdown_max_size", "bucket_sync_spec"}
 )
 
 
