@@ -1,0 +1,89 @@
+"""Where entries of a session's catalog say that tables are; the catalog here is a stand-in for Spark's objects."""
+
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from spark_writer.entry_names import table_place
+from table_format.errors import OptionError, TableNotFoundError
+
+
+def option(value: Any) -> Any:
+    return SimpleNamespace(isDefined=lambda: value is not None, get=lambda: value)
+
+
+def java_uri(text: str) -> Any:
+    parts = urlsplit(text)
+    return SimpleNamespace(
+        getScheme=lambda: parts.scheme or None,
+        getAuthority=lambda: parts.netloc or None,
+        getPath=lambda: unquote(parts.path),
+    )
+
+
+def session(location: str | None, provider: str | None = "hudi", base: str | None = None) -> Any:
+    def found(identifier: str) -> Any:
+        if identifier != "shop.orders":
+            raise AnalysisException(f"[TABLE_OR_VIEW_NOT_FOUND] no {identifier}\nand more")
+        uri = None if location is None else java_uri(location)
+        return SimpleNamespace(
+            provider=lambda: option(provider),
+            storage=lambda: SimpleNamespace(locationUri=lambda: option(uri)),
+            location=lambda: uri,
+            properties=lambda: SimpleNamespace(get=lambda key: option(base if key.endswith("base.path") else None)),
+        )
+
+    state = SimpleNamespace(
+        sqlParser=lambda: SimpleNamespace(parseTableIdentifier=lambda name: name),
+        catalog=lambda: SimpleNamespace(getTableMetadata=found),
+    )
+    return SimpleNamespace(_jsparkSession=SimpleNamespace(sessionState=lambda: state))
+
+
+@pytest.mark.parametrize(
+    ("location", "base", "expected"),
+    [
+        ("file:///data/my%20orders/a%25b", None, "/data/my orders/a%b"),
+        ("/data/orders", None, "/data/orders"),
+        ("s3a://lake/shop/orders", None, "s3://lake/shop/orders"),
+        ("s3n://lake/shop/orders", None, "s3://lake/shop/orders"),
+        ("hdfs://nn:8020/shop/orders", None, "hdfs://nn:8020/shop/orders"),
+        ("local:///orders", "file:/data/orders", "file:/data/orders"),
+    ],
+)
+def test_places(location: str, base: str | None, expected: str) -> None:
+    assert table_place(session(location, base=base), "shop.orders") == expected
+
+
+@pytest.mark.parametrize(("location", "provider"), [("file:///a", "parquet"), ("file:///a", None), (None, "HUDI")])
+def test_entries_of_other_tables_are_refused(location: str | None, provider: str | None) -> None:
+    with pytest.raises(TableNotFoundError, match=r"shop\.orders: the entry is of no Hudi table; its provider is"):
+        table_place(session(location, provider), "shop.orders")
+
+
+def test_the_providers_name_has_no_case() -> None:
+    assert table_place(session("file:///a", "Hudi"), "shop.orders") == "/a"
+
+
+def test_a_table_that_is_not_there() -> None:
+    with pytest.raises(TableNotFoundError, match=r"^shop\.nothing: \[TABLE_OR_VIEW_NOT_FOUND\] no shop\.nothing$"):
+        table_place(session("file:///a"), "shop.nothing")
+
+
+def test_a_handler_that_spark_cannot_load() -> None:
+    told = "HiveException: Error in loading storage handler.hudicatalog.hive.HudiStorageHandler"
+
+    def fail() -> Any:
+        raise AnalysisException(told)
+
+    broken = SimpleNamespace(_jsparkSession=SimpleNamespace(sessionState=fail))
+    with pytest.raises(OptionError, match=r"put what `hudi-catalog hive-jar` prints into spark\.jars"):
+        table_place(broken, "shop.orders")
+
+
+def test_spark_connect_has_no_names() -> None:
+    with pytest.raises(OptionError, match="only a classic Spark session looks names up"):
+        table_place(SimpleNamespace(), "shop.orders")  # type: ignore[arg-type]
