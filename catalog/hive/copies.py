@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,13 +18,14 @@ from catalog.hive.slice_names import SliceNames, folder_name
 from catalog.hive.slice_writer import write_slice
 from catalog.slice_rows import SliceFiles, files_of_slices
 from catalog.snapshot import Snapshot
-from table_format.errors import StorageError
+from table_format.errors import ServiceError, StorageError
 
 _LOGGER = logging.getLogger(__name__)
 _MOST_TABLES: Final = 1000
 _TRUST_SECONDS: Final = 60.0
 _CLEAN_SECONDS: Final = 3600.0
 _TELL_SECONDS: Final = 10.0
+_STOPPING: Final = "the service is being stopped; run the query again"
 
 
 @dataclass(eq=False)
@@ -56,8 +57,8 @@ class Copies:
 
     def close(self) -> None:
         """Make no more copies; those that are begun are finished."""
-        for pool in (self._makers, self._cleaner):
-            pool.shutdown(wait=True, cancel_futures=True)
+        self._makers.shutdown(wait=True, cancel_futures=True)
+        self._cleaner.shutdown(wait=True)
 
     def of(self, snapshot: Snapshot, rows: NDArray[np.int64]) -> list[MadeFile]:
         """The copies of some slices, in their order; returns when all are made.
@@ -80,10 +81,16 @@ class Copies:
         missing = {name: one for name, one in zip(names, slices, strict=True) if name not in known}
         if missing:
             known = {**known, **self._make(table, folder, snapshot, missing)}
-        used = {name: table.made.use(known[name]) for name in names}
+        old = {name: known[name] for name in names if not table.made.is_in_use(known[name])}
+        if old:
+            self._cleaner.submit(self._use, table, folder, old)
+        return [known[name] for name in names]
+
+    def _use(self, table: _Table, folder: str, known: dict[str, MadeFile]) -> None:
+        """Say that copies are used; there are hours left for it."""
+        used = {name: table.made.use(made) for name, made in known.items()}
         with self._lock:
             table.known.setdefault(folder, {}).update(used)
-        return [used[name] for name in names]
 
     def _table(self, snapshot: Snapshot) -> _Table:
         """The table's copies; from time to time, of all tables those are deleted that nobody uses."""
@@ -103,9 +110,10 @@ class Copies:
     def _known(self, table: _Table, folder: str) -> dict[str, MadeFile]:
         """The copies that may be used, as they were a short time ago at most."""
         now = time.monotonic()
+        trusted = min(_TRUST_SECONDS, self._retention / 8)
         with self._lock:
             known = table.known.get(folder)
-            if known is not None and now - table.found_at[folder] < min(_TRUST_SECONDS, self._retention / 8):
+            if known is not None and now - table.found_at.get(folder, float("-inf")) < trusted:
                 return {name: made for name, made in known.items() if table.made.may_be_used(made)}
         found = table.made.find(folder)
         with self._lock:
@@ -120,7 +128,10 @@ class Copies:
         futures = {name: self._begin(table, folder, name, snapshot, one) for name, one in slices.items()}
         told, made = began, {}
         for name, future in futures.items():
-            made[name] = future.result()
+            try:
+                made[name] = future.result()
+            except CancelledError as error:
+                raise ServiceError(_STOPPING) from error
             if time.monotonic() - told > _TELL_SECONDS:
                 told = time.monotonic()
                 _LOGGER.info("%s: %d of %d copies for Hive are there", snapshot.config.name, len(made), len(futures))
@@ -135,7 +146,10 @@ class Copies:
         with self._lock:
             future = table.making.get(key)
             if future is None:
-                future = self._makers.submit(self._copy, table, key, snapshot, files)
+                try:
+                    future = self._makers.submit(self._copy, table, key, snapshot, files)
+                except RuntimeError as error:
+                    raise ServiceError(_STOPPING) from error
                 table.making[key] = future
             return future
 

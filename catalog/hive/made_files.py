@@ -81,14 +81,15 @@ class MadeFiles:
         """Whether a file is far from going."""
         return time.time() - made.used < self._retention / 2
 
+    def is_in_use(self, made: MadeFile) -> bool:
+        """Whether somebody said a short time ago that a file is used."""
+        return time.time() - made.used < self._retention / 8
+
     def use(self, made: MadeFile) -> MadeFile:
-        """Say that a file is used now, if nobody did for long; it may lie where this process cannot write."""
-        now = time.time()
-        if now - made.used < self._retention / 8:
-            return made
+        """Say that a file is used now; it may lie where this process cannot write."""
         with contextlib.suppress(StorageError):
             _touch(self._storage, made.path + _USED)
-        return MadeFile(made.path, made.size, now)
+        return MadeFile(made.path, made.size, time.time())
 
     def make(self, folder: str, name: str, write: Callable[[str], int]) -> MadeFile:
         """Make the file of a slice, or wait for somebody who is at it.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from catalog.services.recent import Recent
 from catalog.snapshot import Snapshot
 from catalog.sync.reading_rules import HIVE
 from catalog.sync.stored_names import differing_names
@@ -22,7 +23,8 @@ class MisreadColumns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._types: OrderedDict[str, StoredTypes] = OrderedDict()
+        self._types: Recent[StoredTypes] = Recent(_MOST_TABLES)
+        self._names: WeakKeyDictionary[Snapshot, dict[str, list[str]]] = WeakKeyDictionary()
 
     def of(self, snapshot: Snapshot, rows: NDArray[np.int64]) -> dict[str, dict[str, str]]:
         """What Hive would misread in the base files of some slices.
@@ -45,16 +47,20 @@ class MisreadColumns:
                 found[instant] = {name.lower(): "cannot be looked at" for name in snapshot.schema.names}
                 continue
             wrong = {name: f"have it as {kind}" for name, kind in types.items()}
-            wrong |= dict.fromkeys(differing_names(snapshot, instant), "have it otherwise, or have another of its name")
+            wrong |= dict.fromkeys(
+                self._differing_names(snapshot, instant), "have it otherwise, or have another of its name"
+            )
             wrong |= dict.fromkeys(absent, "lack it, because it is a partition column")
             found[instant] = {name.lower(): why for name, why in wrong.items()}
         return {instant: wrong for instant, wrong in found.items() if wrong}
 
+    def _differing_names(self, snapshot: Snapshot, instant: str) -> list[str]:
+        with self._lock:
+            known = self._names.setdefault(snapshot, {})
+        if instant not in known:
+            known[instant] = differing_names(snapshot, instant)
+        return known[instant]
+
     def _stored_types(self, snapshot: Snapshot) -> StoredTypes:
         uri = snapshot.client.storage.uri
-        with self._lock:
-            types = self._types.setdefault(uri, StoredTypes(HIVE))
-            self._types.move_to_end(uri)
-            while len(self._types) > _MOST_TABLES:
-                self._types.popitem(last=False)
-            return types
+        return self._types.get(uri) or self._types.put_first(uri, StoredTypes(HIVE))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
+from catalog.services.recent import Recent
 from catalog.slice_rows import SliceFiles
 from catalog.snapshot import Snapshot
 from table_format.log.reader import read_log_blocks
@@ -33,8 +32,7 @@ class SliceNames:
     """Names slices. Threads may share it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._instants: OrderedDict[tuple[str, str, int | None], tuple[str, ...]] = OrderedDict()
+        self._instants: Recent[tuple[str, ...]] = Recent(_MOST_LOGS)
 
     def name(self, snapshot: Snapshot, files: SliceFiles) -> str:
         """A name for the rows of one slice, to be used together with the folder's.
@@ -53,16 +51,12 @@ class SliceNames:
 
     def _block_instants(self, storage: Storage, path: str, size: int | None) -> tuple[str, ...]:
         key = (storage.uri, path, size)
-        with self._lock:
-            known = self._instants.get(key)
+        known = self._instants.get(key)
         if known is None:
             blocks = read_log_blocks(storage.read(path), path)
             known = tuple({block.instant for block in blocks if block.instant is not None})
-            with self._lock:
-                if size is not None:  # else nothing would tell that the file has grown
-                    self._instants[key] = known
-                while len(self._instants) > _MOST_LOGS:
-                    self._instants.popitem(last=False)
+            if size is not None:  # else nothing would tell that the file has grown
+                self._instants.put(key, known)
         return known
 
 

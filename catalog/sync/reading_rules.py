@@ -9,7 +9,8 @@ metastore may then fail, or read values that never were, or leave rows out. The 
 - Hive (4.0.1) holds a filter against the type in the file: of `c < 4294967297`, or `c > 0.1`, a file of ints, or of
   floats, may give no rows, because the literal is cut to that type. Reading alone, without filters, widens numbers
   rightly, but for ints as doubles, which go by way of floats, and for decimals of another scale. Unsigned numbers
-  beyond the signed ones become null, text as bytes fails, and 96-bit timestamps are moved by a time zone.
+  beyond the signed ones become null, text as bytes fails, and 96-bit timestamps are moved by a time zone, as instants
+  are that the table has as clock times.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ def _trino(old: Any, new: Any) -> bool:
 
 def _hive_alone(old: Any, new: Any) -> bool:
     if types.is_timestamp(old) and types.is_timestamp(new):
-        return old.unit in ("ms", "us")  # 96-bit ones are of nanoseconds here
+        # 96-bit ones are of nanoseconds here; files of old Parquet libraries do not say that they hold instants
+        return old.unit in ("ms", "us") and (old.tz == new.tz or old.tz is None)
     if isinstance(old, pa.Decimal128Type) and isinstance(new, pa.Decimal128Type):
         return _more_digits(old, new)
     if types.is_unsigned_integer(old) or types.is_null(old):

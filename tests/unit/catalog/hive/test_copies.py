@@ -283,7 +283,9 @@ def test_use_is_told_to_other_processes(log_table: str, making: Callable[..., Co
     making().of(snapshot, rows)
     for path in made(log_table):
         aged(path, 300)
-    making().of(snapshot, rows)
+    service = making()
+    service.of(snapshot, rows)
+    service.close()
     assert all(Path(f"{path}.used").exists() for path in made(log_table))
     for path in made(log_table):
         aged(path, 3000)

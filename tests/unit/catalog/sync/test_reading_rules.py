@@ -45,6 +45,7 @@ WRONG = (
     (pa.decimal128(10, 2), pa.decimal128(5, 2)),
     (pa.timestamp("ns"), pa.timestamp("us")),
     (pa.timestamp("us"), LONG),
+    (pa.timestamp("us", "UTC"), pa.timestamp("us")),
     (pa.bool_(), INT),
     (pa.null(), INT),
     (INT, pa.list_(INT)),
