@@ -21,7 +21,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from catalog.hive.zones import agreed_zone
 from catalog.services.tls import TlsFiles, server_context
+from catalog.sync.metastore import (
+    HANDLER,
+    HANDLER_CLASSES,
+    STORAGE_HANDLER,
+    HiveColumn,
+    HivePartition,
+    HiveTable,
+)
+from catalog.sync.open_metastore import open_metastore
 from tests.certificates import Authority
 from tests.engines.hive_engine import ON_TEZ, Engine, HiveError
 from tests.engines.hive_fake_service import Answer, Call, fake_service, message, parquet_splits, refusal, splits_of
@@ -140,7 +150,7 @@ def test_the_filter_and_the_columns_arrive(
         f"{KEY}columns": "id,name,k",
         f"{KEY}columns.types": "bigint:string:int",
     }
-    assert request.timeZone
+    assert agreed_zone(request.timeZone, request.zoneOffsets)
     assert request.splitBytes == 256_000_000
 
 
@@ -520,6 +530,11 @@ def test_tables_whose_files_hive_would_delete_are_refused(tables: Tables, right:
             f"CREATE EXTERNAL TABLE {name} (id bigint) PARTITIONED BY (k int) {stored} "
             f"LOCATION '{located(tables.folder)}'"
         )
+    with pytest.raises(HiveError, match="without CLUSTERED BY"):
+        tables.engine.run(
+            f"CREATE EXTERNAL TABLE {name} (id bigint) CLUSTERED BY (id) INTO 2 BUCKETS {stored} "
+            f"LOCATION '{located(tables.folder)}'"
+        )
     mine = tables.make(right.port)
     with pytest.raises(HiveError, match="would belong to Hive"):
         tables.engine.run(f"ALTER TABLE {mine} SET TBLPROPERTIES ('EXTERNAL'='FALSE')")
@@ -529,6 +544,34 @@ def test_tables_whose_files_hive_would_delete_are_refused(tables: Tables, right:
         tables.make(right.port, properties={"external.table.purge": "TRUE"})
     tables.engine.run(f"DROP TABLE {mine}")
     assert len(list(tables.folder.glob("*.parquet"))) == 3
+
+
+def test_partitions_that_somebody_registered_are_not_read(tables: Tables, right: Any) -> None:
+    """Every partition would be all of the table."""
+    [(uri,)] = tables.engine.query("SET hive.metastore.uris")
+    store = open_metastore(str(uri).partition("=")[2])
+    name = f"h{next(NAMES)}"
+    table = HiveTable(
+        schema=tables.database,
+        name=name,
+        columns=(HiveColumn("id", "bigint"),),
+        location=located(tables.folder),
+        format=HANDLER,
+        parameters={STORAGE_HANDLER: HANDLER_CLASSES[HANDLER.input_format], f"{KEY}service": f"127.0.0.1:{right.port}"},
+        partition_columns=(HiveColumn("day", "string"),),
+    )
+    store.put_table(table)
+    store.put_partitions(table, [HivePartition((day,), located(tables.folder)) for day in "ab"])
+    with pytest.raises(HiveError, match=f"Hudi table {tables.database}.{name}: it is registered without PARTITIONED"):
+        tables.engine.query(f"SELECT * FROM {tables.database}.{name}", settings=WITHOUT_TASKS)
+
+
+def test_columns_are_found_by_their_names(tables: Tables, right: Any) -> None:
+    by_place = {"parquet.column.index.access": "true"}
+    for handler in ("HudiStorageHandler", "HudiRowStorageHandler"):
+        name = tables.make(right.port, columns="k int, id bigint", handler=handler, properties=by_place)
+        assert tables.engine.query(f"SELECT * FROM {name} WHERE id = 150", settings=WITHOUT_TASKS) == [(3, 150)]
+        assert tables.engine.query(f"SELECT * FROM {name} WHERE id = 150", settings=ON_TEZ) == [(3, 150)]
 
 
 def test_writing_is_refused(tables: Tables, right: Any, tmp_path: Path) -> None:
