@@ -21,7 +21,7 @@ from tools.engines.presto import PrestoServer
 from tools.engines.trino import TrinoServer
 
 # scripts with arguments, which collecting documentation examples would run
-collect_ignore = ["apache_hudi/session.py", "writer_script.py"]
+collect_ignore = ["apache_hudi/session.py", "names_script.py", "writer_script.py"]
 
 
 @pytest.fixture(scope="session")
@@ -116,24 +116,45 @@ def hive_metastore_4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveM
 
 
 @pytest.fixture(scope="session")
-def hive(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveEngine]:
-    """Hive 4.0.1: the server at HUDI_CATALOG_HIVE (host:port, on this machine, with our jar), else a new one."""
+def start_hive(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], HiveEngine]]:
+    """Starts a Hive 4.0.1 with our jar whose clock is that of a time zone, all over one metastore.
+
+    HUDI_CATALOG_HIVE names a server to use instead, as host:port: on this machine, with our jar, of any time zone.
+    """
     named = os.environ.get("HUDI_CATALOG_HIVE")
-    server = None
-    if named:
-        host, _, port = named.rpartition(":")
-        engine = HiveEngine(host, int(port))
-    else:
-        metastore = request.getfixturevalue("hive_metastore_4")
-        try:
-            server = HiveServer(tmp_path_factory.mktemp("hive"), metastore.port, classes=[handler()])
-        except EngineMissingError as error:
-            skip_or_fail(f"{error}; or name a running HiveServer2 in HUDI_CATALOG_HIVE")
-        engine = HiveEngine("127.0.0.1", server.port)  # type: ignore[union-attr]
-    yield engine
-    engine.close()
-    if server:
-        server.stop()
+    with ExitStack() as stack:
+
+        def start(time_zone: str) -> HiveEngine:
+            if named:
+                host, _, port = named.rpartition(":")
+            else:
+                metastore = request.getfixturevalue("hive_metastore_4")
+                folder = tmp_path_factory.mktemp("hive")
+                try:
+                    server = HiveServer(folder, metastore.port, classes=[handler()], time_zone=time_zone)
+                except EngineMissingError as error:
+                    skip_or_fail(f"{error}; or name a running HiveServer2 in HUDI_CATALOG_HIVE")
+                stack.callback(server.stop)
+                host, port = "127.0.0.1", str(server.port)
+            engine = HiveEngine(host, int(port))
+            stack.callback(engine.close)
+            return engine
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def hive(start_hive: Callable[[str], HiveEngine]) -> HiveEngine:
+    """A running Hive 4.0.1 whose clock is UTC's."""
+    return start_hive("UTC")
+
+
+@pytest.fixture(scope="session")
+def hive_new_york(start_hive: Callable[[str], HiveEngine], hive: HiveEngine) -> HiveEngine:
+    """Another one, with the same tables, whose clock is New York's."""
+    return start_hive("America/New_York") if not os.environ.get("HUDI_CATALOG_HIVE") else hive
 
 
 @pytest.fixture(scope="session")

@@ -115,6 +115,12 @@ class ApacheHudi:
     def sql(self, text: str) -> list[dict[str, Any]]:
         return list(self._ask("sql", text=text)["rows"])
 
+    def query(self, text: str) -> pa.Table:
+        """The rows of a query of Spark SQL."""
+        out = self.scratch / f"query-{self.version}"
+        self._ask("query", text=text, out=str(out))
+        return pq.read_table(out)
+
     def validate_files(self, path: Path | str) -> list[dict[str, Any]]:
         return list(self._ask("validate_files", path=str(path))["rows"])
 

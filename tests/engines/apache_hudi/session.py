@@ -136,6 +136,12 @@ def sql(text: str) -> dict:
     return {"rows": [row.asDict(recursive=True) for row in spark.sql(text).collect()]}
 
 
+def query(text: str, out: str) -> dict:
+    shutil.rmtree(out, ignore_errors=True)
+    spark.sql(text).coalesce(1).write.parquet(out)
+    return {}
+
+
 def validate_files(path: str) -> dict:
     """The release's own comparison of the metadata table's listing with the file system's."""
     name = "validated"
@@ -212,7 +218,9 @@ def _encode(value) -> object:
     return str(value)
 
 
-COMMANDS = {f.__name__: f for f in (read, write, planned_files, plan_seconds, sql, validate_files, files, column_stats)}
+COMMANDS = {
+    f.__name__: f for f in (read, write, planned_files, plan_seconds, sql, query, validate_files, files, column_stats)
+}
 
 spark = start_session()
 print("@@" + json.dumps({"ready": VERSION}), flush=True)

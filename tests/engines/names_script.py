@@ -1,0 +1,42 @@
+"""Looks tables up by name in a plain PySpark session, without Apache Hudi's bundle, in a process of its own.
+
+Usage: `python names_script.py METASTORE_URI NAME…`; prints for each name a line of JSON: how many rows
+`HudiTable.for_name` reads, or its error, and how Spark SQL itself fails.
+"""
+
+import json
+import os
+import sys
+
+os.environ["PYSPARK_PYTHON"] = sys.executable
+
+from pyspark.sql import SparkSession
+
+from spark_writer import HudiTable
+
+URI, *NAMES = sys.argv[1:]
+spark = (
+    SparkSession.builder.master("local[2]")
+    .config("spark.sql.catalogImplementation", "hive")
+    .config("spark.hadoop.hive.metastore.uris", URI)
+    .config("spark.driver.memory", "1g")
+    .config("spark.driver.host", "127.0.0.1")
+    .config("spark.driver.bindAddress", "127.0.0.1")
+    .config("spark.ui.enabled", "false")
+    .getOrCreate()
+)
+spark.sparkContext.setLogLevel("OFF")
+
+
+def tried(what) -> dict[str, object]:
+    try:
+        return {"rows": what()}
+    except Exception as error:
+        return {"error": type(error).__name__, "message": str(error)[:2000]}
+
+
+for name in NAMES:
+    ours = tried(lambda name=name: HudiTable.for_name(spark, name).to_df().count())
+    theirs = tried(lambda name=name: spark.sql(f"SELECT * FROM {name}").count())
+    print(json.dumps({"name": name, "ours": ours, "theirs": theirs}), flush=True)
+spark.stop()
