@@ -24,7 +24,7 @@ _MOST_FILES = 4_000_000
 
 
 @dataclass(eq=False)
-class _Held:
+class HeldTable:
     """A table that is open, with its past snapshots by query type and pin."""
 
     table: Table
@@ -48,7 +48,7 @@ class HeldTables(abc.ABC):
 
     def __init__(self, options: ServiceOptions) -> None:
         self._options = options
-        self._held: Recent[_Held] = Recent(options.open_tables)
+        self._held: Recent[HeldTable] = Recent(options.open_tables)
 
     def __len__(self) -> int:
         """How many tables are open."""
@@ -130,28 +130,28 @@ class HeldTables(abc.ABC):
         """
         return _pin(snapshot.timeline, snapshot.instant or "")
 
-    def _newest(self, held: _Held, query_type: str) -> Snapshot:
+    def _newest(self, held: HeldTable, query_type: str) -> Snapshot:
         kind = _kind(held.table, query_type)
         return self._remember(held, kind, held.newest[kind].get(self._options.refresh_interval / 1000))
 
-    def _past(self, held: _Held, when: str, kind: str, newest: Snapshot) -> Snapshot:
+    def _past(self, held: HeldTable, when: str, kind: str, newest: Snapshot) -> Snapshot:
         instant = instant_as_of(when, newest.timeline, newest.config.timeline_timezone)
         last = newest.timeline.last_completed_write(instant)
         known = held.snapshots.get((kind, _pin(newest.timeline, last.time if last else "")))
         return self._remember(held, kind, known or held.table.snapshot(when, kind))
 
-    def _remember(self, held: _Held, kind: str, snapshot: Snapshot) -> Snapshot:
+    def _remember(self, held: HeldTable, kind: str, snapshot: Snapshot) -> Snapshot:
         most = min(self._options.snapshots, max(2, _MOST_FILES // max(1, len(snapshot))))
         held.snapshots.put((kind, self.pin(snapshot)), snapshot, most)
         return snapshot
 
-    def _hold(self, name: str) -> _Held:
+    def _hold(self, name: str) -> HeldTable:
         held = self._held.get(name)
         if held is None:
-            held = self._held.put_first(name, _Held(self._open(name), Recent(self._options.snapshots)))
+            held = self._held.put_first(name, HeldTable(self._open(name), Recent(self._options.snapshots)))
         return held
 
-    def _let_go(self, name: str, held: _Held) -> None:
+    def _let_go(self, name: str, held: HeldTable) -> None:
         self._held.drop(name, held)
 
 

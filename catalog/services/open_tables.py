@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from catalog.catalog import Catalog, TableEntry
-from catalog.services.held_tables import HeldTables, _Held
+from catalog.services.held_tables import HeldTable, HeldTables
 from catalog.services.newest_state import SharedLook
 from catalog.services.options import ServiceOptions
 from catalog.table import Table
@@ -53,7 +53,7 @@ class OpenTables(HeldTables):
     def _open(self, name: str) -> Table:
         return Table.open(self._entry(name).uri, self.warehouse.storage.options, options=self._table_options)
 
-    def _let_go(self, name: str, held: _Held) -> None:
+    def _let_go(self, name: str, held: HeldTable) -> None:
         super()._let_go(name, held)
         self._listing.forget()
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+from catalog.services.recent import Recent
 from catalog.sync.entries import PINNED
 from catalog.sync.manifests import ManifestFolder
 from catalog.sync.metastore import HiveTable, Metastore
@@ -50,7 +50,7 @@ class Pins:
         self._trust = min(_TRUST, retention / 4)
         self._lock = threading.Lock()
         self._busy: dict[_Key, threading.Lock] = {}
-        self._known: OrderedDict[_Key, tuple[float, str]] = OrderedDict()
+        self._known: Recent[tuple[float, str]] = Recent(_MOST_KNOWN)
         self._schemas: set[str] = set()
         self._cleaned: dict[str, float] = {}
 
@@ -82,11 +82,7 @@ class Pins:
                     kept = f"{name}_{uuid.uuid4().hex[:8]}"
                 elif folder.exists(kept):  # not so when the last of it went away just now
                     break
-            with self._lock:
-                self._known[key] = (time.monotonic(), kept)
-                self._known.move_to_end(key)
-                while len(self._known) > _MOST_KNOWN:
-                    self._known.popitem(last=False)
+            self._known.put(key, (time.monotonic(), kept))
             return kept
 
     def _make(

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from weakref import WeakKeyDictionary, WeakSet
 
+from catalog.services.recent import Recent
 from catalog.slice_set import Rows
 from catalog.snapshot import Snapshot
 from catalog.sync import entries
@@ -85,7 +86,7 @@ class TrinoTables:
         self._pins = Pins(metastore, self.options.retention)
         self._lock = threading.Lock()
         self._entries: OrderedDict[tuple[str, str], tuple[float, SyncedTable | None]] = OrderedDict()
-        self._tables: OrderedDict[tuple[str, str], NewestSnapshot] = OrderedDict()
+        self._tables: Recent[NewestSnapshot] = Recent(self.options.open_tables)
         self._names: WeakKeyDictionary[Snapshot, dict[str, str]] = WeakKeyDictionary()
         self._servable: WeakSet[Snapshot] = WeakSet()
         self._cleaning: threading.Thread | None = None
@@ -268,16 +269,11 @@ class TrinoTables:
 
     def _open(self, base: str, query_type: str) -> NewestSnapshot:
         key = (base, query_type)
-        with self._lock:
-            if key in self._tables:
-                self._tables.move_to_end(key)
-                return self._tables[key]
-        opened = NewestSnapshot(Table.open(base, self._storage_options), query_type)
-        with self._lock:
-            kept = self._tables.setdefault(key, opened)
-            while len(self._tables) > self.options.open_tables:
-                self._tables.popitem(last=False)
-            return kept
+        known = self._tables.get(key)
+        if known is None:
+            opened = NewestSnapshot(Table.open(base, self._storage_options), query_type)
+            known = self._tables.put_first(key, opened)
+        return known
 
     def _remember(self, key: tuple[str, str], synced: SyncedTable | None) -> None:
         now = time.monotonic()
