@@ -6,6 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -42,6 +43,12 @@ class Engine:
         self._idle: dict[frozenset[tuple[str, str]], list[hive.Connection]] = defaultdict(list)
         self._lock = Lock()
         self._databases: list[str] = []
+
+    @cached_property
+    def time_zone(self) -> str:
+        """Of the server's clock."""
+        [(setting,)] = self.query("SET system:user.timezone")
+        return str(setting).partition("=")[2]
 
     def create_database(self, name: str) -> str:
         """Make a database, dropped at the end; gives its name, which has this session's prefix."""

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.engine
 
 SCHEMA = "live"
 # each is a session of its own: those on Tez, and those that the server answers itself
-ON_TEZ_SESSIONS, JOINING, IN_SERVER = 8, 2, 6
+ON_TEZ_SESSIONS, JOINING, IN_SERVER = 4, 1, 11
 JOINED = "SELECT count(*), sum(a.version - b.version) FROM live AS a JOIN live AS b ON a.id = b.id WHERE a.id < 5"
 LISTED = "SELECT id, version FROM live"
 

@@ -3,13 +3,9 @@
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +18,7 @@ from catalog.services.secret import load_secret
 from catalog.services.tls import TlsFiles
 from catalog.trino.serve import TrinoSettings
 from tests.certificates import Authority
+from tests.engines.served import served
 from tests.engines.tpch_tables import Layout, write
 from tests.engines.trino_world import World, another_service
 from tools.engines.process import free_port
@@ -42,33 +39,6 @@ def long_table(world: World) -> World:
     write(world.folder(SCHEMA), "long", rows, Layout("id", "id", 16))
     world.register(SCHEMA, "long")
     return world
-
-
-@contextmanager
-def served(warehouse: Path, port: int, secret: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """The command in a process of its own."""
-    status = free_port()
-    command = [str(Path(sys.executable).with_name("hudi-catalog")), "serve", "trino", str(warehouse)]
-    command += ["--port", str(port), "--http-port", str(status)]
-    command += ["--secret-file", str(secret)] if secret else []
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        try:
-            wait_until_ready(status, process)
-            yield process
-        finally:
-            process.kill()
-
-
-def wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(300):
-        assert process.poll() is None
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=1).close()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    pytest.fail("the service did not get ready")
 
 
 class Query(threading.Thread):
@@ -100,14 +70,14 @@ def test_killed_and_started_again_while_a_query_runs(long_table: World, shared_s
         {"trino.thrift.client.addresses": f"127.0.0.1:{port}", "trino-thrift.max-response-size": "1MB"},
     )
     with ExitStack() as stack:
-        first = stack.enter_context(served(world.warehouse, port, secret if shared_secret else None))
+        first = stack.enter_context(served("trino", world.warehouse, port, secret if shared_secret else None))
         assert world.engine.query(f"SELECT count(*) FROM {catalog}.{SCHEMA}.long") == [(ROWS,)]
         query = Query(world, SLOW, catalog)
         query.start()
         time.sleep(1.0)
         os.kill(first.pid, signal.SIGKILL)
         first.wait()
-        stack.enter_context(served(world.warehouse, port, secret if shared_secret else None))
+        stack.enter_context(served("trino", world.warehouse, port, secret if shared_secret else None))
         query.join(60)
         assert not query.is_alive(), "the query hangs"
         # split ids carry all that a new service needs, if it can check their signature

@@ -1,23 +1,19 @@
 """Tables that real Apache Hudi wrote, merged log files among them, read by real Trino through the service."""
 
-import json
-import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from catalog.trino.serve import TrinoSettings
 from tests.engines.answers import rows_agree
+from tests.engines.golden_rows import is_plain, literal, names, unpack, value_of
 from tests.engines.trino_engine import Engine
 from tests.engines.trino_world import another_service
 
 pytestmark = pytest.mark.engine
 
-GOLDEN = Path(__file__).parents[1] / "golden/tables"
-ARCHIVES = ("tables.tar.xz", "newer.tar.xz")
 # kinds of columns whose expected values are written in JSON as Trino's client gives them
 PLAIN = frozenset({"integer", "bigint", "varchar", "boolean"})
 TIMES = {"hoodie.catalog.trino.type.timestamp": "varchar"}
@@ -38,21 +34,9 @@ class Golden:
 @pytest.fixture(scope="module")
 def golden(trino: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Golden]:
     folder = tmp_path_factory.mktemp("golden-warehouse")
-    for archive in ARCHIVES:
-        with tarfile.open(GOLDEN / archive) as packed:
-            packed.extractall(folder, filter="data")
-    rows = {path.parent.name: json.loads(path.read_text())["rows"] for path in folder.glob("*/expected.json")}
+    rows = unpack(folder)
     with another_service(trino, "golden", TrinoSettings(str(folder), options=TIMES)) as (_, catalog):
         yield Golden(trino, catalog, rows)
-
-
-def names() -> list[str]:
-    """Of all tables."""
-    found: set[str] = set()
-    for archive in ARCHIVES:
-        with tarfile.open(GOLDEN / archive) as packed:
-            found |= {name.split("/")[0] for name in packed.getnames() if name.endswith("/expected.json")}
-    return sorted(found)
 
 
 @pytest.mark.parametrize("name", names())
@@ -60,7 +44,7 @@ def test_rows_are_those_that_apache_hudi_reads(golden: Golden, name: str) -> Non
     expected = golden.rows[name]
     kinds = {row[0]: row[1] for row in golden.query('DESCRIBE "table"', name)}
     assert set(kinds) >= {column for column in expected[0] if not column.startswith("_")}
-    plain = [column for column, kind in kinds.items() if kind in PLAIN and _is_plain(expected, column)]
+    plain = [column for column, kind in kinds.items() if kind in PLAIN and is_plain(expected, column)]
     assert len(plain) >= 3
     wanted = [tuple(row[column] for column in plain) for row in expected]
     listed = ", ".join(f'"{column}"' for column in plain)
@@ -69,23 +53,8 @@ def test_rows_are_those_that_apache_hudi_reads(golden: Golden, name: str) -> Non
     assert len(golden.query('SELECT * FROM "table"', name)) == len(expected)
     assert golden.query('SELECT count(*) FROM "table"', name) == [(len(expected),)]
     for column in plain:
-        value = _value_of(expected, column)
+        value = value_of(expected, column)
         if value is not None:
             kept = [row for row, whole in zip(wanted, expected, strict=True) if whole[column] == value]
-            sql = f"""SELECT {listed} FROM "table" WHERE "{column}" = {_literal(value)}"""
+            sql = f"""SELECT {listed} FROM "table" WHERE "{column}" = {literal(value)}"""
             assert rows_agree(golden.query(sql, name), kept) == "", column
-
-
-def _is_plain(rows: list[dict[str, Any]], column: str) -> bool:
-    """Whether JSON has the values themselves, not texts for dates, decimals and the like."""
-    types = {type(row.get(column)) for row in rows} - {type(None)}
-    named = {"dec", "dec18", "dec_big", "tm", "bin", "kt", "kdec", "kd", "st", "arr", "arr_st", "mp", "added_st", "f"}
-    return column in rows[0] and column not in named and types <= {int, str, bool}
-
-
-def _value_of(rows: list[dict[str, Any]], column: str) -> Any:
-    return next((row[column] for row in rows[len(rows) // 2 :] if row[column] is not None), None)
-
-
-def _literal(value: Any) -> str:
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value).lower()
