@@ -2,19 +2,18 @@
 
 import datetime as dt
 from collections.abc import Callable
-from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from pushdown import And, Constant, HudiExpression, Not, Op, Or, Predicate, bind, matches, reasons_of
+from pushdown import HudiExpression, Not, bind, matches, reasons_of
 from pushdown.translators import from_hive_tree, from_tuple_domain, to_arrow_expression
-from pushdown.walk import fold
 from tests.property.filters import SCHEMA, UTC, questions
+from tests.property.hive_trees import hive_tree
 from tests.property.profile import MANY
 from tests.unit.pushdown.translators.domains import EXACTLY, ranges, span, tuple_domain
 
@@ -32,80 +31,13 @@ HIVE_TYPES = {
     "at": "timestamp",
     "local": "timestamp",
 }
-FUNCTIONS = {
-    Op.EQ: "GenericUDFOPEqual",
-    Op.NE: "GenericUDFOPNotEqual",
-    Op.LT: "GenericUDFOPLessThan",
-    Op.LE: "GenericUDFOPEqualOrLessThan",
-    Op.GT: "GenericUDFOPGreaterThan",
-    Op.GE: "GenericUDFOPEqualOrGreaterThan",
-    Op.NULL_SAFE_EQ: "GenericUDFOPEqualNS",
-    Op.NULL_SAFE_NE: "GenericUDFOPNotEqualNS",
-    Op.IN: "GenericUDFIn",
-    Op.LIKE: "like",
-    Op.IS_NULL: "GenericUDFOPNull",
-    Op.NOT_NULL: "GenericUDFOPNotNull",
-}
-
-
-def call(name: str, *arguments: Any) -> dict[str, Any]:
-    return {"f": name, "t": "boolean", "a": list(arguments)}
-
-
-def hive_literal(value: Any) -> dict[str, Any]:
-    """A constant as Hive would write it."""
-    if value is None:
-        return {"v": None, "t": "void"}
-    if isinstance(value, bool):
-        return {"v": str(value).lower(), "t": "boolean"}
-    if isinstance(value, int) and -(2**63) <= value < 2**63:
-        return {"v": str(value), "t": "bigint"}
-    if isinstance(value, int | Decimal):
-        return {"v": str(value), "t": "decimal(38,18)"}
-    if isinstance(value, float):
-        return {"v": repr(value).replace("inf", "Infinity").replace("nan", "NaN"), "t": "double"}
-    if isinstance(value, str):
-        return {"v": value, "t": "string"}
-    if isinstance(value, bytes):
-        return {"v": value.hex(), "t": "binary", "e": "hex"}
-    if isinstance(value, dt.datetime):
-        return {"v": str(value.replace(tzinfo=None)), "t": "timestamp"}
-    return {"v": str(value), "t": "date"}
-
-
-def hive_tree(node: HudiExpression, children: list[Any]) -> dict[str, Any]:
-    if isinstance(node, And | Or):
-        # Hive has no connective without operands.
-        empty = hive_literal(isinstance(node, And))
-        return call("GenericUDFOPAnd" if isinstance(node, And) else "GenericUDFOPOr", *children or [empty])
-    if isinstance(node, Not):
-        return call("GenericUDFOPNot", *children)
-    if not isinstance(node, Predicate):
-        assert isinstance(node, Constant)
-        return hive_literal(node.value)
-    column = {"c": node.column.upper(), "t": HIVE_TYPES[node.column]}
-    values = list(node.values)
-    if node.op in {Op.STARTS_WITH, Op.NOT_STARTS_WITH}:
-        node, values = starting(node), [None if node.values[0] is None else prefix_pattern(node.values[0])]
-    if node.op in FUNCTIONS:
-        return call(FUNCTIONS[node.op], column, *map(hive_literal, values))
-    return call("GenericUDFOPNot", call(FUNCTIONS[node.op.negated], column, *map(hive_literal, values)))
-
-
-def starting(node: Predicate) -> Predicate:
-    return node.replaced(Op.LIKE if node.op is Op.STARTS_WITH else Op.NOT_LIKE)
-
-
-def prefix_pattern(prefix: str) -> str:
-    assume("\\" not in prefix)  # Hive's LIKE has no way to write one before the percent sign
-    return prefix.replace("%", "\\%").replace("_", "\\_") + "%"
 
 
 @MANY
 @given(questions())
 def test_hive_trees_mean_the_filter_that_they_say(question: tuple[pa.Table, HudiExpression]) -> None:
     table, expression = question
-    found = from_hive_tree(fold(expression, hive_tree))
+    found = from_hive_tree(hive_tree(expression, HIVE_TYPES))
     expected = matches(bind(expression, SCHEMA), table).to_pylist()
     if not reasons_of(bind(found, SCHEMA)):
         assert matches(bind(found, SCHEMA), table).to_pylist() == expected
