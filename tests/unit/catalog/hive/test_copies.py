@@ -23,12 +23,11 @@ from table_format.base_file_options import BaseFileOptions
 from table_format.errors import StorageError
 from table_format.storage import Storage
 from tests.unit.catalog.conftest import GoldenTable
-from tests.unit.catalog.tables import NEWER_NAMES
 from tests.unit.table_format.golden_renames import RELEASES, lay_out
 
 from .asking import Asking, RefusedError, read
 
-MERGED = tuple(name for name in NEWER_NAMES if "__mor_" in name)
+MERGED = ("v6_0150__mor_bkt", "v6_1200__mor_pending", "v8_1020__mor_log", "v9_1200__mor_bkt", "v9_1200__mor_rli")
 WITH_PAST = ("v6_0150__mor_log", "v6_1200__mor_pending", "v8_1020__mor_pending", "v9_1200__mor_log")
 QUERY_TYPE, MATERIALIZE = "hoodie.catalog.hive.query.type", "hoodie.catalog.hive.materialize"
 AS_SNAPSHOT = {QUERY_TYPE: "snapshot"}
@@ -152,6 +151,17 @@ def test_a_column_that_is_not_read_does_no_harm(copied: Copied) -> None:
     splits = asking.splits(folder.name, columns=[column.lower()]).splits
     assert all(FOLDER in split.path for split in splits)
     assert told(read(splits, [column])) == told(Table.open(path).scan(columns=[column]).to_arrow())
+
+
+def test_files_that_cannot_be_looked_at_are_not_taken_for_right(copied: Copied) -> None:
+    path = copied("v6_0150__bkt_hive", metadata_table=False)
+    for file in Path(path).glob("**/*.parquet"):
+        if ".hoodie" not in file.parts:
+            file.write_bytes(b"damaged")
+    folder = Path(path)
+    with pytest.raises(RefusedError, match="not a whole Parquet file"):
+        Asking(folder.parent).splits(folder.name)
+    assert made(path) == []
 
 
 def test_a_slice_without_rows(copied: Copied, monkeypatch: pytest.MonkeyPatch) -> None:
