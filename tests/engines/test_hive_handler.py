@@ -30,6 +30,7 @@ from catalog.sync.metastore import (
     HiveColumn,
     HivePartition,
     HiveTable,
+    Metastore,
 )
 from catalog.sync.open_metastore import open_metastore
 from tests.certificates import Authority
@@ -549,22 +550,44 @@ def test_tables_whose_files_hive_would_delete_are_refused(tables: Tables, right:
 
 def test_partitions_that_somebody_registered_are_not_read(tables: Tables, right: Any) -> None:
     """Every partition would be all of the table."""
+    day = HiveColumn("day", "string")
+    store, table = entry(tables, right.port, tables.folder, partition_columns=(day,))
+    store.put_partitions(table, [HivePartition((value,), located(tables.folder)) for value in "ab"])
+    name = f"{table.schema}.{table.name}"
+    with pytest.raises(HiveError, match=f"Hudi table {name}: it is registered without PARTITIONED BY"):
+        tables.engine.query(f"SELECT * FROM {name}", settings=WITHOUT_TASKS)
+
+
+def test_an_entry_whose_files_would_be_deleted_is_not_dropped(tables: Tables, right: Any, tmp_path: Path) -> None:
+    write(tmp_path, 0)
+    _, table = entry(tables, right.port, tmp_path, parameters={"external.table.purge": "true"})
+    name = f"{table.schema}.{table.name}"
+    with pytest.raises(HiveError, match=r"external\.table\.purge"):
+        tables.engine.run(f"DROP TABLE {name}")
+    assert (tmp_path / "f0.parquet").exists()
+    tables.engine.run(f"ALTER TABLE {name} SET TBLPROPERTIES ('external.table.purge'='false')")
+    tables.engine.run(f"DROP TABLE {name}")
+    assert (tmp_path / "f0.parquet").exists()
+
+
+def entry(
+    tables: Tables, port: int, folder: Path, *, parameters: Mapping[str, str] | None = None, **more: Any
+) -> tuple[Metastore, HiveTable]:
+    """An entry that somebody made in the metastore, past Hive."""
     [(uri,)] = tables.engine.query("SET hive.metastore.uris")
     store = open_metastore(str(uri).partition("=")[2])
-    name = f"h{next(NAMES)}"
+    said = {STORAGE_HANDLER: HANDLER_CLASSES[HANDLER.input_format], f"{KEY}service": f"127.0.0.1:{port}"}
     table = HiveTable(
         schema=tables.database,
-        name=name,
+        name=f"h{next(NAMES)}",
         columns=(HiveColumn("id", "bigint"),),
-        location=located(tables.folder),
+        location=located(folder),
         format=HANDLER,
-        parameters={STORAGE_HANDLER: HANDLER_CLASSES[HANDLER.input_format], f"{KEY}service": f"127.0.0.1:{right.port}"},
-        partition_columns=(HiveColumn("day", "string"),),
+        parameters={"EXTERNAL": "TRUE", **said, **(parameters or {})},
+        **more,
     )
     store.put_table(table)
-    store.put_partitions(table, [HivePartition((day,), located(tables.folder)) for day in "ab"])
-    with pytest.raises(HiveError, match=f"Hudi table {tables.database}.{name}: it is registered without PARTITIONED"):
-        tables.engine.query(f"SELECT * FROM {tables.database}.{name}", settings=WITHOUT_TASKS)
+    return store, table
 
 
 def test_columns_are_found_by_their_names(tables: Tables, right: Any) -> None:

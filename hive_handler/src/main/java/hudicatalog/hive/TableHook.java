@@ -8,6 +8,7 @@ import org.apache.hadoop.hive.metastore.api.Table;
 
 /** Which tables may be registered, and that none is written or deleted. Hive calls it before it asks its metastore. */
 public class TableHook extends DefaultHiveMetaHook {
+  private static final String EXTERNAL = "EXTERNAL";
   private static final String EXTERNAL_TABLE = "EXTERNAL_TABLE";
   static final String NO_PARTITIONS = "it is registered without PARTITIONED BY: its partition columns are ordinary"
       + " columns here, and the service prunes by them";
@@ -31,21 +32,14 @@ public class TableHook extends DefaultHiveMetaHook {
   }
 
   private static void check(Table table) throws MetaException {
-    Map<String, String> parameters = table.getParameters();
-    boolean isExternal = EXTERNAL_TABLE.equals(table.getTableType())
-        && !"FALSE".equalsIgnoreCase(parameters.get("EXTERNAL"));
-    if (!isExternal) {
-      throw new MetaException("Hudi table " + name(table) + " would belong to Hive, which deletes the files of such"
-          + " tables: write CREATE EXTERNAL TABLE ... LOCATION 'folder of the table', or use `hudi-catalog sync`");
-    }
+    checkKept(table);
     if (table.getPartitionKeysSize() > 0) {
       throw new MetaException("Hudi table " + name(table) + ": " + NO_PARTITIONS);
     }
     if (table.getSd() != null && table.getSd().getNumBuckets() > 0) {
       throw new MetaException("Hudi table " + name(table) + ": " + NO_BUCKETS);
     }
-    checkKept(table);
-    String misplaced = Settings.misplaced(parameters.keySet());
+    String misplaced = Settings.misplaced(table.getParameters().keySet());
     if (misplaced != null) {
       throw new MetaException("Hudi table " + name(table) + ": " + misplaced + " belongs into Hive's configuration");
     }
@@ -53,7 +47,17 @@ public class TableHook extends DefaultHiveMetaHook {
 
   /** Other entries and other engines read the same files: Hive must not delete them with an entry. */
   private static void checkKept(Table table) throws MetaException {
-    if ("TRUE".equalsIgnoreCase(table.getParameters().get(PURGE))) {
+    Map<String, String> parameters = table.getParameters();
+    // Of the two, the property decides.
+    String external = parameters.get(EXTERNAL);
+    boolean isExternal = external == null ? EXTERNAL_TABLE.equals(table.getTableType())
+        : "TRUE".equalsIgnoreCase(external);
+    if (!isExternal) {
+      throw new MetaException("Hudi table " + name(table) + " would belong to Hive, which deletes the files of such"
+          + " tables: write CREATE EXTERNAL TABLE ... LOCATION 'folder of the table', or use `hudi-catalog sync`; an"
+          + " entry that is there already needs the property " + EXTERNAL + "=TRUE");
+    }
+    if ("TRUE".equalsIgnoreCase(parameters.get(PURGE))) {
       throw new MetaException("Hudi table " + name(table) + " has the property " + PURGE + ", by which Hive deletes its"
           + " files when the entry is dropped: set it to false");
     }
