@@ -36,7 +36,6 @@ from table_format.errors import OptionError
 from table_format.instant import Instant, format_instant_time
 from table_format.meta_columns import META_COLUMNS
 
-FORMAT: Final = "hoodie.catalog.sync.format"
 QUERY_TYPE: Final = "hoodie.catalog.hive.query.type"
 LAST_SYNCED: Final = "last_commit_time_sync"
 LAST_COMPLETED: Final = "last_commit_completion_time_sync"
@@ -48,7 +47,7 @@ _NUMBER: Final = "bigint"
 _HANDLER_SETTINGS: Final = "hoodie.catalog.hive."
 _OWN: Final = frozenset(
     {entries.BASE_PATH, entries.TARGET, entries.QUERY_TYPE, entries.META_FIELDS, entries.ENTRY_ID, entries.LOCATIONS}
-    | {entries.MANIFESTS, FORMAT, QUERY_TYPE, STORAGE_HANDLER, *INSTANTS}
+    | {entries.MANIFESTS, options.FORMAT, QUERY_TYPE, STORAGE_HANDLER, *INSTANTS}
     # what Hive counted of an earlier state of the table
     | {"COLUMN_STATS_ACCURATE", "numRows", "rawDataSize", "numFiles", "totalSize"}
 )
@@ -164,7 +163,7 @@ class HiveEntries:
             entries.BASE_PATH: self.base,
             entries.TARGET: HIVE,
             entries.META_FIELDS: str(not self.options.omit_meta_fields).lower(),
-            FORMAT: self.format,
+            options.FORMAT: self.format,
             **self._instants(),
         }
         if with_handler:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from catalog.snapshot import Snapshot
 from catalog.sync import entries, partition_record, trino_target
@@ -25,6 +25,9 @@ from catalog.sync.reading_rules import HIVE_ALONE
 from catalog.sync.stored_types import StoredTypes
 from catalog.table import SNAPSHOT, Table
 from table_format.errors import MetastoreError, OptionError
+
+_READER: Final = "Apache Hudi's input formats"
+_OTHERWISE: Final = "register it with the storage handler (handler format), for which paths need tell nothing"
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,7 @@ class _TableSync:
         if self._format == APACHE:
             entries.check_files_have_columns(snapshot)
             StoredTypes(HIVE_ALONE).check(snapshot)
-            partitions = partitions_of(snapshot, location, "Apache Hudi's input formats")
+            partitions = partitions_of(snapshot, location, _READER, _OTHERWISE)
             check_extractor(self._options.hive.extractor, partitions)
             if partitions:
                 after = replace(after, parameters={**after.parameters, **partition_record.record_of(partitions)})

@@ -30,13 +30,14 @@ def live_partitions(snapshot: Snapshot) -> list[str]:
     return sorted(snapshot.partitions[number] for number in numbers)
 
 
-def partitions_of(snapshot: Snapshot, location: str, reader: str) -> dict[str, HivePartition]:
+def partitions_of(snapshot: Snapshot, location: str, reader: str, otherwise: str = "") -> dict[str, HivePartition]:
     """The partitions of a table by their paths, with the values that the paths tell.
 
     Args:
         snapshot: of the table.
         location: of the table, as the engine spells it.
         reader: who is to read them, for messages.
+        otherwise: what to do where that cannot be, for messages.
 
     Raises:
         UnsupportedTableError: a path does not tell the values, which the reader takes from the metastore.
@@ -45,9 +46,9 @@ def partitions_of(snapshot: Snapshot, location: str, reader: str) -> dict[str, H
     if not fields:
         return {}
     told = snapshot.path_values()
-    name = snapshot.config.name
+    refused, hint = f"{snapshot.config.name}: cannot be registered for {reader}", f"; {otherwise}" if otherwise else ""
     if isinstance(told, CannotPrune):
-        raise UnsupportedTableError(f"{name}: cannot be registered for {reader}: {told.reason}")
+        raise UnsupportedTableError(f"{refused}: {told.reason}{hint}")
     by_name = {column.lower(): values for column, values in told.values.items()}
     missing = [field for field in fields if field.lower() not in by_name]
     live = {path: number for number, path in enumerate(snapshot.partitions)}
@@ -55,9 +56,7 @@ def partitions_of(snapshot: Snapshot, location: str, reader: str) -> dict[str, H
     unknown = [path for path, number in live.items() if not told.known[number]]
     if missing or unknown:
         what = f"partition column {missing[0]}" if missing else f"partition {unknown[0]!r}"
-        raise UnsupportedTableError(
-            f"{name}: cannot be registered for {reader}: paths do not tell the values of {what}"
-        )
+        raise UnsupportedTableError(f"{refused}: paths do not tell the values of {what}{hint}")
     texts = [pc.cast(by_name[field.lower()], "string").fill_null(DEFAULT_PARTITION).to_pylist() for field in fields]
     return {
         path: HivePartition(tuple(column[number] or DEFAULT_PARTITION for column in texts), f"{location}/{path}")

@@ -382,6 +382,13 @@ def test_a_table_without_commits(tmp_path: Path, store: MemoryMetastore) -> None
         assert sync(Table.open(str(tmp_path / "new")), store).changes == ()
 
 
+def test_paths_that_do_not_tell_the_values(golden: Any, store: MemoryMetastore) -> None:
+    table = golden("v6_0150__bkt_slash").open()
+    with pytest.raises(UnsupportedTableError, match=r"values of partition '[0-9/]+'; register it with the storage"):
+        sync(table, store, format="apache")
+    assert sync(table, store, format="handler").changes
+
+
 def state(store: MemoryMetastore) -> Any:
     return store.databases, store.held, store.parts
 
