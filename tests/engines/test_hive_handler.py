@@ -1,19 +1,10 @@
-"""Hive's storage handler in a real HiveServer2, before a service whose answers are chosen: right, wrong, late, none."""
+"""Hive's storage handler in a real HiveServer2, before a service that answers rightly: what is asked, read, refused."""
 
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
-import hmac
 import json
-import os
-import socket
-import ssl
-import struct
-import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
-from itertools import count
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog.hive.zones import agreed_zone
-from catalog.services.tls import TlsFiles, server_context
 from catalog.sync.metastore import (
     HANDLER,
     HANDLER_CLASSES,
@@ -33,90 +23,41 @@ from catalog.sync.metastore import (
     Metastore,
 )
 from catalog.sync.open_metastore import open_metastore
-from tests.certificates import Authority
 from tests.engines.hive_engine import ON_TEZ, Engine, HiveError
-from tests.engines.hive_fake_service import Answer, Call, fake_service, message, parquet_splits, refusal, splits_of
+from tests.engines.hive_fake_service import (
+    Call,
+    FakeService,
+    fake_service,
+    parquet_splits,
+    splits_of,
+)
+from tests.engines.hive_handler_tables import (
+    KEY,
+    NAMES,
+    ON_MAPREDUCE,
+    WITHOUT_TASKS,
+    Tables,
+    handled_folder,
+    located,
+    write,
+)
 
 pytestmark = pytest.mark.engine
-
-KEY = "hoodie.catalog.hive."
-COLUMNS = "id bigint, name string, k int"
-WITHOUT_TASKS = {"hive.fetch.task.conversion": "more"}
-ON_MAPREDUCE = {"hive.execution.engine": "mr", **ON_TEZ}
-SOON = {f"{KEY}timeout.seconds": "2"}
-NAMES = count()
-
-
-class Tables:
-    """Makes tables of the handler over a folder of Parquet files."""
-
-    def __init__(self, engine: Engine, folder: Path) -> None:
-        self.engine = engine
-        self.folder = folder
-        self.database = engine.create_database("handler")
-
-    def make(
-        self,
-        port: int | str,
-        *,
-        columns: str = COLUMNS,
-        folder: Path | None = None,
-        handler: str = "HudiStorageHandler",
-        properties: Mapping[str, str] | None = None,
-    ) -> str:
-        """A table that asks a port of this machine, or any addresses."""
-        name = f"{self.database}.h{next(NAMES)}"
-        service = f"127.0.0.1:{port}" if isinstance(port, int) else port
-        said = {f"{KEY}service": service, **(properties or {})}
-        self.engine.run(
-            f"CREATE EXTERNAL TABLE {name} ({columns}) STORED BY 'hudicatalog.hive.{handler}' "
-            f"LOCATION '{located(folder or self.folder)}' TBLPROPERTIES ({texts(said)})"
-        )
-        return name
-
-
-def located(folder: Path) -> str:
-    """A folder as Hive's LOCATION has it: nothing in it is escaped."""
-    return f"file://{folder}"
-
-
-def texts(properties: Mapping[str, str]) -> str:
-    return ", ".join(f"'{key}'='{value}'" for key, value in properties.items())
-
-
-def write(folder: Path, number: int) -> None:
-    """A file of a hundred rows."""
-    folder.mkdir(parents=True, exist_ok=True)
-    ids = range(number * 100, number * 100 + 100)
-    rows = {"id": list(ids), "name": [f"n{i}" for i in ids], "k": pa.array([i % 7 for i in ids], pa.int32())}
-    pq.write_table(pa.table(rows), folder / f"f{number}.parquet")
 
 
 @pytest.fixture(scope="module")
 def tables(hive: Engine, tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    folder = tmp_path_factory.mktemp("handled")
-    for number in range(3):
-        write(folder, number)
-    return Tables(hive, folder)
+    return Tables(hive, handled_folder(tmp_path_factory))
 
 
 @pytest.fixture
-def right(tables: Tables) -> Iterator[Any]:
+def right(tables: Tables) -> Iterator[FakeService]:
     """A service that gives all files."""
     with fake_service(parquet_splits(str(tables.folder))) as service:
         yield service
 
 
-def answering(tables: Tables, splits: Answer) -> Answer:
-    """Right but for the splits."""
-    whole = parquet_splits(str(tables.folder))
-    return lambda call: whole(call) if call.method == "pin" else splits(call)
-
-
-# ---- right answers
-
-
-def test_all_scans_of_a_query_read_the_snapshot_that_it_was_compiled_with(tables: Tables, right: Any) -> None:
+def test_all_scans_of_a_query_read_the_snapshot_that_it_was_compiled_with(tables: Tables, right: FakeService) -> None:
     name = tables.make(right.port)
     sql = f"SELECT count(*) FROM {name} a JOIN {name} b ON a.id = b.id WHERE a.k = 3 AND b.id < 100"
     assert tables.engine.query(sql) == [(14,)]
@@ -132,7 +73,7 @@ def test_all_scans_of_a_query_read_the_snapshot_that_it_was_compiled_with(tables
 @pytest.mark.parametrize("settings", [WITHOUT_TASKS, ON_TEZ], ids=["without tasks", "on Tez"])
 @pytest.mark.parametrize("handler", ["HudiStorageHandler", "HudiRowStorageHandler"])
 def test_the_filter_and_the_columns_arrive(
-    tables: Tables, right: Any, handler: str, settings: Mapping[str, str]
+    tables: Tables, right: FakeService, handler: str, settings: Mapping[str, str]
 ) -> None:
     name = tables.make(right.port, handler=handler, properties={f"{KEY}query.type": "snapshot"})
     sql = f"SELECT name FROM {name} WHERE id = 150 AND name LIKE 'n1%'"
@@ -156,13 +97,13 @@ def test_the_filter_and_the_columns_arrive(
     assert request.splitBytes == 256_000_000
 
 
-def test_a_count_reads_no_column(tables: Tables, right: Any) -> None:
+def test_a_count_reads_no_column(tables: Tables, right: FakeService) -> None:
     assert tables.engine.query(f"SELECT count(*) FROM {tables.make(right.port)}") == [(300,)]
     assert right.of("splits")[0].request.columns == []
     assert right.of("splits")[0].request.filter is None
 
 
-def test_constants_of_every_type_arrive_as_they_are(tables: Tables, right: Any) -> None:
+def test_constants_of_every_type_arrive_as_they_are(tables: Tables, right: FakeService) -> None:
     columns = "d date, t timestamp, n decimal(12,3), c char(5), v varchar(5), f float, b boolean, x binary, s string"
     name = tables.make(right.port, columns=columns)
     wanted = {
@@ -240,7 +181,7 @@ def test_folders_of_any_name_are_read(tables: Tables, tmp_path: Path) -> None:
         assert {call.request.pin for call in service.of("splits")} == {"one ${hive.query.id} & %41"}
 
 
-def test_a_plan_that_runs_again_reads_the_newest_snapshot(tables: Tables, right: Any) -> None:
+def test_a_plan_that_runs_again_reads_the_newest_snapshot(tables: Tables, right: FakeService) -> None:
     name = tables.make(right.port)
     with tables.engine.session() as session:
         session.run(f"PREPARE p FROM SELECT count(*) FROM {name} WHERE id < ?")
@@ -251,7 +192,7 @@ def test_a_plan_that_runs_again_reads_the_newest_snapshot(tables: Tables, right:
     assert [call.request.queryId for call in right.of("splits")] == compiled[1:]
 
 
-def test_tables_of_one_task_keep_their_own_filters(tables: Tables, right: Any) -> None:
+def test_tables_of_one_task_keep_their_own_filters(tables: Tables, right: FakeService) -> None:
     """MapReduce reads a table once for all scans of it, with the filter of none of them."""
     name = tables.make(right.port)
     parts = (f"SELECT id FROM {name} WHERE k = {k}" for k in (1, 2))
@@ -262,7 +203,7 @@ def test_tables_of_one_task_keep_their_own_filters(tables: Tables, right: Any) -
     assert {call.request.columns is None for call in right.of("splits")} == {True}
 
 
-def test_one_task_never_reads_a_folder_as_two_tables(tables: Tables, right: Any) -> None:
+def test_one_task_never_reads_a_folder_as_two_tables(tables: Tables, right: FakeService) -> None:
     one = tables.make(right.port)
     other = tables.make(right.port, properties={f"{KEY}query.type": "snapshot"})
     sql = f"SELECT count(*) FROM (SELECT id FROM {one} UNION ALL SELECT id FROM {other}) x"
@@ -271,248 +212,11 @@ def test_one_task_never_reads_a_folder_as_two_tables(tables: Tables, right: Any)
         tables.engine.query(sql, settings=ON_MAPREDUCE)
 
 
-# ---- wrong answers
-
-
-def inside(call: Call, name: str) -> str:
-    return f"{call.request.location}/{name}"
-
-
-WRONG: dict[str, tuple[Callable[[Call], Any], str]] = {
-    "another table's file": (lambda call: splits_of([("file:/etc/passwd", 0, 10)]), "not inside the table's location"),
-    "a folder beside": (lambda call: splits_of([(f"{call.request.location}2/a", 0, 9)]), "not inside the table's"),
-    "a step upwards": (lambda call: splits_of([(inside(call, "../x.parquet"), 0, 9)]), "no name of a file"),
-    "another store": (lambda call: splits_of([("hdfs://h" + call.request.location[5:] + "/f", 0, 9)]), "not inside"),
-    "the folder itself": (lambda call: splits_of([(call.request.location, 0, 9)]), "not inside"),
-    "a negative start": (lambda call: splits_of([(inside(call, "f0.parquet"), -1, 9)]), "bytes -1"),
-    "no bytes": (lambda call: splits_of([(inside(call, "f0.parquet"), 0, 0)]), "bytes 0 and 0"),
-    "too many bytes": (lambda call: splits_of([(inside(call, "f0.parquet"), 5, 2**63 - 1)]), "bytes 5"),
-    "bytes twice": (
-        lambda call: splits_of([(inside(call, "f0.parquet"), 0, 9), (inside(call, "f0.parquet"), 8, 9)]),
-        "two splits with the same bytes",
-    ),
-    "a newer version": (lambda call: splits_of([], version=2), "of version 2.*hive-jar"),
-    "another snapshot": (lambda call: splits_of([], pin="pin 2"), "another snapshot"),
-}
-
-
-@pytest.mark.parametrize("kind", WRONG)
-def test_a_wrong_answer_fails_the_query_and_says_why(tables: Tables, kind: str) -> None:
-    answer, reason = WRONG[kind]
-    with fake_service(answering(tables, answer)) as service:
-        name = tables.make(service.port)
-        with pytest.raises(HiveError, match=f"Hudi table {name}: the service gave a wrong answer: .*{reason}"):
-            tables.engine.query(f"SELECT * FROM {name}", settings=WITHOUT_TASKS)
-
-
-def test_tasks_say_it_too(tables: Tables) -> None:
-    with fake_service(answering(tables, lambda call: splits_of([("file:/etc/passwd", 0, 10)]))) as service:
-        name = tables.make(service.port)
-        with pytest.raises(HiveError, match=f"Hudi table {name}: the service gave a wrong answer"):
-            tables.engine.query(f"SELECT count(*) FROM {name}", settings=ON_TEZ)
-    with fake_service(parquet_splits(str(tables.folder))) as service:
-        name = tables.make(service.port)
-        assert tables.engine.query(f"SELECT count(*) FROM {name}", settings=ON_TEZ) == [(300,)]
-
-
-GARBAGE = {
-    "nothing": b"",
-    "a web page": b"HTTP/1.1 400 Bad Request\r\n\r\n" * 20,
-    "zeros": bytes(100),
-    "an answer to another call": message("pin"),
-    "an answer without splits": message("splits"),
-    "an answer to another request": message("splits", sequence=7),
-    "half an answer": message("splits")[:9],
-    "ones": b"\xff" * 64,
-}
-
-
-@pytest.mark.parametrize("kind", GARBAGE)
-def test_an_answer_that_cannot_be_read_fails_the_query(tables: Tables, kind: str) -> None:
-    with fake_service(answering(tables, lambda _: GARBAGE[kind])) as service:
-        name = tables.make(service.port)
-        with pytest.raises(HiveError, match=rf"Hudi table {name}: the service does not answer \(127.0.0.1:\d+: an an"):
-            tables.engine.query(f"SELECT * FROM {name}", settings=WITHOUT_TASKS)
-        assert len(service.of("splits")) == 1
-
-
-# ---- no answers
-
-
-def test_a_refusal_is_the_query_s_message(tables: Tables) -> None:
-    with fake_service(lambda _: refusal("no table here: run hudi-catalog sync")) as service:
-        name = tables.make(service.port)
-        with pytest.raises(HiveError, match=rf"Hudi table {name}: no table here: run hudi-catalog sync$"):
-            tables.engine.query(f"SELECT * FROM {name}", settings=WITHOUT_TASKS)
-        assert len(service.calls) == 1
-
-
-def test_what_may_pass_is_tried_again(tables: Tables) -> None:
-    whole, calls = parquet_splits(str(tables.folder)), count()
-
-    def answer(call: Call) -> Any:
-        return {0: refusal("busy", retryable=True), 1: None}.get(next(calls)) if len(service.calls) < 3 else whole(call)
-
-    with fake_service(answer) as service:
-        name = tables.make(service.port)
-        assert len(tables.engine.query(f"SELECT id FROM {name}", settings=WITHOUT_TASKS)) == 300
-    assert [call.method for call in service.calls] == ["pin", "pin", "pin", "splits"]
-
-
-def test_a_dead_service_fails_the_query_with_one_message(tables: Tables) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    name = tables.make(port, properties=SOON)
-    start = time.monotonic()
-    told = rf"Hudi table {name}: the service does not answer \(127.0.0.1:{port}: Connection refused.*\): see that `hudi"
-    with pytest.raises(HiveError, match=told):
-        tables.engine.query(f"SELECT * FROM {name}", settings=WITHOUT_TASKS)
-    assert time.monotonic() - start < 10
-    assert len(tables.engine.query(f"DESCRIBE {name}")) == 3
-    tables.engine.run(f"DROP TABLE {name}")
-
-
-def test_another_address_answers_for_a_dead_one(tables: Tables, right: Any) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    name = tables.make(f"127.0.0.1:{port}, 127.0.0.1:{right.port}")
-    assert len(tables.engine.query(f"SELECT id FROM {name}", settings=WITHOUT_TASKS)) == 300
-
-
-def test_a_slow_service_is_not_waited_for(tables: Tables) -> None:
-    def answer(call: Call) -> Any:
-        time.sleep(4)
-
-    with fake_service(answer) as service:
-        name = tables.make(service.port, properties={f"{KEY}timeout.seconds": "1"})
-        start = time.monotonic()
-        with pytest.raises(HiveError, match="no answer within 1 s"):
-            tables.engine.query(f"SELECT * FROM {name}", settings=WITHOUT_TASKS)
-        assert time.monotonic() - start < 3.5
-        assert len(service.calls) == 1
-
-
-@pytest.mark.parametrize(
-    ("setting", "value", "told"),
-    [
-        ("service", "nowhere", "it is host:port"),
-        ("service", "", "is not set"),
-        ("service", "h:99999", "it is host:port"),
-        ("timeout.seconds", "soon", "a number of seconds"),
-        ("timeout.seconds", "-1", "a number of seconds"),
-    ],
-)
-def test_a_wrong_setting_is_named(tables: Tables, setting: str, value: str, told: str) -> None:
-    name = tables.make(9, properties={f"{KEY}{setting}": value})
-    with pytest.raises(HiveError, match=f"Hudi table {name}: {KEY}{setting}.*{told}"):
-        tables.engine.query(f"SELECT * FROM {name}", settings=WITHOUT_TASKS)
-
-
-# ---- encryption and the secret
-
-
-def test_connections_are_encrypted_and_both_sides_known(tables: Tables, tmp_path: Path) -> None:
-    authority, stranger = Authority(tmp_path), Authority(tmp_path, "stranger")
-    server, client = authority.sign(), authority.sign("hive")
-    stores = {"hive": pkcs12(client.certificate, client.key), "stranger": pkcs12(*vars(stranger.sign("x")).values())}
-    context = server_context(TlsFiles(server.certificate, server.key, client_ca=authority.certificate))
-    password = tmp_path / "password"
-    password.write_text("secret store\n")
-    tls = {f"{KEY}tls": "true", f"{KEY}tls.ca": authority.certificate}
-    known = {**tls, f"{KEY}tls.keystore": stores["hive"], f"{KEY}tls.keystore.password.file": str(password)}
-    with fake_service(parquet_splits(str(tables.folder)), tls=context) as service:
-        sql = f"SELECT id FROM {tables.make(service.port, properties=SOON)} WHERE k = 3 AND id < 10"
-        assert asked_with(tables, sql, known) == [(3,)]
-        asked = len(service.calls)
-        refused = [
-            {},
-            tls,
-            {**known, f"{KEY}tls.ca": stranger.certificate},
-            {**known, f"{KEY}tls.keystore": stores["stranger"]},
-            {**known, f"{KEY}tls.keystore.password.file": f"{tmp_path}/none"},
-            {**known, f"{KEY}tls.ca": str(password)},
-            {**known, f"{KEY}tls": "maybe"},
-            {**known, f"{KEY}tls": "false"},
-        ]
-        for settings in refused:
-            with pytest.raises(HiveError, match="Hudi table"):
-                asked_with(tables, sql, settings)
-        assert len(service.calls) == asked
-    with fake_service(parquet_splits(str(tables.folder)), tls=other_name(authority)) as service:
-        sql = f"SELECT id FROM {tables.make(service.port, properties=SOON)}"
-        with pytest.raises(HiveError, match="Hudi table"):
-            asked_with(tables, sql, tls)
-        assert not service.calls
-
-
-def asked_with(tables: Tables, sql: str, connection: Mapping[str, str]) -> list[tuple[Any, ...]]:
-    """Rows of a query under settings of the connection, in the one session of these tests."""
-    keys = ("tls", "tls.ca", "tls.keystore", "tls.keystore.password.file", "secret.file")
-    with tables.engine.session({"hudicatalog.tests": "connections", **WITHOUT_TASKS}) as session:
-        for key in keys:
-            session.run(f"SET {KEY}{key}={connection.get(KEY + key, '')}")
-        return session.query(sql)
-
-
-def pkcs12(certificate: str, key: str) -> str:
-    path = f"{certificate}.p12"
-    names = ("-in", certificate, "-inkey", key, "-out", path, "-passout", "pass:secret store")
-    subprocess.run(("openssl", "pkcs12", "-export", *names), check=True, capture_output=True)
-    return path
-
-
-def other_name(authority: Authority) -> ssl.SSLContext:
-    """A server with a certificate of the right authority, for another host than the one that is asked."""
-    names = Path(authority.certificate).parent
-    config = names / "other.ext"
-    config.write_text("subjectAltName=DNS:elsewhere.example\n")
-    key, request, certificate = (f"{names}/other.{kind}" for kind in ("key", "csr", "pem"))
-    made = ("openssl", "req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=elsewhere.example", "-keyout", key, "-out")
-    subprocess.run((*made, request), check=True, capture_output=True)
-    signed = ("-CA", authority.certificate, "-CAkey", authority.certificate.replace(".pem", ".key"), "-CAcreateserial")
-    extended = ("-extfile", str(config), "-days", "1", "-in", request, "-out", certificate)
-    subprocess.run(("openssl", "x509", "-req", *signed, *extended), check=True, capture_output=True)
-    return server_context(TlsFiles(certificate, key))
-
-
-def test_calls_are_signed_with_the_secret(tables: Tables, right: Any, tmp_path: Path) -> None:
-    file = tmp_path / "secret"
-    file.write_text("a secret of Hive\n")
-    name = tables.make(right.port)
-    settings = {f"{KEY}secret.file": str(file)}
-    asked_with(tables, f"SELECT * FROM {name} WHERE name = 'ü'", settings)
-    assert [call.method for call in right.calls] == ["pin", "splits"]
-    for call in right.calls:
-        assert call.credential.signature == signature(b"a secret of Hive", call)
-        assert abs(call.credential.time / 1000 - time.time()) < 60
-        assert "secret" not in str(call.request.settings)
-    asked_with(tables, f"SELECT * FROM {name}", {})
-    assert "HUDI_CATALOG_SECRET" in os.environ or right.calls[-1].credential is None
-    for wrong in ("short", None):
-        if wrong:
-            file.write_text(wrong)
-        else:
-            file.unlink()
-        with pytest.raises(HiveError, match=f"Hudi table {name}: .*secret"):
-            asked_with(tables, f"SELECT * FROM {name}", settings)
-
-
-def signature(secret: bytes, call: Call) -> bytes:
-    """As the contract says it is made."""
-    signed = struct.pack(">q", call.credential.time)
-    request = call.request
-    for part in (call.method, request.location, request.table, request.queryId, request.pin, request.filter):
-        text = None if part is None else part.encode()
-        signed += struct.pack(">i", -1 if text is None else len(text)) + (text or b"")
-    key = hmac.digest(secret, b"hive", hashlib.sha256)
-    return hmac.digest(key, signed, hashlib.sha256)
-
-
 # ---- what a table may be, and what it is not
 
 
 @pytest.mark.parametrize("key", ["tls", "tls.ca", "tls.keystore", "tls.keystore.password.file", "secret.file"])
-def test_tables_cannot_choose_keys_and_secrets(tables: Tables, right: Any, key: str) -> None:
+def test_tables_cannot_choose_keys_and_secrets(tables: Tables, right: FakeService, key: str) -> None:
     with pytest.raises(HiveError, match=f"{KEY}{key} belongs into Hive's configuration"):
         tables.make(right.port, properties={f"{KEY}{key}": "/etc/passwd"})
     name = tables.make(right.port)
@@ -520,7 +224,7 @@ def test_tables_cannot_choose_keys_and_secrets(tables: Tables, right: Any, key: 
         tables.engine.run(f"ALTER TABLE {name} SET TBLPROPERTIES ('{KEY}{key}'='false')")
 
 
-def test_tables_whose_files_hive_would_delete_are_refused(tables: Tables, right: Any) -> None:
+def test_tables_whose_files_hive_would_delete_are_refused(tables: Tables, right: FakeService) -> None:
     stored = "STORED BY 'hudicatalog.hive.HudiStorageHandler'"
     name = f"{tables.database}.owned"
     with pytest.raises(HiveError, match="write CREATE EXTERNAL TABLE"):
@@ -548,7 +252,7 @@ def test_tables_whose_files_hive_would_delete_are_refused(tables: Tables, right:
     assert len(list(tables.folder.glob("*.parquet"))) == 3
 
 
-def test_partitions_that_somebody_registered_are_not_read(tables: Tables, right: Any) -> None:
+def test_partitions_that_somebody_registered_are_not_read(tables: Tables, right: FakeService) -> None:
     """Every partition would be all of the table."""
     day = HiveColumn("day", "string")
     store, table = entry(tables, right.port, tables.folder, partition_columns=(day,))
@@ -558,7 +262,9 @@ def test_partitions_that_somebody_registered_are_not_read(tables: Tables, right:
         tables.engine.query(f"SELECT * FROM {name}", settings=WITHOUT_TASKS)
 
 
-def test_an_entry_whose_files_would_be_deleted_is_not_dropped(tables: Tables, right: Any, tmp_path: Path) -> None:
+def test_an_entry_whose_files_would_be_deleted_is_not_dropped(
+    tables: Tables, right: FakeService, tmp_path: Path
+) -> None:
     write(tmp_path, 0)
     _, table = entry(tables, right.port, tmp_path, parameters={"external.table.purge": "true"})
     name = f"{table.schema}.{table.name}"
@@ -590,7 +296,7 @@ def entry(
     return store, table
 
 
-def test_columns_are_found_by_their_names(tables: Tables, right: Any) -> None:
+def test_columns_are_found_by_their_names(tables: Tables, right: FakeService) -> None:
     by_place = {"parquet.column.index.access": "true"}
     for handler in ("HudiStorageHandler", "HudiRowStorageHandler"):
         name = tables.make(right.port, columns="k int, id bigint", handler=handler, properties=by_place)
@@ -599,7 +305,7 @@ def test_columns_are_found_by_their_names(tables: Tables, right: Any) -> None:
     assert tables.engine.query(f"SELECT * FROM {name} WHERE id = 150", settings=ON_TEZ) == [(3, 150)]
 
 
-def test_writing_is_refused(tables: Tables, right: Any, tmp_path: Path) -> None:
+def test_writing_is_refused(tables: Tables, right: FakeService, tmp_path: Path) -> None:
     name = tables.make(right.port)
     other, made = tables.make(right.port), f"{tables.database}.made"
     stored = "STORED BY 'hudicatalog.hive.HudiStorageHandler'"
