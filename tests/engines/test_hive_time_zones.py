@@ -36,7 +36,7 @@ MOMENTS = [
 CLOCKS = ["2026-03-08 01:30:00", "2026-03-08 03:00:00", "2026-06-15 00:00:00", "1969-12-31 19:00:00"]
 ODD_CLOCKS = ["2026-03-08 02:30:00", "2026-11-01 01:30:00"]
 CONDITIONS = [
-    *(f"ts {op} TIMESTAMP '{clock}'" for clock in CLOCKS + ODD_CLOCKS for op in ("=", "<", ">=", "<>")),
+    *(f"ts {op} TIMESTAMP '{clock}'" for clock in CLOCKS + ODD_CLOCKS for op in ("=", "<", ">=")),
     "to_date(ts) = DATE '2026-06-14'",
     "ts < DATE '2026-03-08'",
     "year(ts) = 1969",
@@ -92,9 +92,9 @@ def test_instants_are_shown_as_clock_times_of_the_servers_zone(world: World) -> 
     assert elsewhere == [(rows[1],)]
 
 
-@pytest.mark.parametrize("first", range(0, len(CONDITIONS), 8))
+@pytest.mark.parametrize("first", range(0, len(CONDITIONS), 9))
 def test_no_row_is_lost(world: World, truth: dict[str, list[int]], first: int) -> None:
-    conditions = CONDITIONS[first : first + 8]
+    conditions = CONDITIONS[first : first + 9]
     found: dict[str, list[int]] = defaultdict(list)
     for number, key in world.query(each_alone(conditions, TABLE), SCHEMA, {**ON_TEZ, **OWN_SCANS}):
         found[conditions[number]].append(key)
