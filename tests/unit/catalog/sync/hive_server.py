@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import socket
+import struct
 import threading
 from typing import Any
 
@@ -161,6 +162,10 @@ class HiveServer:
         self.port = int(self._listener.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
 
+    def transport(self, connection: socket.socket) -> Any:
+        """What messages come over."""
+        return TBufferedTransport(TSocket(sock=connection))
+
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)  # else who waits for a connection still gets one
         self._listener.close()
@@ -182,8 +187,11 @@ class HiveServer:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        wrapped = TSocket(sock=connection)
-        protocol = TBinaryProtocol(TBufferedTransport(wrapped))
+        try:
+            protocol = TBinaryProtocol(self.transport(connection))
+        except (OSError, struct.error):
+            connection.close()
+            return
         processor = TProcessor(idl.ThriftHiveMetastore, self.handler)
         try:
             while True:
