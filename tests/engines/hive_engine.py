@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -156,4 +157,5 @@ class Session:
 def _message(error: OperationalError) -> str:
     """What Hive said, without the frames of its stack."""
     status = getattr(error.args[0], "status", None) if error.args else None
-    return str(status.errorMessage if status else error)
+    text = str(status.errorMessage if status else error)
+    return "\n".join(line for line in text.splitlines() if not re.match(r"\s*(at |\.\.\. \d+ more)", line))
