@@ -30,7 +30,7 @@ $(APACHE_VENV)/bin/.installed: Makefile
 install: $(BIN)/.installed ## make the environment in .venv (hudi-catalog is .venv/bin/hudi-catalog)
 
 .PHONY: engines
-engines: $(BIN)/.installed $(APACHE_VENV)/bin/.installed catalog/hive/hudi-hive-handler.jar ## fetch the real engines that the engine tests run (Apache Hudi on Spark 3.5, Trino, Presto)
+engines: $(BIN)/.installed $(APACHE_VENV)/bin/.installed catalog/hive/hudi-hive-handler.jar ## fetch the real engines that the engine tests run (Apache Hudi on Spark 3.5, Trino, Presto, Hive)
 	@$(BIN)/python -m tools.fetch_engines
 
 .PHONY: hive-jar
@@ -43,6 +43,10 @@ catalog/hive/hudi-hive-handler.jar: hive_handler/pom.xml $(shell find hive_handl
 .PHONY: trino
 trino: $(BIN)/.installed ## run Trino 476 over a small warehouse, with the service and the gateway beside it
 	@$(BIN)/python -m tools.engines
+
+.PHONY: hive
+hive: $(BIN)/.installed catalog/hive/hudi-hive-handler.jar ## run Hive 4.0.1 over a small warehouse, with a metastore and the service beside it
+	@$(BIN)/python -m tools.engines.hive
 
 .PHONY: demo
 demo: $(BIN)/.installed ## the main job on real data: write, correct, delete, plan, read, compare, sync, query by name

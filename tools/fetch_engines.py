@@ -1,7 +1,7 @@
-"""Fetches the engines that tests run: Apache Hudi's Spark 3.5 bundles, Trino, Presto, and the JDK that Trino needs.
+"""Fetches the engines that tests run: Apache Hudi's Spark 3.5 bundles, Trino, Presto, Hive, and the JDK that Trino needs.
 
 The bundles go into `.work/jars`: Maven fetches them where it is installed; else Spark's own resolver, which needs a JDK
-only. Trino and Presto go into the user's cache folder. A failure is reported, not raised: the engine tests then skip
+only. Trino, Presto and Hive go into the user's cache folder. A failure is reported, not raised: the engine tests then skip
 and say why (in continuous integration they fail).
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tools.engines import presto, trino
 from tools.engines.artifacts import EngineMissingError
+from tools.engines.hive import jars, server
 from tools.engines.jdk import find_java
 
 ROOT = Path(__file__).parents[1]
@@ -62,11 +63,15 @@ def bundles() -> None:
 
 
 def servers() -> None:
-    """Fetch Trino and Presto, and look for the JDKs that they need."""
-    for engine in (trino, presto):
+    """Fetch Trino, Presto and Hive, and look for the JDKs that they need."""
+    for install, java in (
+        (trino.installation, trino.JAVA),
+        (presto.installation, presto.JAVA),
+        (jars.installation, server.JAVA),
+    ):
         try:
-            engine.installation()
-            find_java(engine.JAVA)
+            install()
+            find_java(java)
         except EngineMissingError as error:
             print(f"{error}; tests that need it will be skipped", file=sys.stderr)
 
