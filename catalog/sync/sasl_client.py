@@ -23,10 +23,10 @@ class SaslClient:
         self._client = SASLClient(host, service, **properties)
         self._problem = ""
 
-    def start(self, mechanism: str) -> tuple[bool, str, bytes | None]:
+    def start(self, mechanism: str) -> tuple[bool, bytes, bytes | None]:
         """Choose the mechanism; gives the first message."""
         done, first = self._attempt(lambda: self._first(mechanism))
-        return done, mechanism, first
+        return done, mechanism.encode(), first
 
     def step(self, challenge: bytes) -> tuple[bool, bytes | None]:
         """Answer a message of the server."""

@@ -202,7 +202,7 @@ def test_what_kerberos_says_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_messages_are_as_they_are_or_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = SaslClient("h", username="a", password="b")
-    assert plain.start("PLAIN") == (True, "PLAIN", b"\0a\0b")
+    assert plain.start("PLAIN") == (True, b"PLAIN", b"\0a\0b")
     assert plain.encode(b"message") == (True, b"message")
     assert not plain.start("GSSAPI x")[0]
     assert plain.getError()
