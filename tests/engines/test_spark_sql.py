@@ -254,11 +254,11 @@ def test_apaches_sync_goes_on_from_our_entry_and_we_from_theirs(shop: Shop) -> N
     assert counted(shop, path, name) == 15
 
 
-@pytest.mark.parametrize("timestamps", [None, "true"])
-def test_we_go_on_from_an_entry_of_apaches_sync(shop: Shop, timestamps: str | None) -> None:
-    name = f"theirs_{timestamps or 'unset'}"
-    path = shop.folder / name
-    given = options(name, shop.database) | shop.job(**({} if timestamps is None else {"support_timestamp": timestamps}))
+def test_we_go_on_from_an_entry_of_apaches_sync(shop: Shop) -> None:
+    path, name = shop.folder / "theirs", "theirs"
+    # one of the releases by the default, which registers them as numbers
+    timestamps = {} if shop.apache.version == VERSIONS[0] else {"support_timestamp": "true"}
+    given = options(name, shop.database) | shop.job(**timestamps)
     shop.apache.write(path, rows(0, 9), given)
     theirs = shop.entry(name)
     settled(shop, path, name)
