@@ -39,7 +39,8 @@ from table_format.meta_columns import META_COLUMNS
 QUERY_TYPE: Final = "hoodie.catalog.hive.query.type"
 LAST_SYNCED: Final = "last_commit_time_sync"
 LAST_COMPLETED: Final = "last_commit_completion_time_sync"
-INSTANTS: Final = (entries.INSTANT, LAST_SYNCED, LAST_COMPLETED)
+TOTAL_SIZE: Final = "totalSize"
+INSTANTS: Final = (entries.INSTANT, LAST_SYNCED, LAST_COMPLETED, TOTAL_SIZE)
 """Parameters that say up to which commit an entry was brought."""
 
 _TIMESTAMP: Final = "timestamp"
@@ -49,7 +50,7 @@ _OWN: Final = frozenset(
     {entries.BASE_PATH, entries.TARGET, entries.QUERY_TYPE, entries.META_FIELDS, entries.ENTRY_ID, entries.LOCATIONS}
     | {entries.MANIFESTS, options.FORMAT, QUERY_TYPE, STORAGE_HANDLER, *INSTANTS}
     # what Hive counted of an earlier state of the table
-    | {"COLUMN_STATS_ACCURATE", "numRows", "rawDataSize", "numFiles", "totalSize"}
+    | {"COLUMN_STATS_ACCURATE", "numRows", "rawDataSize", "numFiles"}
 )
 
 
@@ -164,7 +165,7 @@ class HiveEntries:
             entries.TARGET: HIVE,
             entries.META_FIELDS: str(not self.options.omit_meta_fields).lower(),
             options.FORMAT: self.format,
-            **self._instants(),
+            **self._instants(before),
         }
         if with_handler:
             said[STORAGE_HANDLER] = HANDLER_CLASSES[self._storage_format(before, name).input_format]
@@ -179,13 +180,22 @@ class HiveEntries:
             )
         return {**kept, **hive.table_properties, **spark, **said}
 
-    def _instants(self) -> dict[str, str]:
+    def _instants(self, before: HiveTable) -> dict[str, str]:
         """Up to which commit the entry is brought; Apache's sync goes on from there."""
         last = self.snapshot.timeline.last_completed_write(self.snapshot.as_of)
         if last is None:
             return {}
         found = {entries.INSTANT: last.time, LAST_SYNCED: last.time, LAST_COMPLETED: _completed(self.snapshot, last)}
+        if self.format == options.HANDLER:
+            found[TOTAL_SIZE] = self._total_size(before, last)
         return {key: value for key, value in found.items() if value}
+
+    def _total_size(self, before: HiveTable, last: Instant) -> str | None:
+        """Bytes of the table's files; Hive lists the folder for each query of an entry that does not tell, to guess."""
+        known = before.parameters.get(TOTAL_SIZE)
+        if known and before.parameters.get(entries.INSTANT) == last.time:
+            return known
+        return str(self.snapshot.live_bytes) if self.snapshot.live_bytes else None
 
 
 def _completed(snapshot: Snapshot, write: Instant) -> str | None:

@@ -71,6 +71,22 @@ def test_an_entry_for_the_handler(opened: Opened, store: MemoryMetastore) -> Non
     assert entry.format.serde_parameters == {"path": base, "hoodie.query.as.ro.table": "false"}
 
 
+def test_an_entry_tells_how_large_the_table_is(written: LocalTable, opened: Opened, store: MemoryMetastore) -> None:
+    """Else Hive lists the table's folder while it compiles a query."""
+    sync(opened(), store)
+    first = held(store).parameters["totalSize"]
+    assert int(first) == opened().snapshot().live_bytes > 0
+    written.write("insert", rows(100, 50))
+    sync(opened(), store)
+    assert int(held(store).parameters["totalSize"]) == opened().snapshot().live_bytes > int(first)
+    # what somebody else counted is believed for as long as the commit is the same
+    entry = held(store)
+    store.put_table(replace(entry, parameters={**entry.parameters, "totalSize": "7"}))
+    assert sync(opened(), store).changes == ()
+    sync(opened(), store, format="apache")
+    assert "totalSize" not in held(store).parameters
+
+
 @pytest.mark.parametrize("form", ["handler", "apache", "symlink"])
 def test_nothing_is_left_to_do(written: LocalTable, opened: Opened, store: MemoryMetastore, form: str) -> None:
     assert sync(opened(), store, format=form).changes
