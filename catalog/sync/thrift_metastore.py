@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -15,8 +15,8 @@ from catalog.sync.thrift_entries import partitions_of, table_of, thrift_partitio
 from table_format.partition_values import unescape_path_name
 
 _BATCH: Final = 200
-# a metastore works on each batch in one transaction, most of whose time it waits for its database
-_AT_ONCE: Final = 4
+# new rows wait for nobody; changes and deletions, one batch of which is one transaction, would for each other's locks
+_ADDED_AT_ONCE: Final = 4
 _ALL: Final = -1
 _NO_STATISTICS: Final = {"DO_NOT_UPDATE_STATS": "true"}
 
@@ -114,15 +114,18 @@ class ThriftMetastore:
         there = self._partition_names(table)
         new = [thrift_partition(table, one) for one in partitions if one.values not in there]
         old = [thrift_partition(table, one) for one in partitions if one.values in there]
-        # those that somebody else added in between
-        old += [one for found in self._in_batches(self._add, new) for one in found]
-        self._in_batches(lambda batch: self._alter(table, batch), old)
+        with ThreadPoolExecutor(_ADDED_AT_ONCE, thread_name_prefix="hudi-metastore") as pool:
+            for there_by_now in pool.map(self._add, _batches(new)):
+                old += there_by_now
+        for batch in _batches(old):
+            self._of_table("alter_partitions_with_environment_context", table, batch, _context())
 
     def drop_partitions(self, table: HiveTable, values: Sequence[tuple[str, ...]]) -> None:
         """Take partitions out of a table; their files stay."""
         names = self._partition_names(table)
         gone = [names[one] for one in dict.fromkeys(values) if one in names]
-        self._in_batches(lambda batch: self._drop(table, batch), gone)
+        for batch in _batches(gone):
+            self._drop(table, batch)
 
     def close(self) -> None:
         """Close connections that are not in use."""
@@ -161,9 +164,6 @@ class ThriftMetastore:
             return False
         return True
 
-    def _alter(self, table: HiveTable, batch: list[Any]) -> None:
-        self._of_table("alter_partitions_with_environment_context", table, batch, _context())
-
     def _drop(self, table: HiveTable, names: list[str]) -> None:
         request = hms.DropPartitionsRequest(
             dbName=table.schema.lower(),
@@ -184,16 +184,12 @@ class ThriftMetastore:
         except (hms.NoSuchObjectException, hms.InvalidOperationException) as error:
             raise self._connections.refused(f"{method} {table.schema}.{table.name}", error) from error
 
-    def _in_batches(self, work: Callable[[list[Any]], Any], items: Sequence[Any]) -> list[Any]:
-        """Do a part of the items at a time, some parts at once; gives what came of each."""
-        batches = [list(items[start : start + _BATCH]) for start in range(0, len(items), _BATCH)]
-        if len(batches) < 2:
-            return [work(batch) for batch in batches]
-        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="hudi-metastore") as pool:
-            return list(pool.map(work, batches))
-
     def _call(self, method: str, *arguments: Any) -> Any:
         return self._connections.call(method, *arguments)
+
+
+def _batches(items: Sequence[Any]) -> list[list[Any]]:
+    return [list(items[start : start + _BATCH]) for start in range(0, len(items), _BATCH)]
 
 
 def _context() -> Any:
