@@ -43,7 +43,7 @@ def metastore(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         else:
             fixture = {"2.3.10": "hive_metastore", "4.0.1": "hive_metastore_4"}[request.param]
             uri = request.getfixturevalue(fixture).uri
-        opened = open_metastore(uri)
+        opened = open_metastore(uri, options={TIMEOUT: "120"})
         assert isinstance(opened, ThriftMetastore)
         stack.callback(opened.close)
         opened.create_schema("client")
