@@ -1,8 +1,8 @@
-"""Fetches the engines that tests run: Apache Hudi's Spark 3.5 bundles, Trino, Presto, Hive, and the JDK that Trino needs.
+"""Fetches the engines that tests run: Apache Hudi's Spark 3.5 bundles, Trino, Presto, Hive, the JDK that Trino needs.
 
 The bundles go into `.work/jars`: Maven fetches them where it is installed; else Spark's own resolver, which needs a JDK
-only. Trino, Presto and Hive go into the user's cache folder. A failure is reported, not raised: the engine tests then skip
-and say why (in continuous integration they fail).
+only. Trino, Presto and Hive go into the user's cache folder. A failure is reported, not raised: the engine tests then
+skip and say why (in continuous integration they fail).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tools.engines import presto, trino
 from tools.engines.artifacts import EngineMissingError
-from tools.engines.hive import jars, server
+from tools.engines.hive import jars, older_metastore, server
 from tools.engines.jdk import find_java
 
 ROOT = Path(__file__).parents[1]
@@ -68,6 +68,7 @@ def servers() -> None:
         (trino.installation, trino.JAVA),
         (presto.installation, presto.JAVA),
         (jars.installation, server.JAVA),
+        (older_metastore.class_path, older_metastore.JAVA),
     ):
         try:
             install()

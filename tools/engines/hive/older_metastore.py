@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 from catalog.local_metastore.server import write_settings
@@ -63,7 +62,7 @@ class Hive3Metastore:
         Raises:
             EngineMissingError: No JDK, no jars, or it does not start; the message says why.
         """
-        java, jars = find_java(JAVA), [str(jar) for jar in _jars()]
+        java, jars = find_java(JAVA), [str(jar) for jar in class_path()]
         self.port = free_port()
         self.uri = f"thrift://127.0.0.1:{self.port}"
         for made in ("conf", "tmp"):
@@ -100,12 +99,16 @@ class Hive3Metastore:
         return True
 
 
-def _jars() -> Iterator[Path]:
+def class_path() -> list[Path]:
+    """Its jars, fetched when first asked for and compared with their checksums each time.
+
+    Raises:
+        EngineMissingError: One could not be fetched, or is not the one listed.
+    """
+    own = []
     for artifact, digest in JARS.items():
         path = fetch(artifact)
         if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             raise EngineMissingError(f"{path} is not the jar that is listed (SHA-256 differs); delete it and try again")
-        yield path
-    for path in sorted(installation().glob("*.jar")):
-        if not path.name.startswith(_LEFT_OUT):
-            yield path
+        own.append(path)
+    return own + [path for path in sorted(installation().glob("*.jar")) if not path.name.startswith(_LEFT_OUT)]
