@@ -99,7 +99,12 @@ def plain_table(path: Path, folder: Path) -> str:
         os.link(file, folder / file.name)
     columns = hive_columns(pq.read_schema(files[0]).remove_metadata())
     listed = ", ".join(f"`{column.name}` {column.type}" for column in columns)
-    return f"CREATE EXTERNAL TABLE {TABLES[PLAIN]} ({listed}) STORED AS PARQUET LOCATION '{folder.as_uri()}'"
+    size = sum(file.stat().st_size for file in files)
+    return (
+        f"CREATE EXTERNAL TABLE {TABLES[PLAIN]} ({listed}) STORED AS PARQUET LOCATION '{folder.as_uri()}' "
+        # as in the other table's entry: without it Hive lists the folder to guess it, while it compiles
+        f"TBLPROPERTIES ('totalSize' = '{size}')"
+    )
 
 
 def ask(made: HiveServer, statement: str) -> tuple[float, list[Any]]:
