@@ -12,6 +12,7 @@ from catalog.sync.metastore_options import MetastoreOptions
 from catalog.sync.thrift_connecting import connecting
 from catalog.sync.thrift_connections import Connections, UnknownMethodError, hms
 from catalog.sync.thrift_entries import partitions_of, table_of, thrift_partition, thrift_table
+from table_format.errors import MetastoreError
 from table_format.partition_values import unescape_path_name
 
 _BATCH: Final = 200
@@ -53,6 +54,11 @@ class ThriftMetastore:
             self._call("create_database", hms.Database(name=name.lower(), parameters={}))
         except hms.AlreadyExistsException:
             return False
+        except MetastoreError:
+            # of several who make it at once, all but one hear of a broken key of the metastore's database
+            if name.lower() in self.schemas():
+                return False
+            raise
         return True
 
     def tables(self, schema: str) -> list[str]:

@@ -74,6 +74,18 @@ def test_schemas(metastore: ThriftMetastore) -> None:
 def test_somebody_else_was_faster(server: HiveServer, metastore: ThriftMetastore) -> None:
     server.handler.refuse["create_database"] = idl.AlreadyExistsException("new")
     assert not metastore.create_schema("new")
+    # of two at once, the later one is told of a broken key
+    server.handler.refuse["create_database"] = idl.MetaException("duplicate key value")
+    with pytest.raises(MetastoreError, match="duplicate key value"):
+        metastore.create_schema("new")
+    create = server.handler.create_database
+
+    def made_meanwhile(database: object) -> None:
+        create(database)
+        raise idl.MetaException("duplicate key value")
+
+    server.handler.create_database = made_meanwhile  # type: ignore[method-assign]
+    assert not metastore.create_schema("new")
     other = HiveTable("s", "t", (), "file:///other", SYMLINK, {})
     get = server.handler.get_table
 
