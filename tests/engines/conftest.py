@@ -139,6 +139,8 @@ def start_hive(
                 stack.callback(server.stop)
                 host, port = "127.0.0.1", str(server.port)
             engine = HiveEngine(host, int(port))
+            if named:
+                stack.callback(engine.drop_databases)
             stack.callback(engine.close)
             return engine
 

@@ -102,15 +102,20 @@ class Engine:
         with self.session(settings) as session:
             session.run(sql)
 
-    def close(self) -> None:
-        """Drop this session's databases and end its sessions."""
+    def drop_databases(self) -> None:
+        """Drop what this test session made."""
         for name in self._databases:
             with suppress(HiveError):
                 self.run(f"DROP DATABASE IF EXISTS {name} CASCADE")
+        self.close()
+
+    def close(self) -> None:
+        """End all sessions."""
         for connections in self._idle.values():
             for connection in connections:
                 with suppress(TTransportException, OSError):
                     connection.close()
+        self._idle.clear()
 
     def _keep(self, wanted: frozenset[tuple[str, str]], connection: hive.Connection) -> None:
         with self._lock:

@@ -53,7 +53,7 @@ class Form:
         condition: In Hive's SQL.
         files: How many files it leaves; None where Hive asks for no splits.
         expression: What the service makes of it; None where Hive sends no filter, `*` where it
-            changes from day to day.
+            is not the same each time.
     """
 
     condition: str

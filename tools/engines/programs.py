@@ -50,8 +50,13 @@ def serving(folder: Path, status: int, *arguments: str) -> ServerProcess:
 
 
 def run(*arguments: str) -> None:
-    """One of our commands that end."""
-    subprocess.run([_PROGRAM, *arguments], check=True)
+    """One of our commands that end.
+
+    Raises:
+        EngineMissingError: It failed, and has said why.
+    """
+    if subprocess.run([_PROGRAM, *arguments], check=False).returncode:
+        raise EngineMissingError(f"hudi-catalog {arguments[0]} failed")
 
 
 def until_interrupted(start: Callable[[], tuple[str, Callable[[], None]]]) -> int:
