@@ -16,7 +16,6 @@ from tools.engines.metastore import MetastoreServer
 
 pytestmark = pytest.mark.engine
 PROGRAM = str(Path(sys.executable).with_name("hudi-catalog"))
-TABLE = HiveTable("kept", "t", (HiveColumn("a", "int"),), "file:///nowhere", HUDI, {})
 
 
 def start(folder: Path, port: int = 0) -> tuple[subprocess.Popen[str], str]:
@@ -36,7 +35,8 @@ def test_what_is_registered_stays_however_it_ends(hive_metastore: MetastoreServe
     process, uri = start(folder)
     opened = open_metastore(uri)
     assert opened.create_schema("kept")
-    opened.put_table(TABLE)
+    # a metastore makes the folders of tables
+    opened.put_table(HiveTable("kept", "t", (HiveColumn("a", "int"),), (tmp_path / "t").as_uri(), HUDI, {}))
     java = psutil.Process(process.pid).children(recursive=True)
     listening = [at.laddr.ip for child in java for at in child.net_connections("tcp") if at.status == "LISTEN"]
     assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}, "nobody else gets in"
