@@ -56,13 +56,16 @@ def _on_signals(first: asyncio.Event, second: asyncio.Event) -> Iterator[None]:
         _LOG.info("%s", number.name)
         (second if first.is_set() else first).set()
 
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
     for number in _SIGNALS:
         loop.add_signal_handler(number, came, number)
     try:
         yield
     finally:
-        for number in _SIGNALS:
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
+            # asyncio puts back its own idea of it, also where the signal was ignored
+            signal.signal(number, handler)
 
 
 def allow_many_connections() -> int:
