@@ -7,11 +7,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks import hive, million, peers, planning, trino, writing
+from benchmarks import hive, million, peers, planning, sync, trino, writing
 from benchmarks.writing import Job
 
 PAGE = Path(__file__).parents[1] / "docs/benchmarks.md"
-WHAT = ["planning", "million", "peers", "writing", "trino", "hive"]
+WHAT = ["writing", "planning", "million", "peers", "trino", "hive", "sync"]
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 
 
@@ -45,6 +45,26 @@ def planning_table(figures: dict[str, Any]) -> str:
     return "\n".join([*lines, "", f"Peak memory of the process: {figures['peak_mib']} MiB."])
 
 
+def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
+    """Heading and table of one benchmark."""
+    match what:
+        case "planning":
+            return "Planning", planning_table(planning.run(folder))
+        case "million":
+            return f"{million.FILES:,} files", million.table(million.run(folder))
+        case "peers":
+            found = peers.measure(folder, repeats)
+            return f"Planning beside others, {peers.FILES:,} files", "\n".join(peers.table(found))
+        case "trino":
+            return f"Trino, {trino.shipments.FILES} files", "\n".join(trino.table(trino.run(folder, repeats)))
+        case "hive":
+            return f"Hive, {hive.shipments.FILES} files", "\n".join(hive.table(hive.run(folder, repeats)))
+        case "sync":
+            return f"Sync, {sync.PARTITIONS:,} partitions", "\n".join(sync.table(sync.run(folder, repeats)))
+        case _:
+            return "Writing", writing_table(writing.measure(folder, repeats))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
@@ -61,21 +81,10 @@ def main() -> None:
         folder = given.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         parts = [f"Machine: {machine()}."]
-        if "writing" in given.what:
-            parts += ["### Writing", writing_table(writing.measure(folder, given.repeats))]
-        if "planning" in given.what:
-            parts += ["### Planning", planning_table(planning.run(folder))]
-        if "million" in given.what:
-            parts += [f"### {million.FILES:,} files", million.table(million.run(folder))]
-        if "peers" in given.what:
-            answers = peers.measure(folder, given.repeats)
-            heading = f"### Planning beside others, {peers.FILES:,} files"
-            parts += [heading, "\n".join(peers.table(answers))]
-        if "trino" in given.what:
-            heading = f"### Trino, {trino.shipments.FILES} files"
-            parts += [heading, "\n".join(trino.table(trino.run(folder, given.repeats)))]
-        if "hive" in given.what:
-            parts += [f"### Hive, {hive.shipments.FILES} files", "\n".join(hive.table(hive.run(folder, given.repeats)))]
+        for name in WHAT:
+            if name in given.what:
+                heading, table = measured(name, folder, given.repeats)
+                parts += [f"### {heading}", table]
     text = "\n\n".join(parts)
     print(text)
     if given.write:

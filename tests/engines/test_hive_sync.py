@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,7 @@ from tests.sync_histories import HISTORIES, OPTIONS, History, types_of
 
 pytestmark = pytest.mark.engine
 
-PARTITIONS = 10_000
-FIRST_SECONDS = 30.0
-UNCHANGED_SECONDS = 1.0
+PARTITIONS = 1_500
 
 
 @pytest.fixture(scope="session", params=["hive_metastore", "hive_metastore_4"])
@@ -142,20 +139,13 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Table:
     return many_partitions(tmp_path_factory.mktemp("wide") / "t")
 
 
-def test_ten_thousand_partitions(address: tuple[str, int], wide: Table, database: str) -> None:
+def test_more_partitions_than_fit_one_call(address: tuple[str, int], wide: Table, database: str) -> None:
     store = open_metastore(f"thrift://{address[0]}:{address[1]}")
     options = SyncOptions(database=database)
-    begun = time.monotonic()
     done = sync(wide, store, options, format="apache")
-    first = time.monotonic() - begun
     assert sum(change.what.startswith("partition ") for change in done.changes) == PARTITIONS
-    times = []
-    for _ in range(4):
-        begun = time.monotonic()
-        assert sync(wide, store, options).changes == ()
-        times.append(time.monotonic() - begun)
-    # a machine that does other things too takes as much longer
-    load = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-    assert first < FIRST_SECONDS * load, first
-    assert min(times) < UNCHANGED_SECONDS * load, times
+    assert sync(wide, store, options).changes == ()
+    entry = store.table(database, "t")
+    assert entry is not None
+    assert store.partition_values(entry) == {(f"p{number:05}",) for number in range(PARTITIONS)}
     store.drop_table(database, "t")
