@@ -14,9 +14,11 @@ from catalog.snapshot import Snapshot
 from catalog.table import QUERY_TYPES, READ_OPTIMIZED, SNAPSHOT, Table
 from catalog.time_travel import instant_as_of
 from table_format.errors import OptionError, SplitError, StorageError, TableNotFoundError
+from table_format.instant import WRITE_ACTIONS
 from table_format.timeline import Timeline
 
-# A write that completed late stands among the last ones; older ones leave the timeline as they are archived.
+# A write that completed late mostly stands among the last ones; older ones leave the timeline as they are archived, but
+# not while a write before them is pending.
 _WRITES_IN_PIN = 10
 _PIN_MARK = "#"
 # Of tables with very many files, fewer snapshots are held.
@@ -167,6 +169,9 @@ def _kind(table: Table, query_type: str) -> str:
 
 
 def _pin(timeline: Timeline, instant: str) -> str:
-    writes = [(write.time, write.action) for write in timeline.writes if write.time <= instant]
-    digest = hashlib.sha256(repr(writes[-_WRITES_IN_PIN:]).encode()).hexdigest()
+    writes = [(write.time, write.action) for write in timeline.writes if write.time <= instant][-_WRITES_IN_PIN:]
+    if len(writes) == _WRITES_IN_PIN:
+        pending = [one for one in timeline.pending if one.comparable_action in WRITE_ACTIONS]
+        writes += [(one.time, one.comparable_action) for one in pending if one.time < writes[0][0]]
+    digest = hashlib.sha256(repr(writes).encode()).hexdigest()
     return f"{instant}{_PIN_MARK}{digest[:16]}"

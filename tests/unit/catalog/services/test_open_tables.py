@@ -137,6 +137,27 @@ def test_a_write_that_completes_late_does_not_slip_into_a_pinned_state(trips: Lo
         reopened(tables).at("db.trips", pin)
 
 
+def test_nor_does_one_that_completes_after_many_others(trips: LocalTable, warehouse: Path) -> None:
+    trips.write("upsert", rows(5, 15))
+    late = Table.open(trips.client.storage.uri).snapshot().instant
+    assert late is not None
+    for _ in range(12):
+        trips.write("upsert", rows(20, 21), {"hoodie.clean.automatic": "false"})
+    bring_back = hidden(trips, late)
+    shutil.rmtree(warehouse / "db/trips/.hoodie/metadata")
+    tables = OpenTables(Catalog(str(warehouse)))
+    _, began = tables.newest("db.trips")
+    pin = tables.pin(began)
+    assert keys(reopened(tables).at("db.trips", pin)) == keys(began)
+    bring_back()
+    _, now = tables.newest("db.trips")
+    assert keys(now) != keys(began)
+    assert tables.pin(now) != pin
+    assert tables.at("db.trips", pin) is began
+    with pytest.raises(SplitError, match="has changed since the query began; run the query again"):
+        reopened(tables).at("db.trips", pin)
+
+
 def test_a_state_that_was_cleaned_away_is_a_split_error(tables: OpenTables, trips: LocalTable) -> None:
     _, began = tables.newest("db.trips")
     for _ in range(3):
