@@ -6,7 +6,7 @@ its partitions, and last up to which commit it was brought. The next sync compar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -100,11 +100,12 @@ def _format_there(table: Table, metastore: Metastore, options: SyncOptions) -> s
 
 @dataclass(frozen=True)
 class _Entry:
-    """An entry as it is and as it should be, and its partitions by their paths."""
+    """An entry as it is and as it should be, its partitions by their paths, and the paths that stay away."""
 
     before: HiveTable | None
     after: HiveTable
     partitions: Mapping[str, HivePartition]
+    away: Collection[str] = ()
 
 
 class _TableSync:
@@ -163,6 +164,7 @@ class _TableSync:
         maker = HiveEntries(snapshot, self._base, location, self._format, self._options)
         after = maker.entry(before, schema, name)
         partitions: Mapping[str, HivePartition] = {}
+        away: Collection[str] = ()
         if self._format == APACHE:
             entries.check_files_have_columns(snapshot)
             StoredTypes(HIVE_ALONE).check(snapshot)
@@ -171,18 +173,17 @@ class _TableSync:
             if partitions:
                 after = replace(after, parameters={**after.parameters, **partition_record.record_of(partitions)})
             if self._options.hive.dropped == KEEP:
-                partitions = self._without_dropped(before, after, partitions)
-        return _Entry(before, after, partitions)
+                away = self._dropped(before, after, partitions)
+                partitions = {path: one for path, one in partitions.items() if path not in away}
+        return _Entry(before, after, partitions, away)
 
-    def _without_dropped(
-        self, before: HiveTable | None, after: HiveTable, partitions: Mapping[str, HivePartition]
-    ) -> dict[str, HivePartition]:
-        """Partitions but for those that the last sync registered and that are gone from the metastore."""
+    def _dropped(self, before: HiveTable | None, after: HiveTable, partitions: Mapping[str, HivePartition]) -> set[str]:
+        """The partitions that the last sync registered and that are gone from the metastore."""
         if before is None or not keeps_partitions(before, after):
-            return dict(partitions)
+            return set()
         once = partition_record.recorded(before.parameters)
         there = self._metastore.partition_values(before) if once else set()
-        return {path: one for path, one in partitions.items() if path not in once or one.values in there}
+        return {path for path, one in partitions.items() if path in once and one.values not in there}
 
     def _schema_changes(self, schema: str) -> list[Change]:
         if schema in self._metastore.schemas():
@@ -199,7 +200,9 @@ class _TableSync:
         unmarked = replace(after, parameters=_with_marks(after, before))
         defined_anew = bool(changes_of(before, unmarked))
         if defined_anew and after.partition_columns and not self._dry_run:
-            said = {key: value for key, value in unmarked.parameters.items() if key not in INSTANTS}
+            # a metastore may forget the partitions now: those alone are dropped on purpose that were so before
+            said = {key: value for key, value in unmarked.parameters.items() if not _is_mark(key)}
+            said |= partition_record.record_of(entry.away) if entry.away else {}
             before = replace(unmarked, parameters=said)
             self._metastore.put_table(before)
         found: Mapping[tuple[str, ...], HivePartition | None]
@@ -210,7 +213,7 @@ class _TableSync:
             found = registered(self._metastore, before, after)
         partitions = PartitionChanges(self._metastore, after, list(entry.partitions.values()), found)
         moved = partitions.changes()
-        if self._options.hive.conditional and not defined_anew and not moved:
+        if self._options.hive.conditional and not defined_anew and not moved and _is_marked(entry.before):
             return []
         if not self._dry_run:
             partitions.make()
@@ -229,3 +232,8 @@ def _with_marks(after: HiveTable, before: HiveTable | None) -> dict[str, str]:
 
 def _is_mark(key: str) -> bool:
     return key in INSTANTS or key.startswith(partition_record.PREFIX)
+
+
+def _is_marked(entry: HiveTable | None) -> bool:
+    """Whether an entry says up to which commit it was brought; it does not where a sync was broken off."""
+    return entry is not None and entries.INSTANT in entry.parameters

@@ -447,3 +447,26 @@ def test_a_sync_that_dies_anywhere_is_made_good_by_the_next(
         assert sync(table, broken, format=form).changes == ()
         tried += 1
     assert tried > 4
+
+
+def test_partitions_lost_with_an_entry_that_is_made_anew_are_not_taken_for_dropped(
+    written: LocalTable, opened: Opened, store: MemoryMetastore
+) -> None:
+    timed = rows(0, 3).append_column("at", pa.array([1, 2, 3], pa.timestamp("us", "UTC")))
+    written.write("upsert", timed, EVOLVING)
+    sync(opened(), store, options(DROPPED="keep"), format="apache")
+    store.drop_partitions(held(store), [("d 1%",)])
+    table, keep = opened(), options(DROPPED="keep", TIMESTAMPS="true")
+    for at, half_done, broken in kills(lambda one: sync(table, one, keep), store):
+        there = bool(broken.held)  # what goes with the entry is not known any more
+        sync(table, broken, keep, format="apache")
+        assert days(broken) == ["d 0%", *([] if there else ["d 1%"]), "d 2%"], (at, half_done)
+
+
+def test_a_sync_that_died_before_its_last_step_is_ended_also_where_nothing_else_changed(
+    opened: Opened, store: MemoryMetastore
+) -> None:
+    table, given = opened(), options(CONDITIONAL="true")
+    for at, half_done, broken in kills(lambda one: sync(table, one, given, format="apache"), store):
+        sync(table, broken, given, format="apache")
+        assert held(broken).parameters["hoodie.catalog.instant"] == table.snapshot().instant, (at, half_done)
