@@ -84,7 +84,7 @@ class ThriftMetastore:
         found = self._get(schema, name)
         if found is None:
             try:
-                self._call("create_table_with_environment_context", thrift_table(table, None), _context())
+                self._create(thrift_table(table, None))
             except hms.AlreadyExistsException:
                 found = self._get(schema, name)  # somebody was faster, or a first try came through after all
             else:
@@ -97,7 +97,10 @@ class ThriftMetastore:
             if same_keys and "incompatible" not in str(error.message):
                 raise self._connections.refused(f"alter_table {schema}.{name}", error) from error
             self.drop_table(schema, name)
-            self._call("create_table_with_environment_context", wanted, _context())
+            try:
+                self._create(wanted)
+            except hms.AlreadyExistsException as there:
+                raise self._connections.refused(f"create_table {schema}.{name}", there) from there
 
     def drop_table(self, schema: str, name: str) -> bool:
         """Take a table out; its files stay. False when there was none."""
@@ -136,6 +139,13 @@ class ThriftMetastore:
     def close(self) -> None:
         """Close connections that are not in use."""
         self._connections.close()
+
+    def _create(self, wanted: Any) -> None:
+        try:
+            self._call("create_table_with_environment_context", wanted, _context())
+        except hms.NoSuchObjectException as error:
+            told = f"create_table {wanted.dbName}.{wanted.tableName}"
+            raise self._connections.refused(told, error) from error
 
     def _get(self, schema: str, name: str) -> Any:
         try:

@@ -278,3 +278,18 @@ def test_addresses_that_are_none(uri: str) -> None:
 
 def test_a_folder_is_a_file_metastore(tmp_path: object) -> None:
     assert isinstance(open_metastore(f"file://{tmp_path}"), FileMetastore)
+
+
+def test_an_entry_that_cannot_be_made_is_told_as_an_error_of_ours(
+    server: HiveServer, metastore: ThriftMetastore
+) -> None:
+    server.handler.refuse["create_table"] = idl.NoSuchObjectException("no catalog")
+    with pytest.raises(MetastoreError, match=r"127\.0\.0\.1.*create_table s\.t: no catalog"):
+        metastore.put_table(TABLE)
+    metastore.put_table(TABLE)
+    other = replace(TABLE, columns=(HiveColumn("a", "string"),))  # refused, so dropped and made anew
+    server.handler.refuse["create_table"] = idl.AlreadyExistsException("somebody was faster")
+    with pytest.raises(MetastoreError, match=r"create_table s\.t: somebody was faster"):
+        metastore.put_table(other)
+    metastore.put_table(other)
+    assert metastore.table("s", "t") is not None
