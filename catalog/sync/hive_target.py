@@ -18,7 +18,7 @@ from catalog.sync.hive_entries import INSTANTS, HiveEntries
 from catalog.sync.hive_names import EntryName, hive_names, hive_schema
 from catalog.sync.locations import Locations
 from catalog.sync.metastore import HivePartition, HiveTable, Metastore
-from catalog.sync.options import APACHE, HANDLER, KEEP, PARTITION_FIELDS, SYMLINK, SyncOptions
+from catalog.sync.options import APACHE, AS_DATASOURCE, FORMAT, HANDLER, KEEP, PARTITION_FIELDS, SYMLINK, SyncOptions
 from catalog.sync.owners import HIVE, check_owner, hudi_format, same_place
 from catalog.sync.partition_sync import PartitionChanges, keeps_partitions, partitions_of, registered
 from catalog.sync.reading_rules import HIVE_ALONE
@@ -75,6 +75,9 @@ def sync(
     """
     options = options or SyncOptions()
     wanted = format or options.hive.format or _format_there(table, metastore, options) or HANDLER
+    if wanted != APACHE and not options.hive.as_datasource:
+        # Spark would take the entry for plain Parquet files, and list the folder: replaced rows, or none
+        raise OptionError(f"{AS_DATASOURCE}=false goes with {FORMAT}={APACHE} only")
     if wanted == SYMLINK:
         done = trino_target.sync(
             table, metastore, options, for_spark=True, dry_run=dry_run, storage_options=storage_options

@@ -14,6 +14,8 @@ from table_format.errors import UnsupportedTableError
 # What Hive's parser of type texts takes as a field's name without quotes.
 _MEMBER = re.compile(r"[\w$]+")
 _MOST_DIGITS = 38
+# A metastore's database has no room for more, and then refuses the whole entry.
+_LONGEST_COMMENT = 256
 
 _SIMPLE: dict[pa.DataType, str] = {
     pa.bool_(): "boolean",
@@ -50,9 +52,19 @@ def hive_columns(
         raise UnsupportedTableError(f"columns {' and '.join(same)}: Hive does not tell them apart; rename one of them")
     said = comments or {}
     return tuple(
-        HiveColumn(field.name.lower(), hive_type(field.type, field.name, times), said.get(field.name) or None)
+        HiveColumn(field.name.lower(), hive_type(field.type, field.name, times), _cut(said.get(field.name)))
         for field in schema
     )
+
+
+def _cut(comment: str | None) -> str | None:
+    """A comment as far as there is room for it, which Java counts in units of UTF-16."""
+    if not comment:
+        return None
+    units = comment.encode("utf-16-le")
+    if len(units) <= 2 * _LONGEST_COMMENT:
+        return comment
+    return units[: 2 * (_LONGEST_COMMENT - 1)].decode("utf-16-le", "ignore") + "…"
 
 
 def hive_type(kind: pa.DataType, column: str, times: str = "timestamp") -> str:

@@ -123,7 +123,7 @@ def test_spark_reads_the_entry_as_apaches_sync_lets_it(opened: Opened, store: Me
     assert said["spark.sql.sources.provider"] == "hudi"
     assert (said["spark.sql.sources.schema.numPartCols"], said["spark.sql.sources.schema.partCol.0"]) == ("1", "day")
     assert said["spark.sql.create.version"] == "3.5.0"
-    sync(opened(), store, options(AS_DATASOURCE="false"))
+    sync(opened(), store, options(AS_DATASOURCE="false"), format="apache")
     assert not [key for key in held(store).parameters if key.startswith("spark.sql.sources")]
 
 
@@ -345,6 +345,8 @@ REFUSED: list[tuple[dict[str, str], type[Exception], str]] = [
     ({"EXTRACTOR": "a.b.SlashEncodedDayPartitionValueExtractor"}, OptionError, r"no values .*\[d 0%\]"),
     ({"EXTRACTOR": "my.Own"}, OptionError, "my.Own is not known"),
     ({"CREATE_DATABASE": "false"}, MetastoreError, "no database db"),
+    ({"AS_DATASOURCE": "false", "FORMAT": "handler"}, OptionError, "sync_as_datasource=false goes with .*=apache only"),
+    ({"AS_DATASOURCE": "false", "FORMAT": "symlink"}, OptionError, "sync_as_datasource=false goes with .*=apache only"),
     ({"TIMESTAMPS": "false", "FORMAT": "handler"}, OptionError, "goes with hoodie.catalog.sync.format=apache only"),
 ]
 

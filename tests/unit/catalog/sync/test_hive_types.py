@@ -59,3 +59,12 @@ def test_names_are_lower_case_and_unique() -> None:
     assert [(c.name, c.type, c.comment) for c in columns] == [("ä", "int", "said"), ("b", "string", None)]
     with pytest.raises(UnsupportedTableError, match="columns a and A: Hive does not tell them apart"):
         hive_columns(pa.schema([("a", pa.int32()), ("A", pa.int32())]))
+
+
+@pytest.mark.parametrize(
+    ("comment", "expected"),
+    [("c" * 256, "c" * 256), ("c" * 257, "c" * 255 + "…"), ("😀" * 129, "😀" * 127 + "…"), ("", None)],
+)
+def test_comments_are_as_long_as_a_metastore_has_room_for(comment: str, expected: str | None) -> None:
+    (column,) = hive_columns(pa.schema([("a", pa.int64())]), {"a": comment})
+    assert column.comment == expected
