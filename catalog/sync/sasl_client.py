@@ -8,6 +8,7 @@ from typing import Any, Final
 from puresasl.client import SASLClient
 
 _LENGTH: Final = struct.Struct(">I")
+_UNSPECIFIED: Final = "Unspecified GSS failure"
 
 
 class SaslClient:
@@ -22,6 +23,11 @@ class SaslClient:
     def __init__(self, host: str, service: str | None = None, **properties: str) -> None:
         self._client = SASLClient(host, service, **properties)
         self._problem = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all messages were exchanged; until then the server of a mechanism such as Kerberos proved nothing."""
+        return bool(self._client.complete)
 
     def start(self, mechanism: str) -> tuple[bool, bytes, bytes | None]:
         """Choose the mechanism; gives the first message."""
@@ -57,5 +63,12 @@ class SaslClient:
         try:
             return True, call()
         except Exception as error:  # noqa: BLE001  # pure-sasl and Kerberos raise what they like
-            self._problem = str(error) or type(error).__name__
+            self._problem = _told(error)
             return False, None
+
+
+def _told(error: Exception) -> str:
+    """What an error says; those of Kerberos hold pairs of a text and a number, the general one first."""
+    texts = [str(pair[0]) for pair in error.args if isinstance(pair, tuple) and pair]
+    special = [text for text in texts if not text.startswith(_UNSPECIFIED)]
+    return ": ".join(special or texts) or str(error) or type(error).__name__

@@ -82,6 +82,11 @@ def _transport(wrapped: Any, host: str, port: int, options: MetastoreOptions, pa
         raise MetastoreError(
             f"{address_text(host, port)}: authentication by {options.auth} failed: {said(error)}"
         ) from error
+    if not client.complete:  # an impostor need only leave out the messages by which a server proves who it is
+        wrapped.close()
+        raise MetastoreError(
+            f"{address_text(host, port)}: authentication by {options.auth} failed: the server did not prove its name"
+        )
     return transport
 
 

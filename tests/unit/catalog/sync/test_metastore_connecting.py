@@ -33,7 +33,9 @@ def options(**values: str) -> dict[str, str]:
 
 
 class SaslServer(HiveServer):
-    """Lets those in whose first message is the one it waits for."""
+    """Lets those in whose first message is the one it waits for, and who answer what it asks."""
+
+    asks: bytes = b""
 
     def __init__(self, expected: bytes = b"") -> None:
         self.expected = expected
@@ -46,6 +48,9 @@ class SaslServer(HiveServer):
         self.mechanisms.append(mechanism)
         status, first = self._message(connection)
         good = status == OK and first == self.expected
+        if good and self.asks:
+            connection.sendall(struct.pack(">BI", OK, len(self.asks)) + self.asks)
+            good = self._message(connection) == (OK, b"answer to " + self.asks)
         said = b"" if good else b"Error validating the login"
         connection.sendall(struct.pack(">BI", COMPLETE if good else BAD, len(said)) + said)
         if not good:
@@ -123,11 +128,13 @@ class Kerberos:
 
     def __init__(self, host: str, service: str | None = None, **properties: str) -> None:
         Kerberos.made = (host, service, properties)
+        self.complete = False
 
     def choose_mechanism(self, names: list[str], *, allow_anonymous: bool) -> None:
         assert (names, allow_anonymous) == (["GSSAPI"], False)
 
     def process(self, challenge: bytes | None = None) -> bytes:
+        self.complete = challenge is not None
         return b"ticket" if challenge is None else b"answer to " + challenge
 
     def wrap(self, message: bytes) -> bytes:
@@ -160,6 +167,8 @@ class Sealed:
 
 
 class SealingServer(SaslServer):
+    asks = b"who are you?"
+
     def transport(self, connection: socket.socket) -> Any:
         super().transport(connection)
         return TBufferedTransport(Sealed(connection))
@@ -187,15 +196,34 @@ def test_kerberos_goes_to_pure_sasl(
     server.close()
 
 
-def test_what_kerberos_says_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (("No ticket",), "No ticket"),
+        ((("Unspecified GSS failure.  Minor code …", 851968), ("Ticket expired", -1765328352)), "Ticket expired"),
+        ((("No credentials were supplied", 458752), ("No cache", -17)), "No credentials were supplied: No cache"),
+        ((("Unspecified GSS failure.", 851968),), r"Unspecified GSS failure\."),
+        ((), "RuntimeError"),
+    ],
+)
+def test_what_kerberos_says_is_told(monkeypatch: pytest.MonkeyPatch, said: tuple[Any, ...], told: str) -> None:
     class NoTicket(Kerberos):
         def process(self, challenge: bytes | None = None) -> bytes:
-            raise RuntimeError("No Kerberos credentials available")
+            raise RuntimeError(*said)
 
     monkeypatch.setattr(sasl_client, "SASLClient", NoTicket)
     monkeypatch.setattr(thrift_connecting, "_check_libraries", lambda _: None)
     server = SaslServer()
-    with pytest.raises(MetastoreError, match=r"authentication by KERBEROS failed: .*No Kerberos credentials"):
+    with pytest.raises(MetastoreError, match=rf"authentication by KERBEROS failed: Could not start SASL: {told}$"):
+        opened(server, options(auth="KERBEROS")).schemas()
+    server.close()
+
+
+def test_a_server_that_leaves_out_its_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sasl_client, "SASLClient", Kerberos)
+    monkeypatch.setattr(thrift_connecting, "_check_libraries", lambda _: None)
+    server = SaslServer(b"ticket")
+    with pytest.raises(MetastoreError, match=r"authentication by KERBEROS failed: the server did not prove its name"):
         opened(server, options(auth="KERBEROS")).schemas()
     server.close()
 
