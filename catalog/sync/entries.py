@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from catalog.snapshot import Snapshot
 from catalog.sync.hive_types import hive_columns
+from catalog.sync.locations import Locations
 from catalog.sync.metastore import SYMLINK, HiveTable
 from catalog.sync.stored_names import differing_names
 from catalog.sync.stored_types import StoredTypes
@@ -63,6 +64,20 @@ def is_ours(entry: HiveTable) -> bool:
     """Whether an entry was made by the sync for Trino, and is no pinned snapshot."""
     said = entry.parameters
     return BASE_PATH in said and said.get(TARGET) == TRINO and PINNED not in said and entry_id(entry) is not None
+
+
+def told_locations(found: Iterable[HiveTable | None], base: str) -> Locations | None:
+    """How entries of a table say that their engine spells places; None where none of them says it.
+
+    Args:
+        found: the entries that are there.
+        base: URI of the table's folder, as we spell it.
+    """
+    for entry in found:
+        text = entry.parameters.get(LOCATIONS) if entry is not None else None
+        if entry is not None and text and entry.parameters.get(BASE_PATH) == base:
+            return Locations.parse(text)
+    return None
 
 
 def entry_id(entry: HiveTable) -> str | None:

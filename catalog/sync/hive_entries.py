@@ -172,6 +172,8 @@ class HiveEntries:
             said |= {options.SERVICE: hive.service} if hive.service else {}
             if self.snapshot.config.table_type != "COPY_ON_WRITE":
                 said[QUERY_TYPE] = name.query_type
+        if self.options.locations and self.options.locations.prefixes:
+            said[entries.LOCATIONS] = self.options.locations.to_text()
         spark = {}
         if hive.as_datasource:
             fields = self.snapshot.config.partition_fields

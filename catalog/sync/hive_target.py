@@ -130,6 +130,8 @@ class _TableSync:
         found = [self._metastore.table(schema, name.name) for name in names]
         for before in found:
             check_owner(before, HIVE, self._base, self._location(None), self._metastore)
+        if self._options.locations is None:
+            self._options = replace(self._options, locations=entries.told_locations(found, self._base))
         snapshot = self._newest(found)
         # all that may be refused is looked at before the first change
         planned = [self._plan(before, schema, name, snapshot) for before, name in zip(found, names, strict=True)]

@@ -83,9 +83,11 @@ def sync(
     query_type = SNAPSHOT if table.config.table_type == "COPY_ON_WRITE" else READ_OPTIMIZED
     snapshot = table.refresh().snapshot(None, query_type)
     entries.check_servable(snapshot, StoredTypes())
-    place = _Place(metastore, table, options, dict(storage_options or {}))
     schema, name = entry_name(table, options)
     before = metastore.table(schema, name)
+    if options.locations is None:
+        options = replace(options, locations=entries.told_locations([before], table.client.storage.full_uri("")))
+    place = _Place(metastore, table, options, dict(storage_options or {}))
     check_owner(before, entries.TRINO, place.base, place.spelled, metastore)
     wanted = place.symlink(before, schema, name, snapshot, query_type, dry_run=dry_run)
     if for_spark:

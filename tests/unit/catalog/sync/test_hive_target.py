@@ -383,6 +383,14 @@ def test_spelling_of_places(opened: Opened, store: MemoryMetastore, tmp_path: Pa
     assert held(store).location == "hdfs://nn/w/db/trips"
     assert {one.location for one in store.partitions(held(store))} == {f"hdfs://nn/w/db/trips/d {n}%" for n in range(3)}
     assert held(store).format.serde_parameters["path"] == "hdfs://nn/w/db/trips"
+    assert sync(opened(), store).changes == (), "unless told otherwise, as the entry says"
+    sync(opened(), store, format="handler")
+    assert held(store).location == "hdfs://nn/w/db/trips"
+    sync(opened(), store, options(LOCATIONS=f"{tmp_path}/warehouse=hdfs://other/w"))
+    assert held(store).location == "hdfs://other/w/db/trips"
+    sync(opened(), store, options(LOCATIONS=""))
+    assert held(store).location == f"file://{tmp_path}/warehouse/db/trips"
+    assert sync(opened(), store).changes == ()
 
 
 def test_a_table_without_commits(tmp_path: Path, store: MemoryMetastore) -> None:

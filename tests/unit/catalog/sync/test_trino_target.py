@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,8 @@ def test_options(opened: Opened, metastore: FileMetastore, tmp_path: Path) -> No
     manifest = Path(entry.location.replace("local:///w", f"{tmp_path}/warehouse"), "manifest").read_text()
     assert all(line.startswith("local:///w/db/trips/d ") for line in manifest.splitlines())
     assert sync(opened(), metastore, options).changes == ()
+    unsaid = replace(options, locations=None)
+    assert sync(opened(), metastore, unsaid).changes == (), "unless told otherwise, as the entry says"
 
 
 @pytest.mark.parametrize(
