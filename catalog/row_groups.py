@@ -106,7 +106,7 @@ def divide_all(files: Sequence[RowGroups], expression: HudiExpression | None, mo
     Returns:
         For each file, its parts in their order. Empty when no row group can hold a matching row.
     """
-    outcomes = None if expression is None else _outcomes(files, expression)
+    outcomes = None if expression is None or not files else _outcomes(files, expression)
     parts = []
     first = 0
     for file in files:

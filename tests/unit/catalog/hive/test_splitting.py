@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from catalog import row_groups
 from catalog.hive import splitting
 from catalog.hive.files import HiveFile
 from catalog.hive.splitting import Footers, HiveSplit, Splitter
@@ -72,6 +73,15 @@ def test_small_files_are_not_looked_into(storage: Storage, monkeypatch: pytest.M
     monkeypatch.setattr(splitting, "_LARGE", 1 << 30)
     one = HiveFile("absent.parquet", 1000)
     assert Splitter(100).splits(storage, [one], bind(col("k") < 0, SCHEMA), 1 << 30) == [HiveSplit(one.path, 0, 1000)]
+
+
+def test_without_large_files_the_filter_is_not_looked_at(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of thousands of conditions it would take seconds."""
+    monkeypatch.setattr(row_groups, "evaluate", lambda *_: pytest.fail("a filter was evaluated"))
+    small = file(storage, "b.parquet")
+    assert Splitter(100).splits(storage, [small], bind(col("k") < 5, SCHEMA), 1 << 30) == [
+        HiveSplit("b.parquet", 0, small.size)
+    ]
 
 
 def test_files_that_cannot_be_read_are_left_to_who_reads_them(storage: Storage, tmp_path: Path) -> None:
