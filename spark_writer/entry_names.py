@@ -59,4 +59,4 @@ def _as_we_spell(location: Any) -> str:
     scheme, path = location.getScheme(), location.getPath()
     if scheme in (None, "file"):
         return str(path)
-    return f"{_SCHEMES.get(scheme, scheme)}://{location.getAuthority()}{path}"
+    return f"{_SCHEMES.get(scheme, scheme)}://{location.getAuthority() or ''}{path}"

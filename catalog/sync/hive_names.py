@@ -52,4 +52,5 @@ def hive_names(table: Table, options: SyncOptions) -> tuple[EntryName, ...]:
     real_time = EntryName(name + _REAL_TIME_SUFFIX, SNAPSHOT)
     if hive.skip_ro_suffix:
         return (EntryName(name, READ_OPTIMIZED), real_time)
-    return (EntryName(name + _READ_OPTIMIZED_SUFFIX, READ_OPTIMIZED), real_time, newest)
+    both = (EntryName(name + _READ_OPTIMIZED_SUFFIX, READ_OPTIMIZED), real_time)
+    return (*both, newest) if hive.snapshot_name else both

@@ -17,6 +17,7 @@ PARTITION_FIELDS = "hoodie.datasource.hive_sync.partition_fields"
 EXTRACTOR = "hoodie.datasource.hive_sync.partition_extractor_class"
 STRATEGY = "hoodie.datasource.hive_sync.table.strategy"
 SKIP_RO_SUFFIX = "hoodie.datasource.hive_sync.skip_ro_suffix"
+SNAPSHOT_NAME = "hoodie.meta.sync.sync_snapshot_with_table_name"
 TABLE_PROPERTIES = "hoodie.datasource.hive_sync.table_properties"
 SERDE_PROPERTIES = "hoodie.datasource.hive_sync.serde_properties"
 AS_DATASOURCE = "hoodie.datasource.hive_sync.sync_as_datasource"
@@ -38,7 +39,7 @@ HUDI_NAME = "hoodie.catalog.sync.trino.hudi.name"
 KEYS = (
     *(DATABASE, TABLE, OMIT_META_FIELDS, PARTITION_FIELDS, EXTRACTOR, STRATEGY, SKIP_RO_SUFFIX, TABLE_PROPERTIES),
     *(SERDE_PROPERTIES, AS_DATASOURCE, SCHEMA_PART, COMMENTS, CREATE_DATABASE, TIMESTAMPS, CONDITIONAL),
-    *(SPARK_VERSION, FORMAT, DROPPED, SERVICE),
+    *(SPARK_VERSION, SNAPSHOT_NAME, FORMAT, DROPPED, SERVICE),
     *(LOCATIONS, MANIFESTS, RETENTION, ENTRY_AGE, OPEN_TABLES, HUDI_NAME),
 )
 
@@ -72,6 +73,8 @@ class HiveSyncOptions:
             `hoodie.datasource.hive_sync.table.strategy`.
         skip_ro_suffix: the read-optimized entry has the table's own name;
             `hoodie.datasource.hive_sync.skip_ro_suffix`.
+        snapshot_name: with `ALL`, whether there is an entry of the table's own name that reads the newest rows, beside
+            the one that ends in `_rt`; `hoodie.meta.sync.sync_snapshot_with_table_name`.
         table_properties: more parameters of the entry; `hoodie.datasource.hive_sync.table_properties`.
         serde_properties: more parameters of its SerDe; `hoodie.datasource.hive_sync.serde_properties`.
         as_datasource: write what Spark knows a table of its own by;
@@ -95,6 +98,7 @@ class HiveSyncOptions:
     extractor: str | None = None
     strategy: str = ALL
     skip_ro_suffix: bool = False
+    snapshot_name: bool = True
     table_properties: Mapping[str, str] = field(default_factory=dict)
     serde_properties: Mapping[str, str] = field(default_factory=dict)
     as_datasource: bool = True
@@ -120,6 +124,7 @@ class HiveSyncOptions:
             extractor=values.get(EXTRACTOR) or None,
             strategy=choice(values, STRATEGY, cls.strategy, STRATEGIES),
             skip_ro_suffix=flag(values, SKIP_RO_SUFFIX),
+            snapshot_name=flag(values, SNAPSHOT_NAME, default=True),
             table_properties=key_value_lines(values, TABLE_PROPERTIES),
             serde_properties=key_value_lines(values, SERDE_PROPERTIES),
             as_datasource=flag(values, AS_DATASOURCE, default=True),

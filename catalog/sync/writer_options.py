@@ -30,6 +30,7 @@ _PASSED_OVER: Final = frozenset(
     {"username", "password", "jdbcurl", "use_jdbc", "batching.enabled", "batching.threads"}
     # how Apache's sync goes about it, nothing of what it leads to
     | {"enable", "batch_num", "filter_pushdown_enabled", "filter_pushdown_max_size", "bucket_sync_spec"}
+    | {"recreate_table_on_error"}
 )
 
 

@@ -51,6 +51,7 @@ def session(location: str | None, provider: str | None = "hudi", base: str | Non
         ("s3a://lake/shop/orders", None, "s3://lake/shop/orders"),
         ("s3n://lake/shop/orders", None, "s3://lake/shop/orders"),
         ("hdfs://nn:8020/shop/orders", None, "hdfs://nn:8020/shop/orders"),
+        ("hdfs:///shop/orders", None, "hdfs:///shop/orders"),
         ("local:///orders", "file:/data/orders", "file:/data/orders"),
     ],
 )

@@ -44,7 +44,7 @@ def test_a_new_column_is_registered(written: LocalTable, metastore: FileMetastor
 
 def test_what_jobs_leave_in_does_not_matter(written: LocalTable, metastore: FileMetastore) -> None:
     left = {"username": "hive", "password": "secret", "jdbcurl": "jdbc:hive2://h:10000", "use_jdbc": "true"}
-    left |= {"batch_num": "100", "filter_pushdown_enabled": "true"}
+    left |= {"batch_num": "100", "recreate_table_on_error": "false", "filter_pushdown_enabled": "true"}
     fixed = {"create_managed_table": "false", "base_file_format": "PARQUET", "bucket_sync": "false"}
     written.write("insert", rows(100, 5), job(metastore, **left, **fixed, mode="HMS"))
     assert metastore.table("db", "trips") is not None

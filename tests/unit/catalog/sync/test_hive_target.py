@@ -253,6 +253,7 @@ STRATEGIES = [
     ({}, {"_ro": "read_optimized", "_rt": "snapshot", "": "snapshot"}),
     ({"STRATEGY": "ro"}, {"": "read_optimized"}),
     ({"STRATEGY": "RT"}, {"": "snapshot"}),
+    ({"SNAPSHOT_NAME": "false"}, {"_ro": "read_optimized", "_rt": "snapshot"}),
     ({"SKIP_RO_SUFFIX": "true"}, {"": "read_optimized", "_rt": "snapshot"}),
 ]
 
