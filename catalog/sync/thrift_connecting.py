@@ -21,8 +21,26 @@ from table_format.errors import MetastoreError, OptionError
 _GSSAPI, _PLAIN = "GSSAPI", "PLAIN"
 _SERVICE: Final = "hive"
 _ANY_PASSWORD: Final = "x"  # noqa: S105  # PyHive's for servers that look at the name alone
+_CHUNK: Final = 1 << 16
 _socket: Any = TSocket  # thriftpy2 is typed here and there only
 _protocol: Any = TCyBinaryProtocol
+
+
+class WholeReads(TSocket):
+    """A socket that reads as many bytes as it is asked for.
+
+    Thriftpy2 would put SASL's frames together itself, and copy what it has for each piece that comes; of a TLS
+    connection no piece is longer than 16 KB, and the many thousand partitions of a table are one frame.
+    """
+
+    def read(self, sz: int) -> bytes:
+        """So many bytes; an end of the connection before is thriftpy2's error."""
+        read: Any = super().read
+        pieces: list[bytes] = []
+        while sz > 0:
+            pieces.append(read(min(sz, _CHUNK)))
+            sz -= len(pieces[-1])
+        return b"".join(pieces)
 
 
 def connecting(options: MetastoreOptions) -> Connect:
@@ -47,7 +65,7 @@ def connecting(options: MetastoreOptions) -> Connect:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if tls is not None:
                 connection = tls.wrap_socket(connection, server_hostname=host)
-            transport = _transport(_socket(sock=connection), host, port, options, password)
+            transport = _transport(connection, host, port, options, password)
         except BaseException:
             connection.close()
             raise
@@ -56,9 +74,9 @@ def connecting(options: MetastoreOptions) -> Connect:
     return connect
 
 
-def _transport(wrapped: Any, host: str, port: int, options: MetastoreOptions, password: str) -> Any:
+def _transport(connection: socket.socket, host: str, port: int, options: MetastoreOptions, password: str) -> Any:
     if options.auth == NOSASL:
-        return TCyBufferedTransport(wrapped)
+        return TCyBufferedTransport(_socket(sock=connection))
     from thriftpy2.transport.sasl import TCySaslClientTransport  # type: ignore[attr-defined]  # it lists none
 
     from catalog.sync.sasl_client import SaslClient
@@ -70,6 +88,8 @@ def _transport(wrapped: Any, host: str, port: int, options: MetastoreOptions, pa
         mechanism = _PLAIN
         name = options.username or getpass.getuser()
         client = SaslClient(host, username=name, password=password)
+    whole: Any = WholeReads
+    wrapped = whole(sock=connection)
     transport = TCySaslClientTransport(lambda: client, mechanism, wrapped)
     try:
         transport.open()

@@ -3,6 +3,7 @@
 import dataclasses
 import getpass
 import importlib.util
+import io
 import ipaddress
 import socket
 import struct
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from thriftpy2.transport import TBufferedTransport, TFramedTransport, TSocket
+from thriftpy2.transport import TBufferedTransport, TFramedTransport, TSocket, TTransportException
 
 from catalog.services.tls import TlsFiles, server_context
 from catalog.sync import sasl_client, thrift_connecting
@@ -226,6 +227,26 @@ def test_a_server_that_leaves_out_its_proof(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(MetastoreError, match=r"authentication by KERBEROS failed: the server did not prove its name"):
         opened(server, options(auth="KERBEROS")).schemas()
     server.close()
+
+
+def test_frames_are_read_as_a_whole() -> None:
+    sent = bytes(range(256)) * 300
+    stream, asked = io.BytesIO(sent), list[int]()
+
+    class Encrypted:
+        def recv(self, count: int) -> bytes:
+            asked.append(count)
+            return stream.read(min(count, 1000))
+
+    whole: Any = thrift_connecting.WholeReads
+    reader = whole(sock=Encrypted())
+    assert reader.read(0) == b""
+    assert reader.read(5) == sent[:5]
+    assert reader.read(76_000) == sent[5:76_005]
+    assert max(asked) == 1 << 16, "room is made for what may come at once, not for a whole frame each time"
+    with pytest.raises(TTransportException, match="read 0 bytes") as caught:
+        reader.read(len(sent) - 76_005 + 1)
+    assert caught.value.type == TTransportException.END_OF_FILE
 
 
 def test_messages_are_as_they_are_or_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
