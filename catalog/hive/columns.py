@@ -27,7 +27,8 @@ def check_columns(snapshot: Snapshot, settings: ScanSettings, read: Sequence[str
         table: Hive's name, for messages.
 
     Raises:
-        SchemaError: a column that is read has another type than in the table, or is none of its columns.
+        SchemaError: a column that is read has another type than in the table, is none of its columns, or has the name
+            of one that was renamed or dropped before.
         ServiceError: the names and types do not go together.
     """
     if settings.columns is None or settings.column_types is None or snapshot.instant is None:
@@ -37,15 +38,31 @@ def check_columns(snapshot: Snapshot, settings: ScanSettings, read: Sequence[str
     own = {field.name.lower(): field for field in snapshot.schema}
     what = f"{snapshot.config.name} of {snapshot.instant}"
     for name, kind in wanted.items():
-        # An older state may lack columns that were added since; none of its files has them, so Hive reads nulls.
         if name not in own:
             if settings.as_of is None:
                 raise SchemaError(f"{table}: column {name} is none of {what}; run `hudi-catalog sync` for the entry")
+            # An older state may lack columns that were added since: Hive reads nulls, unless a file has the name.
+            if _was_there(snapshot, name):
+                raise SchemaError(
+                    f"{table}: column {name} is none of {what}, but older files hold another one of that name, which "
+                    "Hive would show; leave it out of the query"
+                )
         elif not declared_right(kind, own[name]):
             raise SchemaError(
                 f"{table}: column {name} is {kind} in Hive and {_text(own[name])} in {what}; "
                 "run `hudi-catalog sync` for the entry"
             )
+
+
+def _was_there(snapshot: Snapshot, name: str) -> bool:
+    """Whether the table had a column of a name, in lower case, before it was renamed or dropped."""
+    history = snapshot.schema_history
+    return history is not None and any(
+        column.name.lower() == name
+        for schema in history.versions
+        if schema.version <= history.current.version
+        for column in schema.columns
+    )
 
 
 def declared_right(told: str, field: Any) -> bool:

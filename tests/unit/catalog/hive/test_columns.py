@@ -25,7 +25,7 @@ SCHEMA = pa.schema([pa.field(name, kind) for name, kind in TYPES.items()])
 
 
 def snapshot(instant: str | None = "20260101000000000") -> Any:
-    return SimpleNamespace(schema=SCHEMA, instant=instant, config=SimpleNamespace(name="trips"))
+    return SimpleNamespace(schema=SCHEMA, instant=instant, config=SimpleNamespace(name="trips"), schema_history=None)
 
 
 def test_what_the_sync_writes_is_right() -> None:

@@ -107,6 +107,24 @@ def test_blocks_that_count_later_change_the_name(copied: Copied) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
+def test_a_name_that_was_given_again_since(release: str, tmp_path: Path) -> None:
+    """`name` became `title`, whose older files keep the old name; later there was another `name`."""
+    path, _ = lay_out(release, str(tmp_path / "warehouse"))
+    table = Table.open(path)
+    between = next(
+        write.time
+        for write in table.snapshot().timeline.writes
+        if not {"name", "old"} <= set(table.snapshot(write.time).schema.names)
+    )
+    past = {"hoodie.catalog.hive.as.of": between}
+    entry = {"hoodie.catalog.hive.columns": "id,name", "hoodie.catalog.hive.columns.types": "bigint:string"}
+    asking = Asking(Path(path).parent)
+    with pytest.raises(RefusedError, match=rf"column name is none of .* {between}, but older files hold another one"):
+        asking.splits(Path(path).name, settings=past | entry, columns=["id", "name"])
+    assert asking.splits(Path(path).name, settings=past | entry, columns=["id"]).splits
+
+
+@pytest.mark.parametrize("release", RELEASES)
 def test_renamed_columns(release: str, tmp_path: Path) -> None:
     path, _ = lay_out(release, str(tmp_path / "warehouse"))
     table = Table.open(path)
