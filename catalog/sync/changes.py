@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from catalog.sync.metastore import HiveColumn, HiveTable
+from catalog.sync.metastore import HiveColumn, HiveTable, Metastore
+from table_format.errors import MetastoreError
 
 CREATE, ALTER, DROP = "create", "alter", "drop"
 _SIGNS = {CREATE: "+", ALTER: "~", DROP: "-"}
@@ -33,6 +34,19 @@ class Change:
     def __str__(self) -> str:
         told = " → ".join(_short(text) for text in (self.before, self.after) if text)
         return f"{_SIGNS[self.kind]} {self.what}{f': {told}' if told else ''}"
+
+
+def schema_changes(metastore: Metastore, schema: str, *, may_create: bool) -> list[Change]:
+    """What makes the database of an entry: nothing where it is there.
+
+    Raises:
+        MetastoreError: it is not there, and may not be made.
+    """
+    if schema in metastore.schemas():
+        return []
+    if not may_create:
+        raise MetastoreError(f"{metastore.uri}: there is no database {schema}; make it, or allow the sync to")
+    return [Change(CREATE, f"schema {schema}")]
 
 
 def changes_of(before: HiveTable | None, after: HiveTable) -> list[Change]:

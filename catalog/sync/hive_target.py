@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from catalog.snapshot import Snapshot
 from catalog.sync import entries, partition_record, trino_target
-from catalog.sync.changes import CREATE, Change, changes_of
+from catalog.sync.changes import Change, changes_of, schema_changes
 from catalog.sync.extractors import check_extractor
 from catalog.sync.hive_entries import INSTANTS, HiveEntries
 from catalog.sync.hive_names import EntryName, hive_names, hive_schema
@@ -24,7 +24,7 @@ from catalog.sync.partition_sync import PartitionChanges, keeps_partitions, part
 from catalog.sync.reading_rules import HIVE_ALONE
 from catalog.sync.stored_types import StoredTypes
 from catalog.table import SNAPSHOT, Table
-from table_format.errors import MetastoreError, OptionError
+from table_format.errors import OptionError
 
 _READER: Final = "Apache Hudi's input formats"
 _OTHERWISE: Final = "register it with the storage handler (handler format), for which paths need tell nothing"
@@ -135,7 +135,9 @@ class _TableSync:
         snapshot = self._newest(found)
         # all that may be refused is looked at before the first change
         planned = [self._plan(before, schema, name, snapshot) for before, name in zip(found, names, strict=True)]
-        changes = self._schema_changes(schema)
+        changes = schema_changes(self._metastore, schema, may_create=self._options.hive.create_database)
+        if changes and not self._dry_run:
+            self._metastore.create_schema(schema)
         for entry in planned:
             changes += self._make(entry)
         return HiveSync(schema, tuple(name.name for name in names), snapshot.instant or "", tuple(changes))
@@ -189,15 +191,6 @@ class _TableSync:
         once = partition_record.recorded(before.parameters)
         there = self._metastore.partition_values(before) if once else set()
         return {path for path, one in partitions.items() if path in once and one.values not in there}
-
-    def _schema_changes(self, schema: str) -> list[Change]:
-        if schema in self._metastore.schemas():
-            return []
-        if not self._options.hive.create_database:
-            raise MetastoreError(f"{self._metastore.uri}: there is no database {schema}; make it, or allow the sync to")
-        if not self._dry_run:
-            self._metastore.create_schema(schema)
-        return [Change(CREATE, f"schema {schema}")]
 
     def _make(self, entry: _Entry) -> list[Change]:
         """Bring an entry up to date; its partitions before it says that they are."""

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from catalog.snapshot import Snapshot
 from catalog.sync import entries, spark_properties
-from catalog.sync.changes import CREATE, Change, changes_of
+from catalog.sync.changes import Change, changes_of, schema_changes
 from catalog.sync.file_lists import list_name, manifest_folder, paths_of
+from catalog.sync.hive_names import hive_schema
 from catalog.sync.hudi_connector import READER, TARGET, hudi_entry
 from catalog.sync.locations import Locations
 from catalog.sync.manifests import manifest_of
@@ -24,7 +25,6 @@ from catalog.sync.pins import Pins
 from catalog.sync.stored_types import StoredTypes
 from catalog.table import READ_OPTIMIZED, SNAPSHOT, Table
 
-_DEFAULT_SCHEMA = "default"
 _READ_OPTIMIZED = "_ro"
 
 
@@ -101,7 +101,7 @@ def sync(
         pairs.append((there, other))
         listed = partitions_of(snapshot, place.spelled, READER).values()
         partitions = PartitionChanges(metastore, other, listed, registered(metastore, there, other))
-    changes = [] if schema in metastore.schemas() else [Change(CREATE, f"schema {schema}")]
+    changes = schema_changes(metastore, schema, may_create=options.hive.create_database)
     altered = [(after, changes_of(there, after)) for there, after in pairs]
     changes += [change for _, found in altered for change in found]
     changes += partitions.changes() if partitions else []
@@ -117,12 +117,11 @@ def sync(
 
 def entry_name(table: Table, options: SyncOptions) -> tuple[str, str]:
     """Schema and name under which a table is registered: the options', else the table's own, in lower case."""
-    schema = options.database or table.config.database or _DEFAULT_SCHEMA
     name = options.table or table.name
     ending = (
         "" if table.config.table_type == "COPY_ON_WRITE" or name.lower().endswith(_READ_OPTIMIZED) else _READ_OPTIMIZED
     )
-    return schema.lower(), name.lower() + ending
+    return hive_schema(table, options), name.lower() + ending
 
 
 def _with_spark(

@@ -346,6 +346,7 @@ REFUSED: list[tuple[dict[str, str], type[Exception], str]] = [
     ({"EXTRACTOR": "a.b.SlashEncodedDayPartitionValueExtractor"}, OptionError, r"no values .*\[d 0%\]"),
     ({"EXTRACTOR": "my.Own"}, OptionError, "my.Own is not known"),
     ({"CREATE_DATABASE": "false"}, MetastoreError, "no database db"),
+    ({"CREATE_DATABASE": "false", "FORMAT": "symlink"}, MetastoreError, "no database db"),
     ({"AS_DATASOURCE": "false", "FORMAT": "handler"}, OptionError, "sync_as_datasource=false goes with .*=apache only"),
     ({"AS_DATASOURCE": "false", "FORMAT": "symlink"}, OptionError, "sync_as_datasource=false goes with .*=apache only"),
     ({"TIMESTAMPS": "false", "FORMAT": "handler"}, OptionError, "goes with hoodie.catalog.sync.format=apache only"),
