@@ -6,7 +6,9 @@ from catalog.snapshot import Snapshot
 
 
 def differing_names(snapshot: Snapshot, instant: str) -> list[str]:
-    """The columns that readers by name would get wrong in the files of an instant; those that it lacks are none.
+    """The columns that readers by name, for whom case is nothing, would get wrong in the files of an instant.
+
+    Those that it lacks are none.
 
     Args:
         snapshot: of the table.
@@ -20,6 +22,6 @@ def differing_names(snapshot: Snapshot, instant: str) -> list[str]:
         return []
     names = snapshot.data_schema.names
     same = history.same_names(instant, names)
-    stored = {column.name for column in history.stored_schema(instant).columns}
+    stored = {column.name.lower() for column in history.stored_schema(instant).columns}
     physical = history.physical_names(instant, names)
-    return [name for name in names if name not in same and (physical[name] is not None or name in stored)]
+    return [name for name in names if name not in same and (physical[name] is not None or name.lower() in stored)]
