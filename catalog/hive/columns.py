@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -27,8 +28,8 @@ def check_columns(snapshot: Snapshot, settings: ScanSettings, read: Sequence[str
         table: Hive's name, for messages.
 
     Raises:
-        SchemaError: a column that is read has another type than in the table, is none of its columns, or has the name
-            of one that was renamed or dropped before.
+        SchemaError: a column that is read has another type than in the table, is none of its columns or several, or
+            has the name of one that was renamed or dropped before.
         ServiceError: the names and types do not go together.
     """
     if settings.columns is None or settings.column_types is None or snapshot.instant is None:
@@ -36,8 +37,11 @@ def check_columns(snapshot: Snapshot, settings: ScanSettings, read: Sequence[str
     told = declared_columns(settings.columns, settings.column_types)
     wanted = told if read is None else {name: told[name] for name in map(str.lower, read) if name in told}
     own = {field.name.lower(): field for field in snapshot.schema}
+    several = Counter(field.name.lower() for field in snapshot.schema)
     what = f"{snapshot.config.name} of {snapshot.instant}"
     for name, kind in wanted.items():
+        if several[name] > 1:
+            raise SchemaError(f"{table}: column {name} is several of {what}, which Hive does not tell apart")
         if name not in own:
             if settings.as_of is None:
                 raise SchemaError(f"{table}: column {name} is none of {what}; run `hudi-catalog sync` for the entry")

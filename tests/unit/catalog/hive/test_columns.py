@@ -91,3 +91,12 @@ def test_the_past_may_lack_columns() -> None:
     check_columns(snapshot(), settings, None, "db.t")
     with pytest.raises(SchemaError, match="column i"):
         check_columns(snapshot(), ScanSettings(columns="i", column_types="bigint", as_of="2026"), None, "db.t")
+
+
+def test_columns_that_differ_in_case_alone_are_refused() -> None:
+    both = pa.schema([("k", pa.int64()), ("same", pa.int32()), ("SAME", pa.int32())])
+    told = ScanSettings(columns="k,same", column_types="bigint:int")
+    twice: Any = SimpleNamespace(**{**vars(snapshot()), "schema": both})
+    check_columns(twice, told, ["k"], "db.t")
+    with pytest.raises(SchemaError, match=r"db\.t: column same is several of trips"):
+        check_columns(twice, told, ["same"], "db.t")
