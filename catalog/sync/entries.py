@@ -14,6 +14,8 @@ from catalog.snapshot import Snapshot
 from catalog.sync.hive_types import hive_columns
 from catalog.sync.locations import Locations
 from catalog.sync.metastore import SYMLINK, HiveTable
+from catalog.sync.reading_rules import TRINO as TRINO_RULES
+from catalog.sync.reading_rules import ReadingRules
 from catalog.sync.stored_names import differing_names
 from catalog.sync.stored_types import StoredTypes
 from table_format.errors import UnsupportedTableError
@@ -93,10 +95,14 @@ def column_comments(snapshot: Snapshot) -> Mapping[str, str]:
     return {field["name"]: field["doc"] for field in fields if isinstance(field.get("doc"), str) and field["doc"]}
 
 
-def check_files_have_columns(snapshot: Snapshot) -> None:
+def check_files_have_columns(snapshot: Snapshot, rules: ReadingRules) -> None:
     """Refuse a snapshot of which some files hold a column under another name, or something else under its name.
 
     Engines that read Parquet files by the names of columns would see nulls, or a column that was dropped.
+
+    Args:
+        snapshot: of the table.
+        rules: of the engine, for the message.
 
     Raises:
         UnsupportedTableError: there is such a file; the message names the column.
@@ -109,8 +115,8 @@ def check_files_have_columns(snapshot: Snapshot) -> None:
         if odd:
             raise UnsupportedTableError(
                 f"{snapshot.config.name}: column {odd[0]} was renamed, replaced or changed since files of {instant} "
-                "were written, and engines that read Parquet by names would get it wrong; rewrite the files "
-                "(clustering), or read the table through `hudi-catalog serve trino`"
+                f"were written, and {rules.engine}, which reads Parquet by names, would get it wrong; rewrite the "
+                f"files (clustering), {rules.otherwise}"
             )
 
 
@@ -130,5 +136,5 @@ def check_servable(snapshot: Snapshot, types: StoredTypes) -> None:
             f"{config.name}: its files lack the partition columns {', '.join(config.partition_fields)} "
             "(hoodie.datasource.write.drop.partition.columns); read the table through `hudi-catalog serve trino`"
         )
-    check_files_have_columns(snapshot)
+    check_files_have_columns(snapshot, TRINO_RULES)
     types.check(snapshot)

@@ -173,7 +173,7 @@ class _TableSync:
         partitions: Mapping[str, HivePartition] = {}
         away: Collection[str] = ()
         if self._format == APACHE:
-            entries.check_files_have_columns(snapshot)
+            entries.check_files_have_columns(snapshot, HIVE_ALONE)
             StoredTypes(HIVE_ALONE).check(snapshot)
             partitions = partitions_of(snapshot, location, _READER, _OTHERWISE)
             check_extractor(self._options.hive.extractor, partitions)
