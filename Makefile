@@ -63,15 +63,15 @@ lint: $(BIN)/.installed ## ruff and mypy
 
 .PHONY: test-unit
 test-unit: $(BIN)/.installed ## tests that need no JVM, documentation examples included
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not spark and not engine' --doctest-modules tests $(PACKAGES) docs README.md $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n 2 --dist loadscope -m 'not spark and not engine' --doctest-modules tests $(PACKAGES) docs README.md $(PYTEST_ARGS)
 
 .PHONY: test-spark
 test-spark: engines ## tests on PySpark and on the real engines
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m 'spark or engine' tests $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n 2 --dist loadscope -m 'spark or engine' tests $(PYTEST_ARGS)
 
 .PHONY: test-nightly
 test-nightly: $(BIN)/.installed ## property tests with 20,000 examples each where plans rest on them (hours)
-	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/property $(PYTEST_ARGS)
+	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -q -n 2 --dist loadscope tests/property $(PYTEST_ARGS)
 
 .PHONY: bench
 bench: engines ## measure against Apache Hudi 1.2.0 in one run (about 10 minutes)

@@ -1,23 +1,25 @@
 """What all tests share: one PySpark session of the main line, and how Hypothesis runs."""
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Tests that share a server run in one process, so that it is started once; the first one named counts.
+# Files whose tests share servers run in one process, so that each is started once; the first pattern counts.
 _GROUPS = (
-    ("trino", {"trino", "start_presto"}),
-    ("hive", {"hive", "hive_world"}),
-    ("pyspark", {"spark"}),
-    ("apache", {"apache", "release"}),
+    ("trino", re.compile("engines/test_(trino|presto|engine_servers)")),
+    ("hive", re.compile("engines/test_(hive|local_metastore)")),
+    ("pyspark", re.compile("tests/spark/|/test_(apache_interop|killed_driver|oldest_pyspark)")),
+    ("apache", re.compile("/test_(apache|crash_interop|spark_sql|plans)")),
 )
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -26,13 +28,17 @@ settings.register_profile("thorough", settings.get_profile("default"), max_examp
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist looks at the groups in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests into groups for `--dist loadgroup`; those that share nothing go by file."""
-    for item in items:
-        fixtures = set(getattr(item, "fixturenames", ()))
-        shared = next((group for group, names in _GROUPS if names & fixtures), None)
-        item.add_marker(pytest.mark.xdist_group(shared or item.path.name))
+class GroupScheduling(LoadScopeScheduling):
+    """Gives each process whole groups of tests."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return next((group for group, pattern in _GROUPS if pattern.search(file)), file)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
+    """How tests are shared out among processes (`-n`)."""
+    return GroupScheduling(config, log)
 
 
 def skip_or_fail(reason: str) -> None:
