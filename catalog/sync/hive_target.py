@@ -27,6 +27,7 @@ from catalog.table import SNAPSHOT, Table
 from table_format.errors import OptionError
 
 _READER: Final = "Apache Hudi's input formats"
+_MOST_ROUNDS: Final = 4
 _OTHERWISE: Final = "register it with the storage handler (handler format), for which paths need tell nothing"
 
 
@@ -85,7 +86,18 @@ def sync(
         return HiveSync(done.schema, (done.name,), done.instant, done.changes)
     if wanted not in (HANDLER, APACHE):
         raise OptionError(f"format {wanted!r}: there are {HANDLER}, {APACHE} and {SYMLINK}")
-    return _TableSync(metastore, table, options, wanted, dry_run=dry_run).run()
+    return _until_newest(_TableSync(metastore, table, options, wanted, dry_run=dry_run), table, dry_run=dry_run)
+
+
+def _until_newest(one: _TableSync, table: Table, *, dry_run: bool) -> HiveSync:
+    """Sync, and again where the sync of a later commit ended before this one, which has then written over it."""
+    changes: tuple[Change, ...] = ()
+    for _ in range(_MOST_ROUNDS):
+        done = one.run()
+        changes += done.changes
+        if dry_run or not done.changes or done.instant == (table.refresh().snapshot(None, SNAPSHOT).instant or ""):
+            break
+    return replace(done, changes=changes)
 
 
 def _format_there(table: Table, metastore: Metastore, options: SyncOptions) -> str | None:

@@ -483,3 +483,33 @@ def test_a_sync_that_died_before_its_last_step_is_ended_also_where_nothing_else_
     for at, half_done, broken in kills(lambda one: sync(table, one, given, format="apache"), store):
         sync(table, broken, given, format="apache")
         assert held(broken).parameters["hoodie.catalog.instant"] == table.snapshot().instant, (at, half_done)
+
+
+class Overtaken(MemoryMetastore):
+    """A later commit and its whole sync come between a sync's reading of the table and its first change."""
+
+    later: Callable[[], object] | None = None
+
+    def put_table(self, table: HiveTable) -> None:
+        later, self.later = self.later, None
+        if later is not None:
+            later()
+        super().put_table(table)
+
+
+@pytest.mark.parametrize("form", ["handler", "apache"])
+def test_a_sync_that_was_overtaken_leaves_nothing_older(written: LocalTable, opened: Opened, form: str) -> None:
+    store = Overtaken()
+    sync(opened(), store, format=form)
+    written.write("upsert", rows(0, 1))
+
+    def later() -> None:
+        wider = rows(0, 5).append_column("note", pa.array(["n"] * 5))
+        written.write("upsert", wider.set_column(1, "day", pa.array(["new"] * 5)), EVOLVING)
+        sync(opened(), store)
+
+    store.later = later
+    done = sync(opened(), store)
+    assert done.instant == held(store).parameters["last_commit_time_sync"] == opened().snapshot().instant
+    assert "note" in [column.name for column in held(store).columns]
+    assert sync(opened(), store).changes == ()
