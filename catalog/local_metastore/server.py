@@ -190,7 +190,8 @@ def _settings(warehouse: Path) -> dict[str, str]:
         "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
         "datanucleus.schema.autoCreateAll": "true",
         "hive.metastore.schema.verification": "false",
-        "hive.metastore.warehouse.dir": warehouse.as_uri(),
+        # Hadoop takes such texts as they stand, without the escapes of a URI
+        "hive.metastore.warehouse.dir": f"file://{warehouse}",
         # its logger needs a library that PySpark lacks
         "hive.async.log.enabled": "false",
         "hive.metastore.event.db.notification.api.auth": "false",
@@ -202,4 +203,4 @@ def write_settings(path: Path, settings: dict[str, str]) -> None:
     properties = "".join(
         f"<property><name>{name}</name><value>{escape(value)}</value></property>\n" for name, value in settings.items()
     )
-    path.write_text(f"<configuration>\n{properties}</configuration>\n")
+    path.write_text(f"<configuration>\n{properties}</configuration>\n", encoding="utf-8")

@@ -3,6 +3,7 @@
 import importlib.util
 import socket
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -68,6 +69,15 @@ def test_a_java_that_ends_at_once(java: Path, tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match="the Hive Metastore did not start"):
         LocalMetastore(tmp_path / "kept")
     assert "hive.metastore.warehouse.dir" in (tmp_path / "kept/conf/hive-site.xml").read_text()
+
+
+@pytest.mark.usefixtures("java")
+def test_the_warehouse_is_spelled_as_hadoop_reads_it(tmp_path: Path) -> None:
+    with pytest.raises(ServiceError, match="did not start"):
+        LocalMetastore(tmp_path / "my é & %20")
+    told = ET.fromstring((tmp_path / "my é & %20/conf/hive-site.xml").read_bytes())
+    values = {one.findtext("name"): one.findtext("value") for one in told}
+    assert values["hive.metastore.warehouse.dir"] == f"file://{tmp_path}/my é & %20/warehouse"
 
 
 @pytest.mark.usefixtures("java")
