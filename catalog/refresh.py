@@ -1,8 +1,8 @@
 """A snapshot brought up to date by what the table's timeline tells of new writes.
 
 A completed write names the files that it made and the file groups that it took out. Only those groups are looked at
-again; everything else is shared with the snapshot before. Where the timeline shows more than that, as after a restore,
-the table is loaded afresh.
+again; everything else is shared with the snapshot before. Where the timeline shows more than that, as after a restore
+or where the table was deleted and made anew, the table is loaded afresh.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ def _later_writes(snapshot: Snapshot, client: TableClient, timeline: Timeline) -
     then, now = {_key(i): i for i in known.completed}, {_key(i): i for i in timeline.completed}
     added = [instant for key, instant in now.items() if key not in then]
     gone = [instant for key, instant in then.items() if key not in now]
+    if then and len(gone) == len(then):
+        return None  # another table may stand there now: whoever archives leaves the newest instants
     writes = [instant for instant in added if instant.action in WRITE_ACTIONS]
     if len(writes) > _MOST_WRITES or not _only_wrote(client, known, timeline, added, gone):
         return None

@@ -1,20 +1,29 @@
 """Tables that Apache Hudi wrote, seen write by write: a snapshot that is brought up to date is as one loaded afresh."""
 
 import dataclasses
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from catalog import Table
 from catalog.indexed_column import IndexedColumn
 from catalog.refresh import refreshed
 from catalog.snapshot import Snapshot
 from table_format.instant import State
 from table_format.meta_client import TableClient
 from table_format.timeline import Timeline
+from tests.local_writes import LocalTable
 
 from .tables import NEWER_NAMES
 
+OPTIONS: dict[str, Any] = {
+    "hoodie.table.name": "trips",
+    "hoodie.datasource.write.recordkey.field": "k",
+    "hoodie.bucket.index.num.buckets": "2",
+}
 LOGGED = [name for name in NEWER_NAMES if "__mor_" in name]
 
 
@@ -93,3 +102,14 @@ def as_known(found: dict[Any, Any] | None, fresh: dict[Any, Any] | None) -> int:
     known = {group: values for group, values in found.items() if values[0]}
     assert known == {group: fresh[group] for group in known}
     return len(known)
+
+
+def test_a_table_that_was_made_anew_has_nothing_of_the_one_before(tmp_path: Path) -> None:
+    """As Spark's mode("overwrite") does it; its properties may be the same."""
+    path, schema = tmp_path / "trips", pa.schema([("k", pa.int64())])
+    table: Any = None
+    for keys in (range(10), range(100, 105)):
+        LocalTable.create(str(path), schema, OPTIONS).write("insert", pa.table({"k": list(keys)}, schema))
+        table = Table.open(str(path)) if table is None else table.refresh()
+        assert sorted(table.scan().to_arrow()["k"].to_pylist()) == list(keys)
+        shutil.rmtree(path)
