@@ -52,10 +52,10 @@ def check_columns(snapshot: Snapshot, settings: ScanSettings, read: Sequence[str
                     "Hive would show; leave it out of the query"
                 )
         elif not declared_right(kind, own[name]):
-            raise SchemaError(
-                f"{table}: column {name} is {kind} in Hive and {_text(own[name])} in {what}; "
-                "run `hudi-catalog sync` for the entry"
-            )
+            advice = "run `hudi-catalog sync` for the entry"
+            if settings.as_of is not None:
+                advice += ", or, if its type was another one then, leave the column out of the query"
+            raise SchemaError(f"{table}: column {name} is {kind} in Hive and {_text(own[name])} in {what}; {advice}")
 
 
 def _was_there(snapshot: Snapshot, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -116,7 +117,9 @@ class HivePlanner:
         def newest() -> str:
             return self._tables.pin(self._newest(path, settings))
 
-        return self._leases.take((asked.queryId, path, settings.as_of), newest)
+        # of a fixed size, whatever a caller sends
+        key = hashlib.sha256(repr((asked.queryId, path, settings.as_of)).encode()).digest()
+        return self._leases.take(key, newest)
 
     def _newest(self, path: str, settings: ScanSettings) -> Snapshot:
         if settings.as_of is None:

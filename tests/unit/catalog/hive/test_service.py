@@ -223,6 +223,14 @@ def test_settings_that_cannot_be_meant_are_refused(asking: Asking, settings: dic
     assert len(asking.splits(settings={f"hoodie.catalog.hive.{key}": value for key, value in known.items()}).splits)
 
 
+def test_what_is_remembered_of_a_query_is_small(asking: Asking) -> None:
+    long = "q" * 1_000_000
+    assert asking.pin(query=long) == asking.pin(query=long)
+    leases = asking.service._planner._leases
+    assert len(leases) == 1
+    assert len(repr(leases._leases)) < 10_000
+
+
 def entry(columns: str, types: str) -> dict[str, str]:
     return {"hoodie.catalog.hive.columns": columns, "hoodie.catalog.hive.columns.types": types}
 
