@@ -49,7 +49,10 @@ struct Credential {
   2: required binary signature
 }
 
-/* Row groups of one Parquet file: those whose middle lies in the range. */
+/*
+ * Row groups of one Parquet file: those whose first data page lies in the range. Ranges of one file never overlap; where
+ * the service has looked into the file, they begin and end with row groups.
+ */
 struct Split {
   /* URI; always inside the table's location. */
   1: required string path
