@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -45,6 +46,8 @@ INSTANTS: Final = (entries.INSTANT, LAST_SYNCED, LAST_COMPLETED, TOTAL_SIZE)
 
 _TIMESTAMP: Final = "timestamp"
 _NUMBER: Final = "bigint"
+# as a type, not as the name of a struct's field
+_HAS_TIMES: Final = re.compile(r"(?<![\w$])timestamp(?![\w$:])")
 _HANDLER_SETTINGS: Final = "hoodie.catalog.hive."
 _OWN: Final = frozenset(
     {entries.BASE_PATH, entries.TARGET, entries.QUERY_TYPE, entries.META_FIELDS, entries.ENTRY_ID, entries.LOCATIONS}
@@ -122,10 +125,13 @@ class HiveEntries:
             if wanted is False:
                 raise OptionError(f"{options.TIMESTAMPS}=false goes with {options.FORMAT}={options.APACHE} only")
             return _TIMESTAMP
-        times = {field.name.lower() for field in self._fields if pa.types.is_timestamp(field.type)}
         if wanted is None:
+            either = zip(
+                hive_columns(self._fields, times=_TIMESTAMP), hive_columns(self._fields, times=_NUMBER), strict=True
+            )
+            times = {column.name for column, other in either if column != other}
             columns = (*before.columns, *before.partition_columns)
-            wanted = any(column.name in times and column.type == _TIMESTAMP for column in columns)
+            wanted = any(column.name in times and _HAS_TIMES.search(column.type) for column in columns)
         return _TIMESTAMP if wanted else _NUMBER
 
     def _partition_columns(self, columns: list[HiveColumn]) -> tuple[HiveColumn, ...]:

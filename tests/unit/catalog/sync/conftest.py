@@ -10,6 +10,7 @@ import pytest
 from catalog import Table
 from catalog.sync.file_metastore import FileMetastore
 from tests.local_writes import LocalTable
+from tests.memory_metastore import MemoryMetastore
 
 SCHEMA = pa.schema(
     [
@@ -49,3 +50,8 @@ def opened(written: LocalTable) -> Callable[[], Table]:
 @pytest.fixture
 def metastore(tmp_path: Path) -> FileMetastore:
     return FileMetastore(str(tmp_path / "metastore"))
+
+
+@pytest.fixture
+def store() -> MemoryMetastore:
+    return MemoryMetastore()
