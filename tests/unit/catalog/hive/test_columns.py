@@ -89,7 +89,7 @@ def test_only_what_is_read_counts() -> None:
 def test_the_past_may_lack_columns() -> None:
     settings = ScanSettings(columns="i,new", column_types="int:string", as_of="2026")
     check_columns(snapshot(), settings, None, "db.t")
-    with pytest.raises(SchemaError, match="column i .* if its type was another one then, leave the column out"):
+    with pytest.raises(SchemaError, match=r"column i .* if its type was another one then, leave the column out"):
         check_columns(snapshot(), ScanSettings(columns="i", column_types="bigint", as_of="2026"), None, "db.t")
 
 
