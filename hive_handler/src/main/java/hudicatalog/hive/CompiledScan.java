@@ -7,6 +7,7 @@ import java.net.URLEncoder;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
+import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapred.JobConf;
 
 /**
@@ -86,9 +87,9 @@ final class CompiledScan {
     return new CompiledScan(all.remove(LOCATION), all.remove(TABLE), all.remove(QUERY), all.remove(PIN), all);
   }
 
-  /** Whether another scan reads other rows of the same folder. */
+  /** Whether another scan reads other rows of the same folder, however that is spelled. */
   boolean contradicts(CompiledScan other) {
-    boolean isSameFolder = location.equals(other.location);
+    boolean isSameFolder = new Path(location).equals(new Path(other.location));
     return isSameFolder && !(Objects.equals(pin, other.pin)
         && Settings.forService(settings).equals(Settings.forService(other.settings)));
   }

@@ -91,6 +91,9 @@ class MessagesTest {
         Collections.singletonMap("hoodie.catalog.hive.query.type", "read_optimized"));
     assertTrue(one.contradicts(new CompiledScan("file:/t", "d.t_rt", "q", "p", Collections.emptyMap())));
     assertTrue(one.contradicts(new CompiledScan("file:/t", "d.t", "q", "p2", one.settings)));
+    for (String same : new String[] {"file:///t", "file:/t/"}) {
+      assertTrue(one.contradicts(new CompiledScan(same, "d.t", "q", "p2", one.settings)), same);
+    }
     assertEquals(false, one.contradicts(new CompiledScan("file:/t", "d.t", "q", "p", one.settings)));
     assertEquals(false, one.contradicts(new CompiledScan("file:/u", "d.t", "q", "p2", Collections.emptyMap())));
   }
