@@ -123,6 +123,9 @@ service ThriftHiveMetastore {
   // A negative number asks for all.
   list<Partition> get_partitions(1: string db_name, 2: string tbl_name, 3: i16 max_parts)
     throws (1: NoSuchObjectException none, 2: MetaException unwell)
+  // Those of them that are there.
+  list<Partition> get_partitions_by_names(1: string db_name, 2: string tbl_name, 3: list<string> names)
+    throws (1: MetaException unwell, 2: NoSuchObjectException none)
   list<string> get_partition_names(1: string db_name, 2: string tbl_name, 3: i16 max_parts)
     throws (1: NoSuchObjectException none, 2: MetaException unwell)
   i32 add_partitions(1: list<Partition> new_parts)

@@ -18,6 +18,7 @@ from table_format.partition_values import unescape_path_name
 _BATCH: Final = 200
 # new rows wait for nobody; changes and deletions, one batch of which is one transaction, would for each other's locks
 _ADDED_AT_ONCE: Final = 4
+_READ_AT_ONCE: Final = 1000
 _ALL: Final = -1
 _NO_STATISTICS: Final = {"DO_NOT_UPDATE_STATS": "true"}
 
@@ -111,8 +112,14 @@ class ThriftMetastore:
         return True
 
     def partitions(self, table: HiveTable) -> list[HivePartition]:
-        """A table's partitions."""
-        return partitions_of(self._of_table("get_partitions", table, _ALL))
+        """A table's partitions; of many, a thousand at a time, for each comes with all of its columns."""
+        names = [*self._partition_names(table).values()]
+        if len(names) <= _READ_AT_ONCE:
+            return partitions_of(self._of_table("get_partitions", table, _ALL))
+        found = []
+        for batch in _batches(names, _READ_AT_ONCE):
+            found += partitions_of(self._of_table("get_partitions_by_names", table, batch))
+        return found
 
     def partition_values(self, table: HiveTable) -> set[tuple[str, ...]]:
         """Values of a table's partitions, without what else there is to them."""
@@ -204,8 +211,8 @@ class ThriftMetastore:
         return self._connections.call(method, *arguments)
 
 
-def _batches(items: Sequence[Any]) -> list[list[Any]]:
-    return [list(items[start : start + _BATCH]) for start in range(0, len(items), _BATCH)]
+def _batches(items: Sequence[Any], size: int = _BATCH) -> list[list[Any]]:
+    return [list(items[start : start + size]) for start in range(0, len(items), size)]
 
 
 def _context() -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from catalog.sync import thrift_metastore
 from catalog.sync.metastore import EXTERNAL_TABLE, HUDI, SYMLINK, HiveColumn, HivePartition, HiveTable
 from catalog.sync.metastore_options import AUTH, PASSWORD_FILE, TIMEOUT, TLS, TLS_CA, USERNAME
 from catalog.sync.open_metastore import open_metastore
@@ -211,8 +212,12 @@ def folder_of(table: HiveTable) -> Path:
 
 
 def places(metastore: ThriftMetastore, table: HiveTable) -> dict[tuple[str, ...], str]:
-    """Where the partitions are."""
-    return {one.values: one.location for one in metastore.partitions(table)}
+    """Where the partitions are: the same whether they are read at once or some at a time."""
+    at_once = {one.values: one.location for one in metastore.partitions(table)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(thrift_metastore, "_READ_AT_ONCE", max(1, len(at_once) // 3))
+        assert {one.values: one.location for one in metastore.partitions(table)} == at_once
+    return at_once
 
 
 def test_values_of_partitions_are_any_text(metastore: ThriftMetastore, entry: Callable[..., HiveTable]) -> None:

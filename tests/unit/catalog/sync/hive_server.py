@@ -92,6 +92,12 @@ class Handler:
         assert max_parts == -1
         return [*self.partitions.get((db_name, tbl_name), {}).values()]
 
+    def get_partitions_by_names(self, db_name: str, tbl_name: str, names: list[str]) -> list[Any]:
+        self._called(f"get_partitions_by_names {len(names)}")
+        held = self.partitions[db_name, tbl_name]
+        named = dict(zip(self.get_partition_names(db_name, tbl_name, -1), held.values(), strict=True))
+        return [named[name] for name in names if name in named]
+
     def add_partitions(self, new_parts: list[Any]) -> int:
         self._called("add_partitions")
         known = self.partitions.setdefault((new_parts[0].dbName, new_parts[0].tableName), {})

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from catalog.sync import thrift_metastore
 from catalog.sync.file_metastore import FileMetastore
 from catalog.sync.metastore import HUDI, SYMLINK, HiveColumn, HivePartition, HiveTable
 from catalog.sync.metastore_options import MetastoreOptions
@@ -293,3 +294,18 @@ def test_an_entry_that_cannot_be_made_is_told_as_an_error_of_ours(
         metastore.put_table(other)
     metastore.put_table(other)
     assert metastore.table("s", "t") is not None
+
+
+def test_many_partitions_are_read_some_at_a_time(
+    server: HiveServer, metastore: ThriftMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thrift_metastore, "_READ_AT_ONCE", 3)
+    keyed = replace(TABLE, partition_columns=(HiveColumn("p", "string"),))
+    metastore.put_table(keyed)
+    many = [HivePartition((f"a/{n}=%",), f"file:///{n}") for n in range(7)]
+    for count in (3, 7):
+        metastore.put_partitions(keyed, many[:count])
+        server.handler.calls.clear()
+        assert known(sorted(metastore.partitions(keyed), key=lambda one: one.location)) == many[:count]
+        batches = [call for call in server.handler.calls if call.startswith("get_partitions_by_names")]
+        assert batches == [f"get_partitions_by_names {size}" for size in ([] if count == 3 else [3, 3, 1])]
