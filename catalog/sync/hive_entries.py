@@ -20,6 +20,7 @@ from catalog.sync import entries, options, partition_record, spark_properties
 from catalog.sync.hive_names import EntryName
 from catalog.sync.hive_types import hive_columns
 from catalog.sync.metastore import (
+    EXTERNAL_TABLE,
     HANDLER,
     HANDLER_CLASSES,
     HUDI,
@@ -103,6 +104,7 @@ class HiveEntries:
             location=self.location,
             format=self._storage_format(base, name),
             parameters=self._parameters(base, name, comments),
+            table_type=EXTERNAL_TABLE,
         )
 
     @functools.cached_property

@@ -422,3 +422,12 @@ def test_nested_timestamps_stay_as_the_entry_has_them(
     sync(opened(), store, options(TIMESTAMPS=given), format="apache")
     sync(opened(), store)
     assert {c.name: c.type for c in held(store).columns}["at"] == f"struct<timestamp:{expected}>"
+
+
+def test_an_entry_whose_drop_would_delete_the_files_becomes_one_whose_drop_does_not(
+    opened: Opened, store: MemoryMetastore
+) -> None:
+    sync(opened(), store)
+    store.held["db", "trips"] = replace(held(store), table_type="MANAGED_TABLE")
+    assert "~ type of db.trips: MANAGED_TABLE → EXTERNAL_TABLE" in map(str, sync(opened(), store).changes)
+    assert held(store).table_type == "EXTERNAL_TABLE"
