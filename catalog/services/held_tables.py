@@ -5,8 +5,10 @@ from __future__ import annotations
 import abc
 import hashlib
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from catalog.catalog import Catalog
 from catalog.services.newest_state import NewestState
 from catalog.services.options import ServiceOptions
 from catalog.services.recent import Recent
@@ -45,23 +47,41 @@ class HeldTables(abc.ABC):
     Whatever takes a `query_type` means that of `Table.snapshot`.
 
     Args:
+        warehouse: where the tables are.
         options: how much is held, and for how long.
+        table_options: as for `Table.open`.
     """
 
-    def __init__(self, options: ServiceOptions) -> None:
-        self._options = options
-        self._held: Recent[HeldTable] = Recent(options.open_tables)
+    def __init__(
+        self,
+        warehouse: Catalog,
+        options: ServiceOptions | None = None,
+        *,
+        table_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.warehouse = warehouse
+        self._options = options or ServiceOptions()
+        self._table_options = dict(table_options or {})
+        self._held: Recent[HeldTable] = Recent(self._options.open_tables)
 
     def __len__(self) -> int:
         """How many tables are open."""
         return len(self._held)
 
-    @abc.abstractmethod
     def _open(self, name: str) -> Table:
         """Open a table that is not held.
 
         Raises:
             HudiError: there is no such table, or it cannot be read.
+        """
+        return Table.open(self._place(name), self.warehouse.storage.options, options=self._table_options)
+
+    @abc.abstractmethod
+    def _place(self, name: str) -> str:
+        """Path or URI of a table's folder.
+
+        Raises:
+            HudiError: there is no such table.
         """
 
     def table(self, name: str) -> Table:

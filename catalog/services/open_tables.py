@@ -8,7 +8,6 @@ from catalog.catalog import Catalog, TableEntry
 from catalog.services.held_tables import HeldTable, HeldTables
 from catalog.services.newest_state import SharedLook
 from catalog.services.options import ServiceOptions
-from catalog.table import Table
 from table_format.errors import TableNotFoundError
 
 
@@ -28,9 +27,7 @@ class OpenTables(HeldTables):
         *,
         table_options: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(options or ServiceOptions())
-        self.warehouse = warehouse
-        self._table_options = dict(table_options or {})
+        super().__init__(warehouse, options, table_options=table_options)
         self._listing = SharedLook(self._listed)
 
     @property
@@ -50,8 +47,8 @@ class OpenTables(HeldTables):
         listed = self._listing.get(0 if fresh else self._options.listing_seconds)
         return sorted(name for name, entries in listed.items() if any(entry.config for entry in entries))
 
-    def _open(self, name: str) -> Table:
-        return Table.open(self._entry(name).uri, self.warehouse.storage.options, options=self._table_options)
+    def _place(self, name: str) -> str:
+        return self._entry(name).uri
 
     def _let_go(self, name: str, held: HeldTable) -> None:
         super()._let_go(name, held)
