@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
 from catalog.hive.settings import SECRET_FILE, SERVICE, TLS, TLS_CA
-
-_EVERYWHERE = frozenset({"", "0.0.0.0", "::"})  # noqa: S104  # compared with, not listened at
+from catalog.services.addresses import address_for_clients
 
 
 def site_lines(host: str, port: int, *, tls: bool = False, secret: bool = False) -> list[str]:
@@ -20,8 +18,7 @@ def site_lines(host: str, port: int, *, tls: bool = False, secret: bool = False)
         tls: whether connections are encrypted.
         secret: whether callers have to know the shared secret.
     """
-    name = socket.gethostname() if host in _EVERYWHERE else host
-    address = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+    address = address_for_clients(host, port)
     lines = [
         "<!-- hive.aux.jars.path must hold the jar that `hudi-catalog hive-jar` names -->",
         *_property(SERVICE, address),

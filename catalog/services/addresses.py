@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import os
+import socket
 
 from table_format.errors import ServiceError
+
+_EVERYWHERE = frozenset({"", "0.0.0.0", "::"})  # noqa: S104  # compared with, not listened at
+
+
+def address_for_clients(host: str, port: int) -> str:
+    """`host:port` as clients are told it; for all addresses of this machine its name is taken."""
+    name = socket.gethostname() if host in _EVERYWHERE else host
+    return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
 
 
 def cannot_listen(what: str, host: str, port: int, flag: str, error: Exception) -> ServiceError:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import socket
-
-_EVERYWHERE = frozenset({"", "0.0.0.0", "::"})  # noqa: S104  # compared with, not listened at
+from catalog.services.addresses import address_for_clients
 
 
 def catalog_lines(host: str, port: int, *, tls: bool = False, presto: bool = False) -> list[str]:
@@ -16,8 +14,7 @@ def catalog_lines(host: str, port: int, *, tls: bool = False, presto: bool = Fal
         tls: whether connections are encrypted.
         presto: whether they are for Presto, whose client speaks another transport unless told.
     """
-    name = socket.gethostname() if host in _EVERYWHERE else host
-    address = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+    address = address_for_clients(host, port)
     engine = "presto" if presto else "trino"
     client = f"{engine}.thrift.client"
     lines = [
