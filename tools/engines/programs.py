@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import threading
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from tools.engines.artifacts import EngineMissingError
 from tools.engines.process import ServerProcess
@@ -59,23 +61,50 @@ def run(*arguments: str) -> None:
         raise EngineMissingError(f"hudi-catalog {arguments[0]} failed")
 
 
-def until_interrupted(start: Callable[[], tuple[str, Callable[[], None]]]) -> int:
-    """Start something, say how to use it, and stop it at Ctrl-C; gives the exit code.
+class Running(Protocol):
+    """An engine with all that belongs to it."""
+
+    def told(self) -> str:
+        """How to connect."""
+
+    def stop(self) -> None:
+        """End all of it."""
+
+
+def folder_of(engine: str, name: str) -> Path:
+    """A folder for what one of an engine's programs writes."""
+    made = WORK / engine / name
+    made.mkdir(parents=True, exist_ok=True)
+    return made
+
+
+def until_interrupted(
+    program: str, description: str | None, start: Callable[[int, str], Running], port: int, whose: str
+) -> int:
+    """Start an engine as the command line says, tell how to use it, and stop it at Ctrl-C; gives the exit code.
 
     Args:
-        start: Starts it; gives what to say, and what stops it.
+        program: Such as `make trino`.
+        description: Of it, for `--help`.
+        start: Starts the engine, given its port and the scale factor of the tables.
+        port: By default.
+        whose: What listens there.
     """
+    parser = argparse.ArgumentParser(prog=program, description=description)
+    parser.add_argument("--port", type=int, default=port, help=f"of {whose}; 0 for a free one")
+    parser.add_argument("--scale", default="0.01", help="scale factor of the TPC-H tables")
+    asked = parser.parse_args()
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     try:
-        told, stop = start()
+        running = start(asked.port, asked.scale)
     except EngineMissingError as error:
         print(error, file=sys.stderr)
         return 1
-    print(told, flush=True)
+    print(running.told(), flush=True)
     stopped.wait()
-    stop()
+    running.stop()
     return 0
 
 
