@@ -33,14 +33,9 @@ from tools.engines.process import free_port
 
 PLAIN, HANDLER = "plain Parquet table", "storage handler"
 TABLES = {PLAIN: "tpch.plain", HANDLER: "tpch.lineitem"}
-AGGREGATE = "sum(l_quantity), sum(l_extendedprice), avg(l_discount), count(*)"
 QUESTIONS = {
-    "one day, 1 of 512 files": f"SELECT {AGGREGATE} FROM {{}} WHERE l_shipdate = DATE '1995-03-15'",
-    "one week, 2 files": f"SELECT {AGGREGATE} FROM {{}} "
-    "WHERE l_shipdate BETWEEN DATE '1996-07-01' AND DATE '1996-07-07'",
-    "two weeks, 4 files, rows": "SELECT l_orderkey, l_shipmode, l_comment FROM {} "
-    "WHERE l_shipdate BETWEEN DATE '1994-02-01' AND DATE '1994-02-14' AND l_quantity > 49",
-    "full scan and aggregate": f"SELECT l_returnflag, l_linestatus, {AGGREGATE} FROM {{}} "
+    **shipments.SELECTIVE,
+    "full scan and aggregate": f"SELECT l_returnflag, l_linestatus, {shipments.AGGREGATE} FROM {{}} "
     "GROUP BY l_returnflag, l_linestatus",
     "full scan, one column": "SELECT sum(l_extendedprice) FROM {}",
     "count": "SELECT count(*) FROM {}",

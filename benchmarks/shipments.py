@@ -17,6 +17,15 @@ from table_format.transaction.transaction import WriteTransaction
 SCALE = "1"  # 6,001,215 rows
 FILES = 512
 NAME = "lineitem"
+AGGREGATE = "sum(l_quantity), sum(l_extendedprice), avg(l_discount), count(*)"
+SELECTIVE = {
+    "one day, 1 of 512 files": f"SELECT {AGGREGATE} FROM {{}} WHERE l_shipdate = DATE '1995-03-15'",
+    "one week, 2 files": f"SELECT {AGGREGATE} FROM {{}} "
+    "WHERE l_shipdate BETWEEN DATE '1996-07-01' AND DATE '1996-07-07'",
+    "two weeks, 4 files, rows": "SELECT l_orderkey, l_shipmode, l_comment FROM {} "
+    "WHERE l_shipdate BETWEEN DATE '1994-02-01' AND DATE '1994-02-14' AND l_quantity > 49",
+}
+"""Questions to the table, whose name stands for `{}`, that need few of its files."""
 
 
 def plain(table: pa.Table) -> pa.Table:

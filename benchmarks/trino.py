@@ -28,14 +28,10 @@ from tools.engines.trino import VERSION, TrinoServer
 
 OWN, SERVICE, GATEWAY = "Trino's Hudi connector", "service", "gateway"
 SIDES = (OWN, SERVICE, GATEWAY)
-AGGREGATE = "sum(l_quantity), sum(l_extendedprice), avg(l_discount), count(*)"
 QUESTIONS = {
-    "one day, 1 of 512 files": f"SELECT {AGGREGATE} FROM {{}} WHERE l_shipdate = DATE '1995-03-15'",
-    "one week, 2 files": f"SELECT {AGGREGATE} FROM {{}} "
-    "WHERE l_shipdate BETWEEN DATE '1996-07-01' AND DATE '1996-07-07'",
-    "two weeks, 4 files, rows": "SELECT l_orderkey, l_shipmode, l_comment FROM {} "
-    "WHERE l_shipdate BETWEEN DATE '1994-02-01' AND DATE '1994-02-14' AND l_quantity > 49",
-    "full scan and aggregate": f"SELECT l_returnflag, l_linestatus, {AGGREGATE} FROM {{}} GROUP BY 1, 2 ORDER BY 1, 2",
+    **shipments.SELECTIVE,
+    "full scan and aggregate": f"SELECT l_returnflag, l_linestatus, {shipments.AGGREGATE} FROM {{}} "
+    "GROUP BY 1, 2 ORDER BY 1, 2",
     "full scan, one column": "SELECT sum(l_extendedprice) FROM {}",
     "count": "SELECT count(*) FROM {}",
 }
@@ -143,7 +139,7 @@ def run(folder: Path, repeats: int, load_seconds: int = LOAD_SECONDS) -> Figures
 
 def load(side: Side, seconds: int) -> dict[str, float]:
     """Clients that ask one after the other for a time: every answer is checked."""
-    question = f"SELECT {AGGREGATE} FROM {{}} WHERE l_shipdate = DATE '1995-03-15'"
+    question = f"SELECT {shipments.AGGREGATE} FROM {{}} WHERE l_shipdate = DATE '1995-03-15'"
     expected = side.ask(question)[1]
     until = time.monotonic() + seconds
     times: list[float] = []
