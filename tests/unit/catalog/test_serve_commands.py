@@ -13,11 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from thriftpy2.protocol import TBinaryProtocolFactory
-from thriftpy2.rpc import make_client
-from thriftpy2.transport import TFramedTransportFactory, TTransportException
+from thriftpy2.transport import TTransportException
 from typer.testing import CliRunner
 
 from catalog.cli import app
@@ -28,37 +25,20 @@ from catalog.services.tls import client_context, tls_files
 from catalog.trino.serve import TrinoSettings, running_trino
 from table_format.errors import HudiError
 from tests.certificates import Authority
-from tests.local_writes import LocalTable
 from tests.unit.catalog.command import MAIN, Command
+from tests.unit.catalog.served import build_trips, thrift_client
 from tests.unit.catalog.trino.wire import SERVICE as T
-
-SCHEMA = pa.schema([("k", pa.int64()), ("day", pa.string())])
 
 
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("warehouse")
-    options = {
-        "hoodie.table.name": "trips",
-        "hoodie.datasource.write.recordkey.field": "k",
-        "hoodie.datasource.write.partitionpath.field": "day",
-        "hoodie.bucket.index.num.buckets": "2",
-    }
-    table = LocalTable.create(str(folder / "trips"), SCHEMA, options)
-    table.write("insert", pa.table({"k": list(range(20)), "day": ["a", "b"] * 10}, SCHEMA))
+    build_trips(folder)
     return folder
 
 
 def client_of(port: int, tls: ssl.SSLContext | None = None) -> Any:
-    return make_client(
-        T.TrinoThriftService,
-        "localhost" if tls else "127.0.0.1",
-        port,
-        proto_factory=TBinaryProtocolFactory(),
-        trans_factory=TFramedTransportFactory(),
-        timeout=20_000,
-        ssl_context=tls,
-    )
+    return thrift_client(T.TrinoThriftService, port, tls)
 
 
 class Scan:
