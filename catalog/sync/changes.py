@@ -65,7 +65,7 @@ def changes_of(before: HiveTable | None, after: HiveTable) -> list[Change]:
         return made + [Change(CREATE, f"column {name}.{c.name}", "", _column(c)) for c in _columns(after).values()]
     old, new = before.format, after.format
     found = [*_columns_changed(name, before, after), *_parameters_changed(name, before.parameters, after.parameters)]
-    found += _serde_changed(name, old.serde_parameters, new.serde_parameters)
+    found += _properties_set("SerDe property", name, old.serde_parameters, new.serde_parameters)
     pairs = (
         ("location", before.location, after.location),
         ("input format", old.input_format, new.input_format),
@@ -95,20 +95,17 @@ def _columns_changed(name: str, before: HiveTable, after: HiveTable) -> Iterator
 
 
 def _parameters_changed(name: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Change]:
-    for key, value in after.items():
-        if before.get(key) != value:
-            kind = ALTER if key in before else CREATE
-            yield Change(kind, f"property {key} of {name}", before.get(key, ""), value)
+    yield from _properties_set("property", name, before, after)
     for key, value in before.items():
         if key not in after and key.startswith(_OURS):
             yield Change(DROP, f"property {key} of {name}", value)
 
 
-def _serde_changed(name: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Change]:
+def _properties_set(what: str, name: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Change]:
     for key, value in after.items():
         if before.get(key) != value:
             kind = ALTER if key in before else CREATE
-            yield Change(kind, f"SerDe property {key} of {name}", before.get(key, ""), value)
+            yield Change(kind, f"{what} {key} of {name}", before.get(key, ""), value)
 
 
 def _short(text: str) -> str:
