@@ -93,6 +93,10 @@ class ConflictError(TransactionError):
     """Another writer changed the same file groups first."""
 
 
+class RecordIndexError(HudiError, RuntimeError):
+    """The record index cannot be used as asked: it is not there, is stale, or does not fit the request."""
+
+
 class LockError(TransactionError):
     """The table lock could not be taken in time."""
 

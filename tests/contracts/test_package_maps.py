@@ -14,6 +14,9 @@ PACKAGES = (
     "catalog/services",
     "catalog/sync",
     "catalog/trino",
+    "spark_writer/record_index",
+    "spark_writer/surgery",
+    "table_format/record_index",
 )
 
 

@@ -1,0 +1,4 @@
+"""The record index in Spark: look-ups and tagging on DataFrames, building and checking it.
+
+Where what is:
+"""

@@ -1,0 +1,6 @@
+"""The record-level index (RFC-8): in which file group each record key lies.
+
+On disk it is the metadata table's partition `record_index`. Where what is:
+
+- `locations`: the columns in which locations are handed about
+"""
