@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -12,8 +13,15 @@ from table_format.bucket_index import BucketHashRule
 from table_format.key_generator import KeyGenerator, KeySpec
 from table_format.storage import Storage
 
+if TYPE_CHECKING:
+    from table_format.record_index.layout import IndexLayout
+
 BUCKET_COLUMN = "_hudi_catalog_bucket"
-"""Name under which rows carry their bucket from the first stage to the second."""
+"""Name under which rows carry their bucket, or the number of their file group, from the first stage to the second."""
+
+GONE_COLUMN = "_hudi_catalog_gone"
+"""Name of a column of booleans: true on rows that only delete their key in their file group, whatever its ordering
+values are there, such as the old place of a record that moves to another partition."""
 
 _CURRENT: dict[str, pa.DataType] = {
     "partition": pa.string(),
@@ -87,6 +95,11 @@ class FilePlan:
         indexed: columns with statistics in the metadata table; None for no statistics.
         file_options: options of base files.
         footer_texts: further keys of their footers.
+        bucketed: the bucket column holds buckets, after which new file groups are named; else numbers of file groups,
+            those of new groups in no row of `current`.
+        partial: the batch's columns only are written; the others of records that are there keep their values.
+        index: the record index that the write keeps up to date; None when it keeps none.
+        index_folder: where the slots leave what they changed in it, relative to the storage.
     """
 
     storage: Storage
@@ -102,6 +115,10 @@ class FilePlan:
     indexed: tuple[str, ...] | None = None
     file_options: Mapping[str, str] = field(default_factory=dict)
     footer_texts: Mapping[str, str] = field(default_factory=dict)
+    bucketed: bool = True
+    partial: bool = False
+    index: IndexLayout | None = None
+    index_folder: str = ""
 
 
 @dataclass(frozen=True, slots=True)
