@@ -174,6 +174,24 @@ def parse_as_of(text: str, timezone: str) -> str:
     return format_instant_time(moment)
 
 
+def instant_epoch_ms(time: str, timezone: str) -> int:
+    """The moment that an instant time names, in milliseconds since the epoch.
+
+    Times of 14 digits, without milliseconds, stand for the last millisecond of their second
+    (`HoodieInstantTimeGenerator`).
+
+    Args:
+        time: an instant.
+        timezone: in which the table writes instant times, `UTC` or `LOCAL`.
+
+    >>> instant_epoch_ms("20260102030405006", "UTC")
+    1767323045006
+    """
+    moment = _wall_clock(time)
+    moment = moment.replace(tzinfo=dt.UTC) if timezone == "UTC" else moment.astimezone()
+    return int(moment.timestamp()) * 1000 + moment.microsecond // 1000
+
+
 def _wall_clock(time: str) -> dt.datetime:
     millis = time[14:17] if len(time) >= _DIGITS else "999"
     try:
