@@ -6,7 +6,7 @@ import concurrent.futures
 import dataclasses
 import functools
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ from table_format.log.deletes import read_deletes
 from table_format.log.format import BlockType, LogBlock
 from table_format.metadata_table.arrow import Column, binaries, pc
 from table_format.metadata_table.keys import shards_of_keys
-from table_format.metadata_table.layout import BaseFile, list_file_groups
+from table_format.metadata_table.layout import BaseFile, FileGroup, list_file_groups
 from table_format.metadata_table.slices import FileSlice, LogBlocks, read_slices
 from table_format.metadata_table.validity import ValidInstants
 from table_format.storage import Storage
@@ -145,6 +145,7 @@ class PartitionSources:
         valid: which blocks count.
         before: only file slices older than this instant, the one of a compaction that reads them.
         known: what an earlier look has read, to be used again (`read_so_far`).
+        groups: its file groups in the order of their shards, if at hand; else they are listed.
 
     Raises:
         CorruptFileError: the partition has no file group.
@@ -156,10 +157,12 @@ class PartitionSources:
         partition: str,
         valid: ValidInstants,
         before: str | None = None,
+        *,
         known: Known | None = None,
+        groups: tuple[FileGroup, ...] | None = None,
     ) -> None:
         self.partition = partition
-        self.groups = list_file_groups(storage, partition)
+        self.groups = list_file_groups(storage, partition) if groups is None else groups
         if not self.groups:
             raise CorruptFileError(
                 f".hoodie/metadata/{partition}", 0, "the metadata table has no file group there; drop and rebuild it"
@@ -219,6 +222,18 @@ class PartitionSources:
         opened = _map(self._open_slice, list(closed.values()), threads=unread)
         self._opened.update(zip(closed, opened, strict=True))
         return Sources([self._opened[number] for number in wanted])
+
+    def of_shards(self, given: Mapping[int, T], function: Callable[[Sequence[Source], T], R]) -> list[R]:
+        """Apply a function to some shards, several at a time.
+
+        Args:
+            given: by the shard's number what the function gets beside its sources.
+            function: of the sources in the order in which they apply, and of what was given.
+        """
+        shards = self.open(given).shards
+        work = list(zip(shards, given.values(), strict=True))
+        entries = sum(source.reader.entry_count for sources in shards for source in sources if source.reader)
+        return _map(lambda part: function(*part), work, threads=entries > _FEW_ENTRIES)
 
     def everything(self) -> list[list[Piece]]:
         """All records, by shard."""

@@ -2,5 +2,9 @@
 
 On disk it is the metadata table's partition `record_index`. Where what is:
 
+- `layout`: the file groups, and which of them can hold a key; `hashes`: the functions that spread keys over them
+- `index`: opening the index of a table and asking it; `shard`: look-ups in one file group
+- `entries`: the Avro bytes of entries
+- `deltas`: what one task of a write does to the index, in a file
 - `locations`: the columns in which locations are handed about
 """

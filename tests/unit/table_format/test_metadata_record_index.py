@@ -11,9 +11,10 @@ from table_format.hfile.reader import HFileReader
 from table_format.hfile.writer import write_hfile
 from table_format.metadata_table import layout
 from table_format.metadata_table.keys import shard_of_key
-from table_format.metadata_table.record_index import _newest, _uuid_texts
 from table_format.metadata_table.record_schema import SCHEMA, SCHEMA_JSON
 from table_format.metadata_table.sources import Piece, _parsed
+from table_format.record_index.entries import uuid_texts
+from table_format.record_index.shard import newest
 from table_format.storage import Storage
 from tests.unit.table_format.avro_rows import encoded
 
@@ -50,7 +51,7 @@ def deletes(*keys):
 
 
 def found(*pieces):
-    return sorted(tuple(row.values()) for row in _newest(list(pieces)).to_pylist())
+    return sorted(tuple(row.values()) for row in newest(pieces).select(["key", "partition", "file_id"]).to_pylist())
 
 
 FIRST = "ffffffff-0000-4000-8000-00000000000a"
@@ -94,7 +95,7 @@ def test_uuids_are_those_of_java():
     texts = [str(uuid.UUID(int=number)) for number in (0, 1, 2**128 - 1, 2**127, 2**64 - 1, 2**63)]
     texts += [str(uuid.uuid5(uuid.NAMESPACE_DNS, str(number))) for number in range(50)]
     bits = np.array([halves(text) for text in texts])
-    assert _uuid_texts(bits[:, 0], bits[:, 1]).to_pylist() == texts
+    assert uuid_texts(bits[:, 0], bits[:, 1]).to_pylist() == texts
 
 
 def test_shards_of_a_partitioned_index_are_counted_by_data_partition(tmp_path):

@@ -1,0 +1,179 @@
+"""The record index of a table: where its records are, by key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.errors import CorruptFileError, MissingFileError, RecordIndexError
+from table_format.meta_client import TableClient
+from table_format.metadata_table import layout as names
+from table_format.metadata_table.arrow import Column, pc
+from table_format.metadata_table.layout import FileGroup, list_file_groups
+from table_format.metadata_table.sources import PartitionSources, Source
+from table_format.metadata_table.validity import ValidInstants, missing_instants, open_metadata_timeline
+from table_format.record_index.layout import IndexLayout
+from table_format.record_index.locations import LOCATIONS_SCHEMA
+from table_format.record_index.shard import live_entries, look_up
+from table_format.storage import Storage
+from table_format.timeline import Timeline
+
+_NONE = "the table has no record index: build it by `hudi-catalog index bootstrap`"
+
+
+class RecordIndex:
+    """The record index as of the moment of opening.
+
+    Instances pickle without what they have read, so that a worker opens the file groups that it asks alone.
+
+    Attributes:
+        layout: its file groups.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        layout: IndexLayout,
+        groups: Sequence[FileGroup],
+        valid: ValidInstants,
+        options: Mapping[str, str],
+    ) -> None:
+        self.layout = layout
+        self._storage = storage
+        self._groups = tuple(groups)
+        self._valid = valid
+        self._options = dict(options)
+        self._sources = PartitionSources(storage, names.RECORD_INDEX, valid, groups=self._groups)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._storage, self.layout, self._groups, self._valid, self._options)
+
+    @classmethod
+    def open(
+        cls, client: TableClient, timeline: Timeline | None = None, options: Mapping[str, str] | None = None
+    ) -> RecordIndex:
+        """Open a table's record index.
+
+        Args:
+            client: the table.
+            timeline: its timeline, if at hand; it decides which entries count.
+            options: see `docs/reference/options.md`, `hoodie.catalog.record.index.…`.
+
+        Raises:
+            RecordIndexError: there is none, or it is out of date.
+            CorruptFileError: a file group is missing.
+        """
+        timeline = timeline or client.timeline()
+        layout = IndexLayout.of(client, timeline)
+        if layout is None:
+            raise RecordIndexError(f"{client.storage.uri}: {_NONE}")
+        try:
+            metadata_timeline = open_metadata_timeline(client)
+            missing = missing_instants(timeline, metadata_timeline)
+        except MissingFileError as error:
+            missing = str(error)
+        if missing is not None:
+            raise RecordIndexError(
+                f"{client.storage.uri}: the metadata table with the record index is stale: {missing}"
+            )
+        by_id = {group.file_id: group for group in list_file_groups(client.storage, names.RECORD_INDEX)}
+        absent = [file_id for file_id in layout.groups if file_id not in by_id]
+        if absent:
+            place = f"{names.FOLDER}/{names.RECORD_INDEX}"
+            raise CorruptFileError(place, 0, f"the file group {absent[0]} of the record index is missing; rebuild it")
+        groups = [by_id[file_id] for file_id in layout.groups]
+        return cls(client.storage, layout, groups, ValidInstants(timeline, metadata_timeline), options or {})
+
+    def get_record_locations(self, keys: Column, partitions: Column | None = None) -> pa.Table:
+        """Where records are (the RFC's `getRecordLocations`).
+
+        Args:
+            keys: record keys; nulls and repetitions are passed over.
+            partitions: in an index of partition scope, the partition in which each key is looked for, aligned with
+                `keys`; None looks into all. An index of global scope does not regard it.
+
+        Returns:
+            Schema `LOCATIONS_SCHEMA`, in no order; keys that no record has have no row.
+
+        Raises:
+            CorruptFileError: the index is damaged.
+        """
+        return locate(self._sources, self.layout, keys, partitions)
+
+    def group_locations(self, group: int, keys: Column) -> pa.Table:
+        """What one file group says of some keys; the part of one task.
+
+        Args:
+            group: its ordinal in `layout.groups`.
+            keys: as in `get_record_locations`, those that the file group can hold.
+
+        Raises:
+            CorruptFileError: the file group is damaged.
+        """
+        return look_up(self._shard(group), _wanted(keys))
+
+    def group_entries(self, group: int) -> pa.Table:
+        """All live entries of one file group, by its ordinal; schema `LOCATIONS_SCHEMA`, in no order.
+
+        Raises:
+            CorruptFileError: the file group is damaged.
+        """
+        return live_entries(self._shard(group))
+
+    def group_of(self, keys: Column, partitions: Column | None = None) -> NDArray[np.int32]:
+        """The ordinal of the file group into which each key is written; see `IndexLayout.group_of`."""
+        return self.layout.group_of(keys, partitions)
+
+    def _shard(self, group: int) -> Sequence[Source]:
+        return self._sources.open([group]).shards[0]
+
+
+def locate(sources: PartitionSources, layout: IndexLayout, keys: Column, partitions: Column | None = None) -> pa.Table:
+    """Where records are, by the sources of an index; see `RecordIndex.get_record_locations`.
+
+    Only file groups, and only blocks of their base files, that can hold one of the keys are read.
+
+    Args:
+        sources: of the file groups of the layout, in its order.
+        layout: of the index.
+        keys: record keys; nulls and repetitions are passed over.
+        partitions: of the keys, for an index of partition scope; aligned with them.
+    """
+    asked = pa.table({"key": one_chunk(keys).cast(pa.string())})
+    if partitions is not None and layout.partition_of(0) is not None:
+        asked = asked.append_column("partition", one_chunk(partitions).cast(pa.string()))
+    asked = asked.filter(pc.is_valid(asked["key"])).group_by(asked.column_names, use_threads=False).aggregate([])
+    found = [LOCATIONS_SCHEMA.empty_table()]
+    if asked.num_rows:
+        wanted = one_chunk(asked["key"])
+        owners = one_chunk(asked["partition"]) if "partition" in asked.column_names else None
+        for groups in layout.groups_of(wanted, owners):
+            order = np.argsort(groups, kind="stable")
+            numbers, firsts = np.unique(groups[order], return_index=True)
+            binary = wanted.cast(pa.binary()).take(from_numpy(order))
+            ends = [*firsts[1:].tolist(), len(order)]
+            picked = {
+                number: binary.slice(first, end - first)
+                for number, first, end in zip(numbers.tolist(), firsts.tolist(), ends, strict=True)
+                if number >= 0
+            }
+            found += sources.of_shards(picked, look_up)
+    return _one_place(pa.concat_tables(found), layout)
+
+
+def _one_place(found: pa.Table, layout: IndexLayout) -> pa.Table:
+    """In an index of global scope with several families the newest one that knows a key counts."""
+    if len(layout.families) == 1 or layout.partition_of(0) is not None:
+        return found
+    codes = to_numpy(one_chunk(found["key"]).dictionary_encode().indices)
+    _, behind = np.unique(codes[::-1], return_index=True)
+    return found if len(behind) == len(codes) else found.take(from_numpy(np.sort(len(codes) - 1 - behind)))
+
+
+def _wanted(keys: Column) -> Any:
+    return pc.unique(one_chunk(keys).drop_null().cast(pa.binary()))

@@ -1,0 +1,235 @@
+"""Which file groups a record index has, and which of them can hold a key."""
+
+from __future__ import annotations
+
+import json
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from table_format.arrow_numpy import one_chunk, to_numpy
+from table_format.errors import CorruptFileError, RecordIndexError
+from table_format.meta_client import TableClient
+from table_format.metadata_table import layout as names
+from table_format.metadata_table.arrow import pc
+from table_format.record_index.hashes import JAVA, sharding
+from table_format.storage import Storage
+from table_format.timeline import Timeline
+
+GLOBAL: Final = "global"
+PARTITION: Final = "partition"
+LAYOUT_KEY: Final = "hoodie.catalog.record.index.layout"
+"""The table property with a layout that Apache Hudi does not know."""
+MAINTAINED_KEY: Final = "hoodie.catalog.record.index"
+MAINTAINED: Final = "maintained"
+"""Extra metadata of the commits that keep such an index up to date."""
+
+_PREFIX = names.FILE_ID_PREFIXES[names.RECORD_INDEX]
+Groups = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexLayout:
+    """How keys are spread over file groups; the same for the life of the index, but for families added at the end.
+
+    Attributes:
+        families: file id prefix and number of file groups of each set of file groups over which keys are spread by
+            their hash, oldest first. In an index of global scope a key may lie in any family, and new keys go to the
+            newest one; in one of partition scope each partition of the data table has a family of its own.
+        scope: `global`, where a key has one place in the table, or `partition`, where it has one in each partition.
+        hash_name: see `hashes`.
+    """
+
+    families: tuple[tuple[str, int], ...]
+    scope: str = GLOBAL
+    hash_name: str = JAVA
+
+    @classmethod
+    def of(cls, client: TableClient, timeline: Timeline | None = None) -> IndexLayout | None:
+        """The layout of a table's record index.
+
+        Args:
+            client: the table.
+            timeline: its timeline, if at hand.
+
+        Returns:
+            None when the table has no record index, or one that a writer left out of date.
+
+        Raises:
+            CorruptFileError: file groups are missing.
+            RecordIndexError: a layout that this release does not know.
+        """
+        text = client.config.raw.get(LAYOUT_KEY, "").strip()
+        if text:
+            found, since = cls.from_json(text)
+            return None if _neglected_by(timeline or client.timeline(), since) else found
+        if names.RECORD_INDEX not in client.config.metadata_partitions:
+            return None
+        return cls.listed(client.storage)
+
+    @classmethod
+    def listed(cls, storage: Storage) -> IndexLayout:
+        """The layout that the names of the file groups in the storage tell; see `of_groups`."""
+        return cls.of_groups(names.list_file_groups(storage, names.RECORD_INDEX))
+
+    @classmethod
+    def of_groups(cls, groups: Sequence[names.FileGroup]) -> IndexLayout:
+        """The layout that the names of all file groups tell; that of an index which Apache Hudi reads.
+
+        Raises:
+            CorruptFileError: file groups are missing.
+        """
+        shards: dict[str, list[str]] = {}
+        for group in groups:
+            shards.setdefault(group.family, []).append(group.file_id)
+        families = tuple((prefix, len(ids)) for prefix, ids in shards.items())
+        scope = PARTITION if any(prefix != _PREFIX for prefix, _ in families) else GLOBAL
+        found = cls(families, scope)
+        listed = [file_id for ids in shards.values() for file_id in ids]
+        if not listed or list(found.groups) != listed:
+            place = f"{names.FOLDER}/{names.RECORD_INDEX}"
+            raise CorruptFileError(place, 0, "file groups of the record index are missing; drop and rebuild it")
+        return found
+
+    @classmethod
+    def from_json(cls, text: str) -> tuple[IndexLayout, str]:
+        """The layout in a table property, and the instant since which commits keep the index.
+
+        Raises:
+            RecordIndexError: the text is no such layout.
+        """
+        try:
+            content: Mapping[str, Any] = json.loads(text)
+            families = tuple((str(prefix), int(count)) for prefix, count in content["families"])
+            found = cls(families, str(content["scope"]), str(content["hash"]))
+            since = str(content.get("since", ""))
+        except (KeyError, TypeError, ValueError) as error:
+            raise RecordIndexError(f"{LAYOUT_KEY}={text!r} is no layout of a record index: {error!r}") from error
+        if found.scope not in (GLOBAL, PARTITION) or any(count < 1 for _, count in families):
+            raise RecordIndexError(f"{LAYOUT_KEY}={text!r} is of a newer release of this project; upgrade to use it")
+        return found, since
+
+    def to_json(self, since: str) -> str:
+        """The text for the table property `LAYOUT_KEY`.
+
+        Args:
+            since: the instant from which on all commits keep the index.
+        """
+        content = {"families": self.families, "scope": self.scope, "hash": self.hash_name, "since": since}
+        return json.dumps(content, separators=(",", ":"))
+
+    @property
+    def is_private(self) -> bool:
+        """Whether Apache Hudi (table version 6) would look for keys in the wrong places."""
+        return self.hash_name != JAVA or self.scope != GLOBAL or len(self.families) != 1
+
+    @property
+    def count(self) -> int:
+        """Number of all file groups."""
+        return sum(count for _, count in self.families)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """File ids of all file groups; their ordinals are the places in it."""
+        return tuple(file_id(prefix, shard) for prefix, count in self.families for shard in range(count))
+
+    def family_of(self, group: int) -> int:
+        """The family of a file group, by its ordinal."""
+        return int(np.searchsorted(np.cumsum([count for _, count in self.families]), group, side="right"))
+
+    def partition_of(self, family: int) -> str | None:
+        """The data partition of a family; None in an index of global scope."""
+        return family_partition(self.families[family][0]) if self.scope == PARTITION else None
+
+    def shards_of(self, keys: Any) -> tuple[Groups, ...]:
+        """For each family the shard, counted within it, that can hold each key.
+
+        Args:
+            keys: strings or their UTF-8 bytes, without nulls.
+        """
+        shards = sharding(self.hash_name)
+        by_count = {count: shards(keys, count) for count in {count for _, count in self.families}}
+        return tuple(by_count[count] for _, count in self.families)
+
+    def groups_of(self, keys: Any, partitions: Any = None) -> tuple[Groups, ...]:
+        """For each family the ordinal of the file group that can hold each key.
+
+        Args:
+            keys: strings or their UTF-8 bytes, without nulls.
+            partitions: the data partition of each key, for an index of partition scope; None for all of them.
+
+        Returns:
+            -1 for keys that belong to another partition than the family.
+        """
+        firsts = np.cumsum([0, *(count for _, count in self.families)]).astype(np.int32)
+        found = tuple(shards + first for shards, first in zip(self.shards_of(keys), firsts[:-1], strict=True))
+        if self.scope == GLOBAL or partitions is None:
+            return found
+        owners = self._owners(partitions)
+        return tuple(np.where(owners == family, groups, np.int32(-1)) for family, groups in enumerate(found))
+
+    def group_of(self, keys: Any, partitions: Any = None) -> Groups:
+        """The ordinal of the file group into which each key is written, one of the newest family.
+
+        Args:
+            keys: strings or their UTF-8 bytes, without nulls.
+            partitions: the data partition of each key; needed for an index of partition scope.
+
+        Returns:
+            -1 for keys of a partition that has no family yet.
+
+        Raises:
+            RecordIndexError: partitions are needed.
+        """
+        firsts = np.cumsum([0, *(count for _, count in self.families)]).astype(np.int32)
+        if self.scope == GLOBAL:
+            count = self.families[-1][1]
+            return np.asarray(sharding(self.hash_name)(keys, count) + firsts[-2], dtype=np.int32)
+        if partitions is None:
+            raise RecordIndexError("the record index is kept by partition; name the partition of each key")
+        owners = self._owners(partitions)
+        groups = np.full(len(owners), -1, dtype=np.int32)
+        for family in np.unique(owners[owners >= 0]).tolist():
+            rows = np.flatnonzero(owners == family)
+            picked = one_chunk(keys).take(pa.array(rows.tolist(), pa.int64()))
+            groups[rows] = sharding(self.hash_name)(picked, self.families[family][1]) + firsts[family]
+        return groups
+
+    def _owners(self, partitions: Any) -> Groups:
+        """The family of each data partition, -1 for none."""
+        numbers: dict[str | None, int] = {
+            family_partition(prefix): number for number, (prefix, _) in enumerate(self.families)
+        }
+        column: Any = one_chunk(partitions)
+        encoded = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
+        of_value = np.array([*(numbers.get(text, -1) for text in encoded.dictionary.to_pylist()), -1], dtype=np.int32)
+        codes = to_numpy(pc.fill_null(encoded.indices, -1)).astype(np.int64)
+        return of_value[codes]
+
+
+def file_id(prefix: str, shard: int) -> str:
+    """The id of a file group of a family."""
+    return f"{prefix}{shard:04d}-0"
+
+
+def partition_family(partition: str) -> str:
+    """The file id prefix of a data partition's family, in an index of partition scope."""
+    return f"{_PREFIX}{urllib.parse.quote(partition, safe='').replace('-', '%2D')}-"
+
+
+def family_partition(prefix: str) -> str:
+    """The data partition of such a prefix."""
+    return urllib.parse.unquote(prefix.removeprefix(_PREFIX).removesuffix("-"))
+
+
+def _neglected_by(timeline: Timeline, since: str) -> str | None:
+    """A completed write that did not keep a private index; None when all did."""
+    for instant in timeline.writes:
+        if instant.time > since and timeline.extra_metadata(instant).get(MAINTAINED_KEY) != MAINTAINED:
+            return instant.time
+    return None

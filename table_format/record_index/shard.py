@@ -1,0 +1,93 @@
+"""Look-ups in one file group of the record index: a base HFile and the log blocks over it, the newest entry counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.hfile.entries import HFileEntries
+from table_format.metadata_table.arrow import Column, binaries, pc
+from table_format.metadata_table.sources import Piece, Source, newest_versions
+from table_format.record_index.entries import decode_values
+from table_format.record_index.locations import LOCATIONS_SCHEMA
+
+_DELETED = "deleted"
+
+
+def look_up(sources: Sequence[Source], keys: Column) -> pa.Table:
+    """Where some keys are.
+
+    Args:
+        sources: of the file group, in the order in which they apply.
+        keys: binary, each once, without nulls.
+
+    Returns:
+        Schema `LOCATIONS_SCHEMA`; keys that the file group does not know have no row.
+
+    Raises:
+        CorruptFileError: a file is damaged.
+    """
+    open_keys = keys
+    found = [LOCATIONS_SCHEMA.empty_table()]
+    # From the newest source back: what says something of a key settles it.
+    for source in reversed(sources):
+        if not len(open_keys):
+            break
+        if source.reader is None or source.schema is None:
+            settled: Any = binaries(source.deleted_keys)
+        else:
+            entries = source.reader.get(open_keys.to_pylist())
+            settled = entries.keys()
+            found.append(_table(entries, source.schema, source.name))
+        if len(settled):
+            known = to_numpy(pc.is_in(open_keys, value_set=settled)).astype(np.bool_)
+            open_keys = open_keys.filter(from_numpy(~known))
+    return pa.concat_tables(found)
+
+
+def live_entries(sources: Sequence[Source]) -> pa.Table:
+    """All entries of a file group that count; schema `LOCATIONS_SCHEMA`, in no order.
+
+    Raises:
+        CorruptFileError: a file is damaged.
+    """
+    pieces = [source.select(lambda reader: reader.entries(), lambda _: True) for source in sources]
+    return newest(pieces)
+
+
+def newest(pieces: Sequence[Piece]) -> pa.Table:
+    """What several versions of entries leave, as in `live_entries`.
+
+    Args:
+        pieces: in the order in which they apply.
+    """
+    rows = pa.concat_tables([_EMPTY, *(_versions(piece) for piece in pieces)])
+    versions = newest_versions(rows["key"], to_numpy(one_chunk(rows[_DELETED])).astype(np.bool_))
+    return rows.take(from_numpy(versions.newest())).select(LOCATIONS_SCHEMA.names)
+
+
+_EMPTY = LOCATIONS_SCHEMA.empty_table().append_column(_DELETED, pa.array([], pa.bool_()))
+
+
+def _versions(piece: Piece) -> pa.Table:
+    if piece.schema is None:
+        keys = binaries(piece.deleted_keys).cast(pa.string())
+        nothing = pa.nulls(len(keys), pa.string())
+        columns = {name: keys if name == "key" else nothing for name in LOCATIONS_SCHEMA.names}
+        return _flagged(pa.table(columns).cast(LOCATIONS_SCHEMA), np.ones(len(keys), np.bool_))
+    rows = _table(piece.entries, piece.schema, piece.name)
+    return _flagged(rows, np.zeros(rows.num_rows, np.bool_))
+
+
+def _flagged(rows: pa.Table, deleted: NDArray[np.bool_]) -> pa.Table:
+    return rows.append_column(_DELETED, from_numpy(deleted))
+
+
+def _table(entries: HFileEntries, schema: Any, name: str) -> pa.Table:
+    places = decode_values(entries.values(), schema, name)
+    return places.add_column(0, LOCATIONS_SCHEMA.field("key"), entries.keys().cast(pa.string()))
