@@ -14,6 +14,7 @@ TEMP_FOLDER: Final = ".hoodie/.temp"
 CREATE: Final = "CREATE"
 MERGE: Final = "MERGE"
 APPEND: Final = "APPEND"
+SCRATCH_FOLDER: Final = ".hoodie/.catalog/writes"
 _IO_TYPES: Final = (CREATE, MERGE, APPEND)
 _INFIX: Final = ".marker."
 _SERVER_FILES: Final = "MARKERS"
@@ -43,6 +44,14 @@ class Marker:
 def marker_folder(instant: str) -> str:
     """Where the markers of one write lie."""
     return f"{TEMP_FOLDER}/{instant}"
+
+
+def scratch_folder(instant: str) -> str:
+    """Where the tasks of one write leave what is no data file; it goes with the markers.
+
+    It is no part of the folder of markers: Apache's rollback takes whatever it finds there for a marker.
+    """
+    return f"{SCRATCH_FOLDER}/{instant}"
 
 
 def create_marker(storage: Storage, instant: str, partition: str, file_name: str, io_type: str) -> None:
@@ -88,7 +97,8 @@ def read_markers(storage: Storage, instant: str) -> list[Marker]:
 
 
 def delete_markers(storage: Storage, instant: str) -> None:
-    """Drop all markers of a write, when it has completed or was undone."""
+    """Drop all markers of a write, and what else its tasks left, when it has completed or was undone."""
+    storage.delete_dir(scratch_folder(instant))
     storage.delete_dir(marker_folder(instant))
 
 

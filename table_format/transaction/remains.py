@@ -6,7 +6,7 @@ from table_format.instant import WRITE_ACTIONS, Instant
 from table_format.meta_client import TableClient
 from table_format.timeline import Timeline
 from table_format.transaction import heartbeat
-from table_format.transaction.markers import TEMP_FOLDER, delete_markers, read_markers
+from table_format.transaction.markers import SCRATCH_FOLDER, TEMP_FOLDER, delete_markers, read_markers
 from table_format.transaction.options import ProtocolOptions
 
 
@@ -18,7 +18,8 @@ def sweep_remains(client: TableClient, options: ProtocolOptions) -> None:
     """
     storage = client.storage
     # listed before the timeline is: what is pending in the timeline then began before or is kept
-    marked = [entry.name for entry in storage.list(TEMP_FOLDER) if entry.is_dir and entry.name.isdigit()]
+    folders = [*storage.list(TEMP_FOLDER), *storage.list(SCRATCH_FOLDER)]
+    marked = sorted({entry.name for entry in folders if entry.is_dir and entry.name.isdigit()})
     beating = heartbeat.heartbeats(storage)
     if not marked and not beating:
         return
