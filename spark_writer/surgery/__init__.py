@@ -1,4 +1,10 @@
 """Row-group surgery (RFC-68): new versions of Parquet files out of copied bytes and the few parts that changed.
 
 Where what is:
+- `splice`: writes the new version of a file, given what changes
+- `encode`: rows as column chunks that fit into a file
+- `footer`: the Parquet footer, what stands where in it
+- `compact`: Thrift's compact protocol, fields unknown here included
+- `source`: bytes from file to file
+- `refusal`: when a file is not spliced
 """

@@ -1,0 +1,223 @@
+"""Bytes from one file to another, by the kernel where both are local."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from table_format.errors import CorruptFileError, MissingFileError, StorageError
+from table_format.storage import Storage
+
+_LARGEST_RANGE = 1 << 30
+_READ_AT_ONCE = 16 << 20
+
+
+class Source(Protocol):
+    """Something to read ranges of bytes from.
+
+    Attributes:
+        size: bytes.
+    """
+
+    size: int
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Exactly so many bytes from `offset` on."""
+
+
+class MemorySource:
+    """A Parquet file that was just encoded."""
+
+    def __init__(self, buffer: pa.Buffer) -> None:
+        self.buffer = buffer
+        self.size: int = buffer.size
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Exactly so many bytes from `offset` on."""
+        return bytes(self.view(offset, size))
+
+    def view(self, offset: int, size: int) -> memoryview:
+        """The same without a copy."""
+        return memoryview(self.buffer)[offset : offset + size]
+
+
+class LocalSource:
+    """A file of this machine."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self.descriptor = descriptor
+        self.path = path
+        self.size: int = os.fstat(descriptor).st_size
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Exactly so many bytes from `offset` on."""
+        parts = []
+        while size > 0:
+            part = os.pread(self.descriptor, size, offset)
+            if not part:
+                raise CorruptFileError(self.path, offset, "the file ends early")
+            parts.append(part)
+            offset += len(part)
+            size -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class StreamSource:
+    """A file of an object store or another file system."""
+
+    def __init__(self, stream: Any, path: str) -> None:
+        self.stream = stream
+        self.path = path
+        self.size: int = stream.size()
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Exactly so many bytes from `offset` on."""
+        data = bytes(self.stream.read_at(size, offset))
+        if len(data) != size:
+            raise CorruptFileError(self.path, offset + len(data), "the file ends early")
+        return data
+
+
+class Target:
+    """A file that is written from its start to its end.
+
+    Copies that continue each other are made as one, so that whole runs of row groups go in one call or request.
+
+    Attributes:
+        position: bytes so far.
+        copied: those of them that came out of a file.
+    """
+
+    def __init__(self, descriptor: int | None, stream: Any, path: str) -> None:
+        self.position = 0
+        self.copied = 0
+        self.path = path
+        self._descriptor = descriptor
+        self._stream = stream
+        self._pending: tuple[Source, int, int] | None = None
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append bytes."""
+        self.flush()
+        self.position += len(data)
+        self._put(data)
+
+    def copy(self, source: Source, offset: int, size: int) -> None:
+        """Append a range of another file."""
+        if isinstance(source, MemorySource):
+            self.write(source.view(offset, size))
+            return
+        self.position += size
+        self.copied += size
+        if self._pending is not None:
+            pending, start, length = self._pending
+            if pending is source and start + length == offset:
+                self._pending = (source, start, length + size)
+                return
+            self.flush()
+        self._pending = (source, offset, size)
+
+    def flush(self) -> None:
+        """Make the copies that were put off."""
+        if self._pending is None:
+            return
+        source, offset, size = self._pending
+        self._pending = None
+        if self._descriptor is not None and isinstance(source, LocalSource):
+            copied = _copied_by_kernel(source.descriptor, self._descriptor, offset, size)
+            offset, size = offset + copied, size - copied
+        while size > 0:
+            part = min(size, _READ_AT_ONCE)
+            self._put(source.read(offset, part))
+            offset, size = offset + part, size - part
+
+    def _put(self, data: bytes | memoryview) -> None:
+        if self._descriptor is None:
+            self._stream.write(data)
+            return
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+
+
+def _copied_by_kernel(source: int, target: int, offset: int, size: int) -> int:
+    """How many bytes the kernel has copied; none where it cannot between these two files."""
+    copy = getattr(os, "copy_file_range", None)  # Linux only
+    done = 0
+    while copy is not None and done < size:
+        try:
+            count = copy(source, target, min(size - done, _LARGEST_RANGE), offset + done)
+        except OSError:
+            break  # the plain way comes upon the same error, if it is one
+        if count == 0:
+            break
+        done += count
+    return done
+
+
+@contextlib.contextmanager
+def open_source(storage: Storage, path: str) -> Iterator[Source]:
+    """A file of a table, to read ranges of.
+
+    Raises:
+        MissingFileError: there is no such file.
+        StorageError: it cannot be read.
+    """
+    if not storage.is_local:
+        with storage.open_input(path) as stream:
+            yield StreamSource(stream, path)
+        return
+    with _named(path):
+        descriptor = os.open(storage.full_path(path), os.O_RDONLY)
+        try:
+            yield LocalSource(descriptor, path)
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def open_target(storage: Storage, path: str) -> Iterator[Target]:
+    """A file of a table, written anew; taken away when something fails.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    try:
+        with _named(path), _opened(storage, path) as target:
+            yield target
+            target.flush()
+    except BaseException:
+        with contextlib.suppress(StorageError):
+            storage.delete(path)
+        raise
+
+
+@contextlib.contextmanager
+def _opened(storage: Storage, path: str) -> Iterator[Target]:
+    if not storage.is_local:
+        with storage.open_output(path) as stream:
+            yield Target(None, stream, path)
+        return
+    full = storage.full_path(path)
+    os.makedirs(os.path.dirname(full), exist_ok=True)
+    descriptor = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    try:
+        yield Target(descriptor, None, path)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    try:
+        yield
+    except StorageError:
+        raise
+    except FileNotFoundError as error:
+        raise MissingFileError(f"{path}: no such file") from error
+    except OSError as error:
+        raise StorageError(f"{path}: {error}") from error
