@@ -132,6 +132,11 @@ class ApacheHudi:
     ) -> dict[str, dict[str, Any]]:
         return dict(self._ask("column_stats", path=str(path), columns=columns, entries=entries)["stats"])
 
+    def record_index(self, path: Path | str, keys: Sequence[str]) -> dict[str, tuple[str, str, str]]:
+        """Partition, file id and instant of those keys that the release finds in the record index."""
+        places = self._ask("record_index", path=str(path), keys=list(keys))["places"]
+        return {key: (place[0], place[1], place[2]) for key, place in places.items()}
+
     def _ask(self, command: str, **arguments: Any) -> dict[str, Any]:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"command": command, **arguments}).encode() + b"\n")

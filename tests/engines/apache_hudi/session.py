@@ -198,6 +198,23 @@ def column_stats(path: str, columns: list[str], entries: list[list[str]]) -> dic
     return {"stats": answer}
 
 
+def record_index(path: str, keys: list[str]) -> dict:
+    """Where the release's own look-up in the record index finds keys: key → [partition, file id, instant]."""
+    reader, jvm = metadata_reader(path), spark._jvm
+    wanted = jvm.java.util.ArrayList()
+    for key in keys:
+        wanted.add(key)
+    if VERSION.startswith("0."):
+        found = reader.readRecordIndex(wanted)
+        pairs = [(key, found[key]) for key in found]
+    else:
+        data = jvm.org.apache.hudi.common.data.HoodieListData.eager(wanted)
+        answers = reader.readRecordIndexLocationsWithKeys(data).collectAsList()
+        pairs = [(answer.getKey(), answer.getValue()) for answer in answers]
+    places = {str(key): [at.getPartitionPath(), at.getFileId(), at.getInstantTime()] for key, at in pairs}
+    return {"places": places}
+
+
 def _plain(wrapper) -> object:
     if wrapper is None:
         return None
@@ -219,7 +236,8 @@ def _encode(value) -> object:
 
 
 COMMANDS = {
-    f.__name__: f for f in (read, write, planned_files, plan_seconds, sql, query, validate_files, files, column_stats)
+    f.__name__: f
+    for f in (read, write, planned_files, plan_seconds, sql, query, validate_files, files, column_stats, record_index)
 }
 
 spark = start_session()
