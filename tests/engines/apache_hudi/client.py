@@ -112,6 +112,11 @@ class ApacheHudi:
         """Seconds of planning, `cold` and `warm`, and the number of files `kept`."""
         return self._ask("plan_seconds", path=str(path), where=where, repeats=repeats)
 
+    def tag_seconds(self, path: Path | str, data: Path, options: Mapping[str, str], repeats: int) -> dict[str, Any]:
+        """Run by run, the `seconds` of finding the file groups of all rows of a Parquet file by the index that the
+        options name, and the number of rows `found` in the table; 1.2.0 only."""
+        return self._ask("tag_seconds", path=str(path), data=str(data), options=dict(options), repeats=repeats)
+
     def sql(self, text: str) -> list[dict[str, Any]]:
         return list(self._ask("sql", text=text)["rows"])
 

@@ -15,6 +15,7 @@ import traceback
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
+import tagging
 from pyspark.sql import DataFrame, SparkSession
 
 VERSION, CLASS_PATH, *METASTORE = sys.argv[1:4]
@@ -132,6 +133,12 @@ def plan_seconds(path: str, where: str, repeats: int) -> dict:
     return {"cold": cold, "warm": warm, "kept": kept}
 
 
+def tag_seconds(path: str, data: str, options: dict, repeats: int) -> dict:
+    """How long this release takes to find the file groups of all rows of a Parquet file."""
+    given = {"hoodie.metadata.enable": "true", **STAY_ON_SIX, **options}
+    return tagging.tag_seconds(spark, spark.read.parquet(data), path, given, repeats)
+
+
 def sql(text: str) -> dict:
     return {"rows": [row.asDict(recursive=True) for row in spark.sql(text).collect()]}
 
@@ -237,7 +244,19 @@ def _encode(value) -> object:
 
 COMMANDS = {
     f.__name__: f
-    for f in (read, write, planned_files, plan_seconds, sql, query, validate_files, files, column_stats, record_index)
+    for f in (
+        read,
+        write,
+        planned_files,
+        plan_seconds,
+        tag_seconds,
+        sql,
+        query,
+        validate_files,
+        files,
+        column_stats,
+        record_index,
+    )
 }
 
 spark = start_session()
