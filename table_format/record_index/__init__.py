@@ -6,5 +6,7 @@ On disk it is the metadata table's partition `record_index`. Where what is:
 - `index`: opening the index of a table and asking it; `shard`: look-ups in one file group
 - `entries`: the Avro bytes of entries
 - `deltas`: what one task of a write does to the index, in a file
+- `key_source`: the keys of data files; `runs`: keys of many of them by file group of the index; `key_order`: sorting
+- `build`: the base files of an index out of the data, restartable; `group_file`: one of them
 - `locations`: the columns in which locations are handed about
 """
