@@ -221,14 +221,16 @@ def _key_texts(keys: pa.ChunkedArray[Any], settings: BaseFileOptions) -> dict[st
     if bounds is not None:
         texts[MIN_KEY], texts[MAX_KEY] = bounds
     if settings.bloom_enabled:
-        bloom = _bloom_of(_in_one_piece(keys), settings)
+        bloom = bloom_of(keys, settings)
         texts[BLOOM] = bloom.to_text()
         if bloom.records_per_vector:
             texts[BLOOM_TYPE] = bloom.type_code
     return texts
 
 
-def _bloom_of(keys: pa.Array[Any], settings: BaseFileOptions) -> BloomFilter:
+def bloom_of(column: pa.ChunkedArray[Any], settings: BaseFileOptions) -> BloomFilter:
+    """The bloom filter of a file's record keys that the options ask for."""
+    keys = _in_one_piece(column)
     if settings.bloom_entries is None:
         return simple_bloom(keys, *fitting_size(len(keys), settings.bloom_false_positives, settings.bloom_most_bits))
     bits, hashes = filter_size(settings.bloom_entries, settings.bloom_false_positives)

@@ -96,20 +96,48 @@ def collect_statistics(
         A row for each indexed column. No rows at all when a decimal does not fit a bound: then no reader prunes the
         file.
     """
+    columns = (
+        ColumnValues(name, table.column(name), len(table), table.column(name).null_count)
+        for name in indexed_columns
+        if name in table.column_names
+    )
+    return statistics_of(columns, file_name, partition, parquet_metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnValues:
+    """A column, or a few values of it that have the bounds of all.
+
+    Attributes:
+        name: of the column.
+        values: some of them, with the least, the greatest and a NaN where there is one; only nulls when all are null.
+        value_count: of the whole column, nulls included.
+        null_count: of the whole column.
+    """
+
+    name: str
+    values: pa.ChunkedArray[Any] | pa.Array[Any]
+    value_count: int
+    null_count: int
+
+
+def statistics_of(
+    columns: Iterable[ColumnValues], file_name: str, partition: str, parquet_metadata: pq.FileMetaData
+) -> pa.Table:
+    """The statistics of a file's columns, schema `STATISTICS_SCHEMA`; see `collect_statistics`."""
     sizes = _chunk_sizes(parquet_metadata)
     rows = []
     try:
-        for name in indexed_columns:
-            if name in table.column_names:
-                column = table.column(name)
-                found = column_bounds(column)
-                size = sizes.get(name, (0, 0))
-                row = [partition, file_name, name, str(_value_type(column.type)), found.lower, found.upper]
-                rows.append([*row, len(table), column.null_count, *size])
+        for column in columns:
+            found = column_bounds(column.values)
+            kind = str(_value_type(column.values.type))
+            size = sizes.get(column.name, (0, 0))
+            row = [partition, file_name, column.name, kind, found.lower, found.upper]
+            rows.append([*row, column.value_count, column.null_count, *size])
     except UnfitDecimalError:
         return STATISTICS_SCHEMA.empty_table()
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(STATISTICS_SCHEMA)
-    arrays = [pa.array(list(values), field.type) for values, field in zip(columns, STATISTICS_SCHEMA, strict=True)]
+    lists = list(zip(*rows, strict=True)) if rows else [()] * len(STATISTICS_SCHEMA)
+    arrays = [pa.array(list(values), field.type) for values, field in zip(lists, STATISTICS_SCHEMA, strict=True)]
     return pa.Table.from_arrays(arrays, schema=STATISTICS_SCHEMA)
 
 

@@ -6,5 +6,7 @@ Where what is:
 - `footer`: the Parquet footer, what stands where in it
 - `compact`: Thrift's compact protocol, fields unknown here included
 - `source`: bytes from file to file
+- `statistics`: column statistics of the new file by its footer
+- `key_texts`: Hudi's bloom filter, first and last key of the new file
 - `refusal`: when a file is not spliced
 """
