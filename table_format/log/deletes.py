@@ -9,13 +9,20 @@ from struct import Struct
 from typing import Any
 
 import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from table_format.arrow_numpy import to_numpy
+from table_format.avro_encode import encode_longs
+from table_format.byte_spans import join_bytes, spans_of
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.log.format import LogBlock
 
 _HEAD = Struct(">ii")
 _VERSION = 3
 _NAMESPACE = "org.apache.hudi.avro.model"
+_PRESENT, _INT_BRANCH = b"\x02", b"\x04"
 _WRAPPED: tuple[tuple[str, Any], ...] = (
     ("Boolean", "boolean"),
     ("Int", "int"),
@@ -89,6 +96,25 @@ def write_deletes(records: Sequence[DeletedRecord]) -> bytes:
     ]
     fastavro.schemaless_writer(out, _SCHEMA, {"deleteRecordList": listed})
     payload = out.getvalue()
+    return _HEAD.pack(_VERSION, len(payload)) + payload
+
+
+def write_key_deletes(keys: pa.BinaryArray, partition: str) -> bytes:
+    """What `write_deletes` makes of many keys, by whole columns.
+
+    Args:
+        keys: UTF-8, without nulls.
+        partition: of all of them.
+    """
+    if not len(keys):
+        return write_deletes([])
+    counts = encode_longs(to_numpy(pc.binary_length(keys)))
+    name = partition.encode()
+    # the second branch of a nullable text, and the third of the ordering value, the int 0
+    tail = _PRESENT + (encode_longs(np.array([len(name)]))[0].as_py() or b"") + name + _INT_BRANCH + b"\x00"
+    data, starts, lengths = spans_of(join_bytes(_PRESENT, counts, keys, tail))
+    head = encode_longs(np.array([len(keys)]))[0].as_py() or b""
+    payload = head + data[int(starts[0]) : int(starts[-1] + lengths[-1])].tobytes() + b"\x00"
     return _HEAD.pack(_VERSION, len(payload)) + payload
 
 

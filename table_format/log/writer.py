@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from struct import Struct
 
-from table_format.log.deletes import DeletedRecord, write_deletes
+import pyarrow as pa
+
+from table_format.log.deletes import DeletedRecord, write_deletes, write_key_deletes
 from table_format.log.format import MAGIC, ROLLBACK_COMMAND, VERSION, BlockType, HeaderKey
 
 _PAIR = Struct(">ii")
@@ -51,3 +53,9 @@ def write_delete_block(instant: str, schema_json: str, records: Sequence[Deleted
     """A block that removes keys."""
     header: dict[int, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema_json}
     return write_log_block(BlockType.DELETE, header, write_deletes(records))
+
+
+def write_key_delete_block(instant: str, schema_json: str, keys: pa.BinaryArray, partition: str) -> bytes:
+    """A block that removes many keys (UTF-8), all of one partition."""
+    header: dict[int, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema_json}
+    return write_log_block(BlockType.DELETE, header, write_key_deletes(keys, partition))

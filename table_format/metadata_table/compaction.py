@@ -11,6 +11,7 @@ from table_format.actions.commit import WriteStat
 from table_format.avro_file import write_avro_file
 from table_format.errors import AlreadyExistsError, OptionError
 from table_format.instant import Action
+from table_format.mapping import Mapper, in_threads
 from table_format.meta_client import TableClient
 from table_format.metadata_table import instants, layout, stats
 from table_format.metadata_table.arrow import pc
@@ -19,6 +20,7 @@ from table_format.metadata_table.reader import read_listing
 from table_format.metadata_table.records import NO_FILES, Records, files_records, stored_statistics_records
 from table_format.metadata_table.sources import PartitionSources
 from table_format.metadata_table.validity import ValidInstants
+from table_format.record_index.compaction import compact_record_index
 from table_format.storage import Storage
 from table_format.timeline import Timeline
 
@@ -26,14 +28,17 @@ MAX_DELTA_COMMITS_KEY = "hoodie.metadata.compact.max.delta.commits"
 _DEFAULT_MAX_DELTA_COMMITS = 10
 
 
-def compact_metadata_table(client: TableClient, options: Mapping[str, str] | None = None) -> str | None:
+def compact_metadata_table(
+    client: TableClient, options: Mapping[str, str] | None = None, mapper: Mapper = in_threads
+) -> str | None:
     """Compact when enough deltacommits have come together and nothing that is pending would be compacted away.
 
     Callers hold the table's lock.
 
     Args:
         client: the data table.
-        options: `hoodie.metadata.compact.max.delta.commits`, 10 by default.
+        options: `hoodie.metadata.compact.max.delta.commits`, 10 by default; see also `compact_record_index`.
+        mapper: runs the compaction of the record index's file groups.
 
     Returns:
         The compaction's instant, or None when it is not due.
@@ -45,7 +50,7 @@ def compact_metadata_table(client: TableClient, options: Mapping[str, str] | Non
     data, metadata = client.timeline(), instants.load_metadata_timeline(storage)
     for pending in metadata.pending:
         if pending.action == Action.COMPACTION:
-            _execute(client, pending.time, data, metadata)
+            _execute(client, pending.time, data, metadata, options=options or {}, mapper=mapper)
             return pending.time
     deltas = [instant.time for instant in metadata.completed if instant.action == Action.DELTACOMMIT]
     since = [time for time in deltas if time > instants.last_compaction(metadata)]
@@ -54,7 +59,7 @@ def compact_metadata_table(client: TableClient, options: Mapping[str, str] | Non
     time = f"{deltas[-1]}{layout.COMPACTION_SUFFIX}"
     if metadata.find(time) is not None:
         return None
-    _execute(client, time, data, metadata)
+    _execute(client, time, data, metadata, options=options or {}, mapper=mapper)
     return time
 
 
@@ -71,7 +76,9 @@ def _is_blocked(data: Timeline, metadata: Timeline, latest: str) -> bool:
     return any(instant.time <= latest for instant in pending) or bool(metadata.pending)
 
 
-def _execute(client: TableClient, time: str, data: Timeline, metadata: Timeline) -> None:
+def _execute(
+    client: TableClient, time: str, data: Timeline, metadata: Timeline, *, options: Mapping[str, str], mapper: Mapper
+) -> None:
     storage = client.storage
     valid = ValidInstants(data, metadata)
     partitions = [name for name in layout.MAINTAINED if layout.list_file_groups(storage, name)]
@@ -81,7 +88,15 @@ def _execute(client: TableClient, time: str, data: Timeline, metadata: Timeline)
                 if base.instant == time:
                     storage.delete(base.path)
     instants.start(storage, time, Action.COMPACTION, plan=_plan(storage, partitions, valid))
-    written = [stat for partition in partitions for stat in _compact_partition(storage, partition, time, valid)]
+    written = [
+        stat
+        for partition in partitions
+        for stat in (
+            compact_record_index(storage, time, valid, options, mapper)
+            if partition == layout.RECORD_INDEX
+            else _compact_partition(storage, partition, time, valid)
+        )
+    ]
     content = instants.commit_content(written, "COMPACT", compacted=True)
     with contextlib.suppress(AlreadyExistsError):
         instants.complete(storage, time, Action.COMPACTION, content)

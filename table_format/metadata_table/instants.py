@@ -72,7 +72,7 @@ def append_records(
         mark(storage, time, partition, log.path.rsplit("/", 1)[-1], "APPEND")
         data = write_hfile_block(time, SCHEMA_JSON, hfile)
         storage.create(log.path, data)
-        stats.append(_log_stat(group, partition, dataclasses.replace(log, size=len(data)), count))
+        stats.append(log_stat(group, partition, dataclasses.replace(log, size=len(data)), count))
     return stats
 
 
@@ -104,7 +104,8 @@ def last_compaction(timeline: Timeline) -> str:
     return max((instant.time for instant in timeline.completed if instant.action == Action.COMMIT), default="")
 
 
-def _log_stat(group: layout.FileGroup, partition: str, log: layout.LogFile, count: int) -> WriteStat:
+def log_stat(group: layout.FileGroup, partition: str, log: layout.LogFile, count: int) -> WriteStat:
+    """The write stat of a log file that was written into a file group; `count` is its number of records."""
     name = log.path.rsplit("/", 1)[-1]
     base = next((file.path.rsplit("/", 1)[-1] for file in group.base_files if file.instant == log.base_instant), "")
     logs = [other.path.rsplit("/", 1)[-1] for other in group.log_files if other.base_instant == log.base_instant]

@@ -19,8 +19,8 @@ COLUMN_STATS = "column_stats"
 BLOOM_FILTERS = "bloom_filters"
 RECORD_INDEX = "record_index"
 PARTITION_STATS = "partition_stats"
-MAINTAINED = (COLUMN_STATS, FILES)
-"""Partitions that every commit of this project keeps up to date."""
+MAINTAINED = (COLUMN_STATS, FILES, RECORD_INDEX)
+"""Partitions that commits of this project keep up to date; the record index when the writer tells what it changed."""
 
 PARTITIONS_KEY = "hoodie.table.metadata.partitions"
 INFLIGHT_PARTITIONS_KEY = "hoodie.table.metadata.partitions.inflight"

@@ -11,13 +11,17 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from table_format.errors import CorruptFileError, SchemaError, TransactionError
+from table_format.actions.commit import WriteStat
+from table_format.errors import CorruptFileError, RecordIndexError, SchemaError, TransactionError
 from table_format.instant import Action
+from table_format.mapping import in_threads
 from table_format.meta_client import TableClient
 from table_format.meta_columns import META_COLUMNS
 from table_format.metadata_table import instants, layout, records, recovery
 from table_format.metadata_table.cleaning import clean_metadata_table
 from table_format.metadata_table.compaction import compact_metadata_table
+from table_format.record_index.commit import IndexChanges, append_changes
+from table_format.record_index.layout import LAYOUT_KEY, IndexLayout
 from table_format.storage import Storage
 from table_format.table_config import update_table_config
 
@@ -35,6 +39,7 @@ def update_metadata_table(
     column_stats: pa.Table | None = None,
     new_partitions: Sequence[str] = (),
     deleted_partitions: Sequence[str] = (),
+    index_changes: IndexChanges | None = None,
     options: Mapping[str, str] | None = None,
 ) -> None:
     """Record an instant of the data table, if it has a metadata table.
@@ -51,14 +56,21 @@ def update_metadata_table(
         column_stats: schema `stats.STATS_SCHEMA`, of files added; dropped when the table has no such index.
         new_partitions: partition paths without files added.
         deleted_partitions: partition paths that are gone.
-        options: see `compact_metadata_table`.
+        index_changes: what the instant does to the record index; None for a write that does not tell, which takes the
+            index out of use.
+        options: see `compact_metadata_table` and `record_index.commit.append_changes`.
+
+    Raises:
+        RecordIndexError: the record index is out of date.
+        ConflictError: the record index was built anew since the write began.
     """
     storage = client.storage
-    listed = ready_partitions(client)
+    listed = ready_partitions(client, record_index=index_changes is not None)
     if layout.FILES not in listed:
         return
     recovery.recover(storage, instant)
-    if compact_metadata_table(client, options) is not None:
+    mapper = index_changes.mapper if index_changes is not None else in_threads
+    if compact_metadata_table(client, options, mapper) is not None:
         clean_metadata_table(client)
     added = records.NO_FILES if files_added is None else files_added
     deleted = records.NO_FILES if files_deleted is None else files_deleted
@@ -78,13 +90,54 @@ def update_metadata_table(
                 f"{layout.FOLDER}/{partition}", 0, "the metadata table has no file group there; drop and rebuild it"
             )
         written += instants.append_records(storage, instant, partition, groups, found.hfiles(len(groups)))
+    if index_changes is not None and index_changes.files:
+        written += _index_logs(client, instant, index_changes, options or {})
     instants.complete(storage, instant, Action.DELTACOMMIT, instants.commit_content(written, "UPSERT_PREPPED"))
 
 
-def ready_partitions(client: TableClient) -> tuple[str, ...]:
+def _index_logs(
+    client: TableClient, instant: str, changes: IndexChanges, options: Mapping[str, str]
+) -> list[WriteStat]:
+    current = index_in_use(client)
+    if current is None:
+        _LOG.warning(
+            "%s: the record index was taken out of use while %s was under way, which therefore does not add to it",
+            client.storage.uri,
+            instant,
+        )
+        return []
+    return append_changes(client, instant, current, changes, options)
+
+
+def index_in_use(client: TableClient) -> IndexLayout | None:
+    """The record index that commits maintain, by the table's properties as they are at hand; None without one.
+
+    Raises:
+        RecordIndexError: there is one that a writer left out of date.
+    """
+    found = IndexLayout.of(client)
+    if found is None and has_private_index(client):
+        raise RecordIndexError(
+            f"{client.storage.uri}: a write by another tool left the record index out of date, which only this project "
+            "reads: build it again by `hudi-catalog index bootstrap`"
+        )
+    return found
+
+
+def has_private_index(client: TableClient) -> bool:
+    """Whether the record index has a layout of this project's own; a listed index counts before it."""
+    config = client.config
+    return layout.RECORD_INDEX not in config.metadata_partitions and bool(config.raw.get(LAYOUT_KEY, "").strip())
+
+
+def ready_partitions(client: TableClient, *, record_index: bool = False) -> tuple[str, ...]:
     """The metadata partitions to maintain, after those that cannot be were taken out of use.
 
     Reads the table's properties again.
+
+    Args:
+        client: the data table.
+        record_index: whether the record index can be maintained.
     """
     listed = client.reload().metadata_partitions
     if not listed:
@@ -93,7 +146,10 @@ def ready_partitions(client: TableClient) -> tuple[str, ...]:
         _LOG.warning("%s: the metadata table is listed but not there; taken out of use", client.storage.uri)
         drop_metadata_table(client)
         return ()
-    stale = [name for name in listed if name not in layout.MAINTAINED]
+    kept = [name for name in layout.MAINTAINED if record_index or name != layout.RECORD_INDEX]
+    stale = [name for name in listed if name not in kept]
+    if not record_index and has_private_index(client):
+        stale.append(layout.RECORD_INDEX)
     if stale:
         remove_indexes(client, stale)
     return client.config.metadata_partitions
@@ -112,7 +168,8 @@ def remove_indexes(client: TableClient, names: Sequence[str]) -> None:
         client.storage.uri,
         ", ".join(names),
     )
-    _set_partitions(client, [name for name in client.config.metadata_partitions if name not in names])
+    remaining = [name for name in client.config.metadata_partitions if name not in names]
+    _set_partitions(client, remaining, forget_layout=layout.RECORD_INDEX in names)
     _forget_definitions(client.storage, names)
     for name in names:
         client.storage.delete_dir(f"{layout.FOLDER}/{name}")
@@ -121,7 +178,7 @@ def remove_indexes(client: TableClient, names: Sequence[str]) -> None:
 def drop_metadata_table(client: TableClient) -> None:
     """Take the whole metadata table out of use, then delete it. Callers hold the table's lock."""
     if client.config.metadata_partitions or client.config.raw.get(layout.INFLIGHT_PARTITIONS_KEY):
-        _set_partitions(client, [])
+        _set_partitions(client, [], forget_layout=True)
     client.storage.delete_dir(layout.FOLDER)
 
 
@@ -130,9 +187,11 @@ def add_partitions(client: TableClient, names: Sequence[str]) -> None:
     _set_partitions(client, [*client.reload().metadata_partitions, *names])
 
 
-def _set_partitions(client: TableClient, names: Sequence[str]) -> None:
+def _set_partitions(client: TableClient, names: Sequence[str], *, forget_layout: bool = False) -> None:
     text = ",".join(sorted(set(names)))
     changes = {layout.PARTITIONS_KEY: text, layout.INFLIGHT_PARTITIONS_KEY: ""}
+    if forget_layout and LAYOUT_KEY in client.config.raw:
+        changes[LAYOUT_KEY] = ""
     client.config = update_table_config(client.storage, changes)
 
 

@@ -70,6 +70,27 @@ def check_conflicts(
     check_services(timeline, own, mine, bucketed=bucketed)
 
 
+def changed_since(timeline: Timeline, own: Instant, before: Snapshot) -> set[Slot]:
+    """File groups that other writes changed, made or replaced since a write began."""
+    slots: set[Slot] = set()
+    for instant in _completed_since(timeline, own, before):
+        slots |= touched_slots(timeline.commit_metadata(instant), bucketed=False)
+    return slots
+
+
+def check_alone(timeline: Timeline, own: Instant, before: Snapshot) -> None:
+    """Refuse a write that must see all others, when another one completed since it began.
+
+    Raises:
+        ConflictError: there is one.
+    """
+    for instant in _completed_since(timeline, own, before):
+        raise ConflictError(
+            f"{own.time}: instant {instant.time} ({instant.action}) completed while this write was under way, which "
+            "must be the only one; nothing was written, try again"
+        )
+
+
 def check_services(timeline: Timeline, own: Instant, mine: set[Slot], *, bucketed: bool) -> None:
     """Refuse to change file groups that a pending clustering is about to replace.
 

@@ -11,6 +11,7 @@ from table_format.file_slices import FILES_SCHEMA
 from table_format.meta_client import TableClient
 from table_format.metadata_table.recovery import rollback_in_metadata_table
 from table_format.metadata_table.writer import update_metadata_table
+from table_format.record_index.commit import UNCHANGED, IndexChanges
 
 DELETED_SCHEMA = pa.schema([("partition", pa.string()), ("file_name", pa.string())])
 
@@ -20,11 +21,14 @@ def record_commit(
     instant: str,
     stats: Sequence[WriteStat],
     column_stats: pa.Table | None,
+    *,
+    index_changes: IndexChanges | None,
     options: Mapping[str, str],
 ) -> None:
     """Add the files of a commit. File groups that it replaced stay until cleaning deletes them.
 
-    A compaction of the metadata table that is due happens at this occasion (`hoodie.metadata.compact.*` in options).
+    A record index is taken out of use unless the commit says what it does to it. A compaction of the metadata table
+    that is due happens at this occasion (`hoodie.metadata.compact.*` in options).
     """
     rows = [(stat.partition_path, stat.file_name, stat.file_size_in_bytes) for stat in stats if stat.path]
     update_metadata_table(
@@ -34,6 +38,7 @@ def record_commit(
         files_deleted=DELETED_SCHEMA.empty_table(),
         column_stats=column_stats,
         new_partitions=sorted({stat.partition_path for stat in stats}),
+        index_changes=index_changes,
         options=options,
     )
 
@@ -47,6 +52,7 @@ def record_clean(client: TableClient, instant: str, deleted: Mapping[str, Iterab
         files_deleted=_table([(p, name) for p, names in deleted.items() for name in names], DELETED_SCHEMA),
         column_stats=None,
         new_partitions=[],
+        index_changes=UNCHANGED,
     )
 
 
@@ -59,6 +65,7 @@ def record_rollback(client: TableClient, rollback: str, failed: str) -> None:
         files_deleted=DELETED_SCHEMA.empty_table(),
         column_stats=None,
         new_partitions=[],
+        index_changes=UNCHANGED,
     )
     rollback_in_metadata_table(client.storage, failed, rollback)
 

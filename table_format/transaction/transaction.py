@@ -13,11 +13,24 @@ from table_format.actions.commit import CommitMetadata, WriteStat
 from table_format.actions.replace import RequestedReplaceMetadata
 from table_format.errors import AlreadyExistsError, HudiError, LockError, TransactionError
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State
+from table_format.mapping import Mapper, in_threads
 from table_format.meta_client import SCHEMA_KEY, TableClient
+from table_format.metadata_table.writer import has_private_index
 from table_format.partition_metadata import ensure_partition_metadata
+from table_format.record_index.commit import IndexChanges
+from table_format.record_index.deltas import DeltaFile
+from table_format.record_index.key_conflicts import check_keys
+from table_format.record_index.layout import MAINTAINED, MAINTAINED_KEY, IndexLayout
 from table_format.table_config import recover_table_config
 from table_format.transaction.clean import clean
-from table_format.transaction.conflicts import Snapshot, check_conflicts, check_services, touched_slots
+from table_format.transaction.conflicts import (
+    Snapshot,
+    changed_since,
+    check_alone,
+    check_conflicts,
+    check_services,
+    touched_slots,
+)
 from table_format.transaction.create import ensure_metadata_table
 from table_format.transaction.heartbeat import Heartbeat
 from table_format.transaction.instants import ensure_state, instant_path, next_time, table_lock
@@ -128,6 +141,10 @@ class WriteTransaction:
         column_stats: pa.Table | None = None,
         replaced: Mapping[str, Sequence[str]] | None = None,
         extra: Mapping[str, str] | None = None,
+        index_changes: Sequence[DeltaFile] | None = None,
+        index_layout: IndexLayout | None = None,
+        mapper: Mapper = in_threads,
+        alone: bool = False,
     ) -> CommitMetadata:
         """Publish the write; on failure, undo it and raise.
 
@@ -141,21 +158,34 @@ class WriteTransaction:
             column_stats: statistics of these files' columns (the metadata table's exchange table).
             replaced: file groups that this write takes out of the table, by partition; for replacecommits.
             extra: further texts for the commit metadata, such as checkpoints.
+            index_changes: what the write's tasks did to the record index, one file a task: keys that they inserted,
+                moved or deleted, but none that stayed in its file group. None takes the table's record index, if it
+                has one, out of use.
+            index_layout: the layout by which these files were written; needed when it has file groups for data
+                partitions that are new.
+            mapper: runs what there is to do for each file group of the record index, where it is much.
+            alone: whether the write must be the only one since it began.
 
         Raises:
-            ConflictError: another writer changed the same file groups first.
+            ConflictError: another writer changed the same file groups first, or put a record of the same key elsewhere.
+            RecordIndexError: another tool left the record index out of date.
             TransactionError: a file without a marker, or another writer took this one for dead.
             LockError: the table lock could not be taken or held.
         """
         self._require_open()
         metadata = self._metadata(stats, schema_json, replaced, extra)
+        changes = None if index_changes is None else IndexChanges(tuple(index_changes), index_layout, mapper)
         try:
             if not self._inflight:
                 self.mark_inflight()
             with table_lock(self.client, self._protocol) as lock:
-                self._check(metadata)
+                self._check(metadata, changes, alone=alone)
                 self._finalize(metadata)
-                record_commit(self.client, self.instant, stats, column_stats, self._options)
+                record_commit(
+                    self.client, self.instant, stats, column_stats, index_changes=changes, options=self._options
+                )
+                if changes is not None and has_private_index(self.client):
+                    metadata.extra_metadata[MAINTAINED_KEY] = MAINTAINED
                 if lock is not None:
                     lock.check()
                 self._publish(metadata)
@@ -221,7 +251,7 @@ class WriteTransaction:
             raise TransactionError(f"{self.instant}: only a replacecommit can replace file groups")
         return metadata
 
-    def _check(self, metadata: CommitMetadata) -> None:
+    def _check(self, metadata: CommitMetadata, changes: IndexChanges | None, *, alone: bool) -> None:
         timeline = self.client.timeline()
         own = timeline.find(self.instant, self._requested.action)
         if own is None or own.state is not State.INFLIGHT:
@@ -231,8 +261,12 @@ class WriteTransaction:
                 "hoodie.write.concurrency.mode=optimistic_concurrency_control"
             )
         bucketed = self._is_bucketed()
+        if alone:
+            check_alone(timeline, own, self._before)
         if self._protocol.optimistic:
             check_conflicts(timeline, own, self._before, metadata, bucketed=bucketed)
+            if changes is not None and not bucketed:
+                check_keys(self.client, timeline, changes, changed_since(timeline, own, self._before))
         else:
             check_services(timeline, own, touched_slots(metadata, bucketed=bucketed), bucketed=bucketed)
 

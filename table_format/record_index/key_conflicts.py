@@ -1,0 +1,85 @@
+"""Optimistic concurrency control by key: have others put the same keys elsewhere while a write was under way?"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from table_format.arrow_numpy import one_chunk
+from table_format.errors import ConflictError
+from table_format.meta_client import TableClient
+from table_format.metadata_table.arrow import pc
+from table_format.record_index.commit import IndexChanges
+from table_format.record_index.deltas import DeltaFile, changed_groups, read_deltas
+from table_format.record_index.index import RecordIndex
+from table_format.record_index.layout import IndexLayout
+from table_format.storage import Storage
+from table_format.timeline import Timeline
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What is asked of one file group of the index; `places` are those that others changed."""
+
+    index: RecordIndex
+    storage: Storage
+    files: tuple[DeltaFile, ...]
+    group: int
+    asked: int
+    places: pa.Table
+
+
+def check_keys(
+    client: TableClient, timeline: Timeline, changes: IndexChanges, others: AbstractSet[tuple[str, str | int]]
+) -> None:
+    """Look up the keys that a write puts or deletes among those that others put since it began.
+
+    Two writers that insert the same key write into different file groups, so that their file groups do not tell. A
+    second record of a key would stay for ever; callers hold the table's lock until the write is published.
+
+    Args:
+        client: the table.
+        timeline: loaded under the lock.
+        changes: of the write.
+        others: partition path and file id of the file groups that others changed since the write began; none of them
+            is the write's own.
+
+    Raises:
+        ConflictError: there is such a key.
+    """
+    counts = changed_groups(changes.files)
+    if not others or not counts:
+        return
+    current = IndexLayout.of(client, timeline)
+    if current is None:
+        return
+    layout = changes.layout or current
+    ordinals = {file_id: number for number, file_id in enumerate(current.groups)}
+    index = RecordIndex.open(client, timeline)
+    rows = sorted((partition, str(slot)) for partition, slot in others)
+    places = pa.table({"partition": [row[0] for row in rows], "file_id": [row[1] for row in rows]})
+    tasks = [
+        _Task(index, client.storage, tuple(changes.files), group, ordinals[layout.groups[group]], places)
+        for group in counts
+        if layout.groups[group] in ordinals
+    ]
+    clashes = [key for found in changes.mapper(_clashes, tasks) for key in found]
+    if clashes:
+        shown = ", ".join(repr(key) for key in clashes[:_SHOWN])
+        raise ConflictError(
+            f"{client.storage.uri}: another write put records of the same keys ({shown}) elsewhere while this write "
+            "was under way; nothing was written, try again"
+        )
+
+
+def _clashes(task: _Task) -> list[str]:
+    """Some of the keys that lie now where others wrote."""
+    changes = read_deltas(task.storage, task.files, task.group)
+    found = task.index.group_locations(task.asked, one_chunk(changes["key"]))
+    theirs = found.join(task.places, ["partition", "file_id"], join_type="left semi")
+    clashing: list[str] = pc.unique(theirs["key"]).slice(0, _SHOWN).to_pylist()
+    return clashing
