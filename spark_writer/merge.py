@@ -30,12 +30,14 @@ class MergedRows:
 
     Attributes:
         rows: in key order; position i below the number of old rows is old row i, the others are new rows.
+        places: for each of `rows` the old row whose place it takes: itself, or the one it replaces; -1 for inserts.
         inserted: new keys.
         updated: rows of the old file whose values are replaced.
         deleted: rows of the old file that go.
     """
 
     rows: Rows
+    places: Rows
     inserted: int
     updated: int
     deleted: int
@@ -86,24 +88,49 @@ def _winners(order: Rows, same: Mask, ordering: Sequence[Any]) -> Rows:
     return result
 
 
-def merge_rows(
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """What a batch does to some rows of a file.
+
+    Attributes:
+        replaced: old rows that take another row's values; several of them where the file holds a key twice.
+        by: the new row for each of `replaced`.
+        gone: old rows that are deleted.
+        inserted: new rows that are added.
+    """
+
+    replaced: Rows
+    by: Rows
+    gone: Rows
+    inserted: Rows
+
+    @property
+    def changed(self) -> bool:
+        """Whether the file's content is another one after it."""
+        return bool(len(self.replaced) or len(self.gone) or len(self.inserted))
+
+
+def row_changes(
     old_keys: Any,
     new_keys: Any,
     *,
     deletes: Mask | None = None,
+    gone: Mask | None = None,
     duplicates: Duplicates = Duplicates.MERGE,
     old_ordering: Sequence[Any] = (),
     new_ordering: Sequence[Any] = (),
-) -> MergedRows:
-    """Merge new rows into a file's rows.
+) -> RowChanges:
+    """Find what new rows do to a file's rows.
 
     A file may hold a key twice, as inserts without merging leave it; an update then replaces every such row, and a
     delete removes them all, as in Apache's merge handle.
 
     Args:
-        old_keys: record keys of the file's rows, a string array in any order.
+        old_keys: record keys of the file's rows, a string array in any order. Rows that have none of the new keys may
+            be missing.
         new_keys: of the new rows, in key order; unique unless `duplicates` adds rows.
         deletes: new rows that delete their key; None for none.
+        gone: new rows that delete their key whatever the ordering values are; None for none.
         duplicates: what becomes of new rows whose key the file has.
         old_ordering: ordering values of the old rows where the greater value wins (event time); empty where the later
             write does.
@@ -112,13 +139,12 @@ def merge_rows(
     Raises:
         RecordError: a key is there already and `duplicates` is FAIL.
     """
-    deletes = np.zeros(len(new_keys), np.bool_) if deletes is None else deletes
-    old_count = len(old_keys)
+    none = np.empty(0, np.int64)
+    gone = np.zeros(len(new_keys), np.bool_) if gone is None else gone
+    deletes = gone if deletes is None else deletes | gone
     if duplicates is not Duplicates.MERGE:
         fresh = ~deletes & _admitted(old_keys, new_keys, duplicates)
-        inserted = np.flatnonzero(fresh)
-        rows = _in_key_order(old_keys, np.arange(old_count), new_keys, inserted)
-        return MergedRows(rows, len(inserted), 0, 0)
+        return RowChanges(none, none, none, np.flatnonzero(fresh))
     found = pc.index_in(old_keys, value_set=new_keys)
     matched = np.flatnonzero(valid_mask(found))
     partner = to_numpy(found)[matched].astype(np.int64)
@@ -128,16 +154,32 @@ def merge_rows(
     if old_ordering:
         new_values = [column.take(from_numpy(partner)) for column in new_ordering]
         old_values = [column.take(from_numpy(matched)) for column in old_ordering]
-        wins = not_older(new_values, old_values, len(matched))
-    gone = wins & deletes[partner]
+        wins = not_older(new_values, old_values, len(matched)) | gone[partner]
+    removed = wins & deletes[partner]
     replaced = wins & ~deletes[partner]
+    return RowChanges(matched[replaced], partner[replaced], matched[removed], np.flatnonzero(fresh))
+
+
+def merged_rows(old_keys: Any, new_keys: Any, changes: RowChanges) -> MergedRows:
+    """The rows of the whole new file in key order.
+
+    Args:
+        old_keys: record keys of all of the file's rows, in any order.
+        new_keys: of the new rows, in key order.
+        changes: see `row_changes`.
+    """
+    old_count = len(old_keys)
     sources = np.arange(old_count)
-    sources[matched[replaced]] = old_count + partner[replaced]
+    sources[changes.replaced] = old_count + changes.by
     kept = np.ones(old_count, np.bool_)
-    kept[matched[gone]] = False
-    inserted = np.flatnonzero(fresh)
-    rows = _in_key_order(old_keys, sources, new_keys, inserted, kept)
-    return MergedRows(rows, len(inserted), int(replaced.sum()), int(gone.sum()))
+    kept[changes.gone] = False
+    rows, places = _in_key_order(old_keys, sources, new_keys, changes.inserted, kept)
+    return MergedRows(rows, places, len(changes.inserted), len(changes.replaced), len(changes.gone))
+
+
+def merge_rows(old_keys: Any, new_keys: Any, **rules: Any) -> MergedRows:
+    """Merge new rows into a file's rows: `row_changes` with its arguments, then `merged_rows`."""
+    return merged_rows(old_keys, new_keys, row_changes(old_keys, new_keys, **rules))
 
 
 def _admitted(old_keys: Any, new_keys: Any, duplicates: Duplicates) -> Mask:
@@ -153,21 +195,27 @@ def _admitted(old_keys: Any, new_keys: Any, duplicates: Duplicates) -> Mask:
     return ~known
 
 
-def _in_key_order(old_keys: Any, sources: Rows, new_keys: Any, inserted: Rows, kept: Mask | None = None) -> Rows:
-    """Old rows (those kept, each read from its source) and inserted ones, by key; old rows first among equals."""
+def _in_key_order(old_keys: Any, sources: Rows, new_keys: Any, inserted: Rows, kept: Mask) -> tuple[Rows, Rows]:
+    """Old rows (those kept, each read from its source) and inserted ones, by key; old rows first among equals.
+
+    Returns:
+        Where each row is read from, and the old row in whose place it stands or -1.
+    """
     old_count = len(old_keys)
-    kept = np.ones(old_count, np.bool_) if kept is None else kept
+    old = np.flatnonzero(kept)
+    added = np.full(len(inserted), -1)
     if not is_sorted(old_keys):
-        old = np.flatnonzero(kept)
         keys = pa.concat_arrays([old_keys.take(from_numpy(old)), new_keys.take(from_numpy(inserted))])
+        order = to_numpy(pc.sort_indices(keys)).astype(np.int64)
         rows = np.concatenate([sources[old], old_count + inserted])
-        ordered: Rows = rows[to_numpy(pc.sort_indices(keys)).astype(np.int64)]
-        return ordered
+        return rows[order], np.concatenate([old, added])[order]
     if len(inserted) == 0:
-        return sources[kept]
-    places = positions_after(old_keys, new_keys.take(from_numpy(inserted)))
-    merged: Rows = np.insert(np.where(kept, sources, -1), places, old_count + inserted)
-    return merged[merged >= 0]
+        return sources[kept], old
+    ends = positions_after(old_keys, new_keys.take(from_numpy(inserted)))
+    places = np.insert(np.where(kept, np.arange(old_count), -2), ends, added)
+    rows = np.insert(sources, ends, old_count + inserted)
+    left = places != -2
+    return rows[left], places[left]
 
 
 def positions_after(ordered: Any, keys: Any) -> Rows:

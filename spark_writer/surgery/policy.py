@@ -1,0 +1,110 @@
+"""When a file is spliced, and when it is better written anew as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from spark_writer.surgery.locate import KeyRange
+from table_format.errors import OptionError
+
+MODE: Final = "hoodie.catalog.write.surgery"
+MAX_TOUCHED: Final = "hoodie.catalog.write.surgery.max.touched.percent"
+MAX_LOOSE: Final = "hoodie.catalog.write.surgery.max.loose.percent"
+MAX_SMALL: Final = "hoodie.catalog.write.surgery.max.small.groups"
+MIN_FILE: Final = "hoodie.catalog.write.surgery.min.file.size"
+DEFAULTS: Final = {MODE: "auto", MAX_TOUCHED: "85", MAX_LOOSE: "25", MAX_SMALL: "4", MIN_FILE: str(1 << 20)}
+
+
+class Mode(Enum):
+    """What `hoodie.catalog.write.surgery` says."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class SurgeryPolicy:
+    """Bounds of surgery.
+
+    Attributes:
+        mode: `always` splices wherever it can be done, `never` nowhere.
+        max_touched: share of a file's bytes that may be encoded again.
+        max_loose: share of its rows that may lie in row groups whose keys lie among those of other groups.
+        max_small: row groups that may be smaller than half of the size of a row group.
+        min_file: bytes of a file below which it is written anew.
+    """
+
+    mode: Mode
+    max_touched: float
+    max_loose: float
+    max_small: int
+    min_file: int
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> SurgeryPolicy:
+        """Read the bounds out of write options.
+
+        Raises:
+            OptionError: a value that cannot be used.
+        """
+        mode = options.get(MODE, DEFAULTS[MODE]).lower()
+        if mode not in [known.value for known in Mode]:
+            raise OptionError(f"{MODE}={mode!r}: use auto, always or never")
+        return cls(
+            Mode(mode),
+            _number(options, MAX_TOUCHED) / 100,
+            _number(options, MAX_LOOSE) / 100,
+            _number(options, MAX_SMALL),
+            _number(options, MIN_FILE),
+        )
+
+    def too_small(self, size: int) -> str | None:
+        """Why a file of so many bytes is not worth it."""
+        if self.mode is Mode.AUTO and size < self.min_file:
+            return f"a file of {size:,} bytes is written anew as fast"
+        return None
+
+    def too_much(self, encoded: int, whole: int) -> str | None:
+        """Why so many bytes are too many of a file's to encode again."""
+        if self.mode is Mode.AUTO and encoded > self.max_touched * whole:
+            return f"{encoded:,} of {whole:,} bytes would be encoded again"
+        return None
+
+    def too_many_small(self, small: int) -> str | None:
+        """Why so many small row groups are too many."""
+        if self.mode is Mode.AUTO and small > self.max_small:
+            return f"{small} row groups would be small"
+        return None
+
+    def too_loose(self, ranges: Sequence[KeyRange]) -> str | None:
+        """Why a file of such row groups is to be put in order."""
+        share = loose_share(ranges)
+        if self.mode is Mode.AUTO and share > self.max_loose:
+            return f"{share:.0%} of the rows would lie in row groups whose keys lie among those of others"
+        return None
+
+
+def loose_share(ranges: Sequence[KeyRange]) -> float:
+    """Share of the rows in row groups whose keys begin before those of groups with lesser first keys end.
+
+    Groups whose keys nobody knows count as such.
+    """
+    known = [(bounds.first, bounds.last, bounds.rows) for bounds in ranges if bounds.first is not None]
+    loose = sum(bounds.rows for bounds in ranges if bounds.first is None)
+    end = ""
+    for first, last, rows in sorted(known, key=lambda bounds: bounds[0] or ""):
+        if end and (first or "") <= end:
+            loose += rows
+        end = max(end, last or "")
+    return loose / max(1, sum(bounds.rows for bounds in ranges))
+
+
+def _number(options: Mapping[str, str], key: str) -> int:
+    text = str(options.get(key, DEFAULTS[key]))
+    if not text.isdigit() or int(text) < 1:
+        raise OptionError(f"{key}={text!r}: give a positive number")
+    return int(text)

@@ -1,0 +1,101 @@
+"""Files that surgery made equal those that were rewritten as a whole, through random histories."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from spark_writer.operations import Duplicates
+from spark_writer.plans import GONE_COLUMN
+from table_format.meta_columns import IS_DELETED
+from tests.property.profile import examples
+from tests.surgery_files import ALWAYS, NEVER, Slot, differences, rows_per_group
+
+NAN = float("nan")
+ENTRIES = pa.list_(pa.field("element", pa.struct([("a", pa.int64()), ("b", pa.string())])))
+FIELDS: list[tuple[str, pa.DataType]] = [
+    ("id", pa.string()),
+    ("v", pa.int32()),
+    ("f", pa.float64()),
+    ("d", pa.decimal128(10, 2)),
+    ("s", pa.string()),
+    ("n", ENTRIES),
+    ("x", pa.struct([("y", pa.float32())])),
+    ("m", pa.map_(pa.string(), pa.int32())),
+    ("t", pa.timestamp("us", "UTC")),
+    ("ts", pa.float64()),
+]
+SCHEMA = pa.schema(FIELDS)
+KEYS = [*(f"k{number:02d}" for number in range(40)), "é", "日本", "𝄞", "\uffff", "", "a" * 70]
+FLOATS = [None, 0.0, -0.0, 1.5, NAN, float("inf")]
+NESTED = [None, [], [{"a": 1, "b": None}], [None, {"a": None, "b": "é"}], [{"a": 1, "b": None}, {"a": 2, "b": "q"}]]
+ROW = st.fixed_dictionaries(
+    {
+        "id": st.sampled_from(KEYS),
+        "v": st.sampled_from([None, 0, 1]),
+        "f": st.sampled_from(FLOATS),
+        "d": st.sampled_from([None, 1, -2]),
+        "s": st.sampled_from([None, "", "p", "q", "日本"]),
+        "n": st.sampled_from(NESTED),
+        "x": st.sampled_from([None, {"y": None}, {"y": -0.0}, {"y": 0.0}]),
+        "m": st.sampled_from([None, [], [("a", 1)], [("a", None), ("b", 2)]]),
+        "t": st.sampled_from([None, 0, -1]),
+        "ts": st.sampled_from([None, -0.0, 0.0, 1.0, NAN]),
+    }
+)
+STEP = st.fixed_dictionaries(
+    {
+        "kind": st.sampled_from(["upsert", "upsert", "same", "partial", "delete", "flags", "gone", "add", "drop"]),
+        "rows": st.lists(ROW, min_size=1, max_size=12),
+        "flags": st.lists(st.sampled_from([True, False, None]), min_size=12, max_size=12),
+        "columns": st.lists(st.sampled_from(SCHEMA.names[1:-1]), max_size=3, unique=True),
+    }
+)
+
+
+def batch(step: dict[str, Any]) -> pa.Table:
+    rows = pa.Table.from_pylist(step["rows"], SCHEMA)
+    flags = pa.array(step["flags"][: len(rows)], pa.bool_())
+    if step["kind"] == "same":  # so that columns stay as they were
+        constant = pa.Table.from_pylist([{"id": row["id"], "ts": 1.0} for row in step["rows"]], SCHEMA)
+        return constant.set_column(1, SCHEMA.field("v"), rows["v"])
+    if step["kind"] == "partial":
+        return rows.select(["id", *step["columns"], "ts"])
+    if step["kind"] == "flags":
+        return rows.append_column(IS_DELETED, flags)
+    return rows.append_column(GONE_COLUMN, flags) if step["kind"] == "gone" else rows
+
+
+def plan_of(step: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "delete": step["kind"] == "delete",
+        "partial": step["kind"] == "partial",
+        "duplicates": {"add": Duplicates.ADD, "drop": Duplicates.DROP}.get(step["kind"], Duplicates.MERGE),
+        "unique": step["kind"] != "add",
+    }
+
+
+@examples(60)
+@given(st.lists(ROW, min_size=1, max_size=40), st.lists(STEP, min_size=1, max_size=4), st.booleans(), st.integers(2, 9))
+def test_surgery_equals_a_whole_rewrite(
+    first: list[dict[str, Any]], steps: list[dict[str, Any]], event_time: bool, group: int
+) -> None:
+    rules = {"ordering": ("ts",), "event_time": event_time}
+    with tempfile.TemporaryDirectory() as folder, rows_per_group(group):
+        whole = Slot(Path(folder) / "whole", SCHEMA, **rules)
+        whole.write(pa.Table.from_pylist(first, SCHEMA), NEVER)
+        spliced = whole.copy(Path(folder) / "spliced")
+        for step in steps:
+            rows, plan = batch(step), plan_of(step)
+            made, expected = spliced.write(rows, ALWAYS, **plan), whole.write(rows, NEVER, **plan)
+            assert (made is None) == (expected is None)
+            if made is None or expected is None:
+                continue
+            event("spliced" if made.work.spliced else "rewritten")
+            assert differences((spliced, made), (whole, expected)) == []
+            sizes = [len(pages) for pages in spliced.chunks().values()]
+            assert made.work.bytes_copied + made.work.bytes_encoded == sum(sizes)
+            assert 0 < made.work.chunks_encoded <= len(sizes)

@@ -1,0 +1,145 @@
+"""Slots written twice, by row-group surgery and as a whole, to compare what comes of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_writer.plans import BUCKET_COLUMN, CURRENT_SCHEMA, FilePlan, TaskIdentity
+from spark_writer.slot_writer import WrittenFile, write_slot
+from table_format.avro_schema import schema_text
+from table_format.base_file import footer, read_base_file
+from table_format.base_file_options import BaseFileOptions
+from table_format.column_statistics import indexable_columns
+from table_format.meta_columns import META_FIELDS, RECORD_KEY
+from table_format.storage import Storage
+
+ALWAYS = {"hoodie.catalog.write.surgery": "always"}
+NEVER = {"hoodie.catalog.write.surgery": "never"}
+
+
+@contextmanager
+def rows_per_group(count: int) -> Iterator[None]:
+    """Files get row groups of so many rows, far fewer than the options allow."""
+    with mock.patch.object(BaseFileOptions, "rows_per_group", return_value=count):
+        yield
+
+
+class Slot:
+    """One file group of a table without partitions."""
+
+    def __init__(self, folder: Path, schema: pa.Schema, **plan: Any) -> None:
+        folder.mkdir(exist_ok=True)
+        self.folder = folder
+        self.storage = Storage(str(folder))
+        self.schema = schema
+        self.current = CURRENT_SCHEMA.empty_table()
+        self.plan: Mapping[str, Any] = plan
+        self.steps = 0
+
+    def write(self, rows: pa.Table, options: Mapping[str, str], **plan: Any) -> WrittenFile | None:
+        """Write rows (with a column `id`, their key) and take the file for the current one."""
+        self.steps += 1
+        keyed = rows.append_column(RECORD_KEY, rows["id"].cast(pa.string()))
+        keyed = keyed.append_column(BUCKET_COLUMN, pa.array(np.zeros(len(rows), np.int32)))
+        keyed = keyed.select([RECORD_KEY, BUCKET_COLUMN]) if plan.get("delete") else keyed
+        schema = plan.pop("schema", self.schema)
+        self.schema = schema
+        made = FilePlan(
+            storage=self.storage,
+            instant=f"2026112200000{self.steps:04d}",
+            schema=schema,
+            footer_schema=schema_text(schema, "t", meta_fields=True),
+            current=self.current,
+            unique=True,
+            indexed=tuple(indexable_columns(schema)),
+            file_options={**options},
+        )
+        made = dataclasses.replace(made, **{**self.plan, **plan})
+        written = list(write_slot(made, keyed.combine_chunks(), TaskIdentity(3, f"3-0-{self.steps}")))
+        if not written:
+            return None
+        stat = written[0].stat
+        row = {"partition": "", "bucket": 0, "file_id": stat.file_id, "instant": made.instant, "path": stat.path}
+        self.current = pa.Table.from_pylist([row], CURRENT_SCHEMA)
+        return written[0]
+
+    def copy(self, folder: Path) -> Slot:
+        """The same table in another folder."""
+        shutil.copytree(self.folder, folder)
+        other = Slot(folder, self.schema, **self.plan)
+        other.current, other.steps = self.current, self.steps
+        return other
+
+    @property
+    def path(self) -> str:
+        """Of the current file."""
+        path: str = self.current["path"][0].as_py()
+        return path
+
+    def rows(self) -> list[str]:
+        """All rows as texts (NaN and -0.0 included), sorted."""
+        schema = pa.schema([*META_FIELDS, *self.schema])
+        return sorted(map(repr, read_base_file(self.storage, self.path, schema=schema).to_pylist()))
+
+    def parquet(self) -> Any:
+        """The current file's footer."""
+        return pq.read_metadata(self.folder / self.path)
+
+    def group_rows(self) -> list[int]:
+        """Rows of each row group."""
+        found = self.parquet()
+        return [found.row_group(number).num_rows for number in range(found.num_row_groups)]
+
+    def chunks(self) -> dict[tuple[int, str], bytes]:
+        """The bytes of the pages of each column chunk, by row group and path."""
+        found, data = self.parquet(), (self.folder / self.path).read_bytes()
+        chunks = {}
+        for number in range(found.num_row_groups):
+            for index in range(found.num_columns):
+                chunk = found.row_group(number).column(index)
+                start = chunk.dictionary_page_offset or chunk.data_page_offset
+                chunks[number, chunk.path_in_schema] = data[start : start + chunk.total_compressed_size]
+        return chunks
+
+
+def differences(left: tuple[Slot, WrittenFile], right: tuple[Slot, WrittenFile]) -> list[str]:
+    """In what two versions of a file differ, but for bytes and row groups."""
+    found = []
+    (one, made), (other, whole) = left, right
+    if one.rows() != other.rows():
+        found.append(f"rows {one.rows()} and {other.rows()}")
+    names = ("num_writes", "num_deletes", "num_update_writes", "num_inserts", "file_id", "prev_commit", "path")
+    of_stat = [(name, getattr(made.stat, name), getattr(whole.stat, name)) for name in names]
+    found += [f"{name} {mine} and {theirs}" for name, mine, theirs in of_stat if mine != theirs]
+    if (made.statistics is None) != (whole.statistics is None):
+        found.append("one of them has statistics")
+    elif made.statistics is not None and whole.statistics is not None:
+        kept = [name for name in made.statistics.column_names if "size" not in name]
+        pairs = zip(*(t.select(kept).to_pylist() for t in (made.statistics, whole.statistics)), strict=True)
+        found += [f"statistics {mine} and {theirs}" for mine, theirs in pairs if mine != theirs]
+    mine, theirs = footer(one.storage, one.path), footer(other.storage, other.path)
+    if (mine.min_key, mine.max_key) != (theirs.min_key, theirs.max_key):
+        found.append(f"keys {mine.min_key, mine.max_key} and {theirs.min_key, theirs.max_key}")
+    keys = read_base_file(one.storage, one.path, [RECORD_KEY])[RECORD_KEY].combine_chunks()
+    if mine.bloom is None or (len(keys) and not mine.bloom.may_contain(keys).all()):
+        found.append("the bloom filter lacks keys")
+    same_texts = {name: text for name, text in theirs.key_values.items() if not _of_keys(name)}
+    if same_texts != {name: text for name, text in mine.key_values.items() if not _of_keys(name)}:
+        found.append(f"footer texts {mine.key_values.keys()} and {theirs.key_values.keys()}")
+    if mine.schema != theirs.schema:
+        found.append(f"schema {mine.schema} and {theirs.schema}")
+    return found
+
+
+def _of_keys(name: str) -> bool:
+    return "bloom" in name or "record_key" in name
