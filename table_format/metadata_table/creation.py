@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Container, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -11,8 +12,10 @@ from table_format.instant import Action
 from table_format.log.writer import write_empty_block
 from table_format.meta_client import TableClient
 from table_format.metadata_table import instants, layout, records, recovery
-from table_format.metadata_table.writer import add_partitions, drop_metadata_table
+from table_format.metadata_table.writer import add_partitions, drop_metadata_table, list_index
 from table_format.partition_metadata import ensure_partition_metadata
+from table_format.record_index.founding import found_index
+from table_format.record_index.layout import IndexLayout
 from table_format.storage import Storage
 from table_format.table_config import create_table_config
 
@@ -27,6 +30,7 @@ def create_metadata_table(
     column_stats: pa.Table | None = None,
     with_column_stats: bool = True,
     column_stats_shards: int = DEFAULT_COLUMN_STATS_SHARDS,
+    record_index: IndexLayout | None = None,
 ) -> None:
     """Make the metadata table and list it for use. Callers hold the table's lock; no instant may be pending.
 
@@ -37,13 +41,14 @@ def create_metadata_table(
         column_stats: what is known of these files; schema `stats.STATS_SCHEMA`.
         with_column_stats: whether to make that index at all.
         column_stats_shards: over how many file groups it is spread, for good.
+        record_index: the layout of an empty record index to make; only for tables without data.
 
     Raises:
         TransactionError: the table has a metadata table, or instants are pending.
     """
     if layout.FILES in client.reload().metadata_partitions:
         raise TransactionError(f"{client.storage.uri}: the table has a metadata table; drop it first")
-    latest = _latest_data_instant(client)
+    latest = latest_data_instant(client)
     storage = client.storage
     drop_metadata_table(client)  # remains of an attempt that died
     create_table_config(storage.sub(layout.FOLDER), metadata_table_properties(client.config.name))
@@ -52,7 +57,11 @@ def create_metadata_table(
         content[layout.COLUMN_STATS] = _statistics(column_stats), column_stats_shards
     for number, (partition, (found, shards)) in enumerate(content.items()):
         build_partition(storage, partition, found, shards, layout.init_instant(latest, number))
+    if record_index is not None:
+        found_index(storage, record_index, [], layout.init_instant(latest, len(content)))
     add_partitions(client, list(content))
+    if record_index is not None:
+        list_index(client, record_index, latest)
 
 
 def add_column_stats(
@@ -72,17 +81,13 @@ def add_column_stats(
     listed = client.reload().metadata_partitions
     if layout.FILES not in listed or layout.COLUMN_STATS in listed:
         raise TransactionError(f"{client.storage.uri}: column statistics go into a metadata table that has none")
-    latest = _latest_data_instant(client)
+    latest = latest_data_instant(client)
     storage = client.storage
     recovery.recover(storage, latest + "0")  # no instant of that time is tried again
     storage.delete_dir(f"{layout.FOLDER}/{layout.COLUMN_STATS}")
     taken = {instant.time for instant in instants.load_metadata_timeline(storage).instants}
-    number = 0
-    while layout.init_instant(latest, number) in taken:
-        number += 1
-    build_partition(
-        storage, layout.COLUMN_STATS, _statistics(column_stats), shards, layout.init_instant(latest, number)
-    )
+    time = free_init_instant(latest, taken)
+    build_partition(storage, layout.COLUMN_STATS, _statistics(column_stats), shards, time)
     add_partitions(client, [layout.COLUMN_STATS])
 
 
@@ -131,8 +136,23 @@ def _statistics(column_stats: pa.Table | None) -> records.Records:
     return records.column_stats_records(column_stats)
 
 
-def _latest_data_instant(client: TableClient) -> str:
-    """The newest completed instant, from which init instants take their time."""
+def free_init_instant(latest: str, taken: Container[str]) -> str:
+    """The first instant for building a partition that the metadata table does not have.
+
+    Args:
+        latest: see `latest_data_instant`.
+        taken: instants of the metadata table.
+    """
+    numbers = (layout.init_instant(latest, number) for number in itertools.count())
+    return next(time for time in numbers if time not in taken)
+
+
+def latest_data_instant(client: TableClient) -> str:
+    """The newest completed instant, from which init instants take their time.
+
+    Raises:
+        TransactionError: an instant is pending.
+    """
     timeline = client.timeline()
     pending = [instant for instant in timeline.pending if instant.action != Action.SAVEPOINT]
     if pending:

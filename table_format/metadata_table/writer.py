@@ -21,13 +21,12 @@ from table_format.metadata_table import instants, layout, records, recovery
 from table_format.metadata_table.cleaning import clean_metadata_table
 from table_format.metadata_table.compaction import compact_metadata_table
 from table_format.record_index.commit import IndexChanges, append_changes
-from table_format.record_index.layout import LAYOUT_KEY, IndexLayout
+from table_format.record_index.founding import DEFINITIONS_PATH, define_index
+from table_format.record_index.layout import LAYOUT_KEY, PARTITION, IndexLayout
 from table_format.storage import Storage
 from table_format.table_config import update_table_config
 
 _LOG = logging.getLogger(__name__)
-
-_INDEX_DEFINITIONS = ".hoodie/.index_defs/index.json"
 
 
 def update_metadata_table(
@@ -169,7 +168,7 @@ def remove_indexes(client: TableClient, names: Sequence[str]) -> None:
         ", ".join(names),
     )
     remaining = [name for name in client.config.metadata_partitions if name not in names]
-    _set_partitions(client, remaining, forget_layout=layout.RECORD_INDEX in names)
+    _set_partitions(client, remaining, {LAYOUT_KEY: None} if layout.RECORD_INDEX in names else None)
     _forget_definitions(client.storage, names)
     for name in names:
         client.storage.delete_dir(f"{layout.FOLDER}/{name}")
@@ -178,7 +177,7 @@ def remove_indexes(client: TableClient, names: Sequence[str]) -> None:
 def drop_metadata_table(client: TableClient) -> None:
     """Take the whole metadata table out of use, then delete it. Callers hold the table's lock."""
     if client.config.metadata_partitions or client.config.raw.get(layout.INFLIGHT_PARTITIONS_KEY):
-        _set_partitions(client, [], forget_layout=True)
+        _set_partitions(client, [], {LAYOUT_KEY: None})
     client.storage.delete_dir(layout.FOLDER)
 
 
@@ -187,26 +186,51 @@ def add_partitions(client: TableClient, names: Sequence[str]) -> None:
     _set_partitions(client, [*client.reload().metadata_partitions, *names])
 
 
-def _set_partitions(client: TableClient, names: Sequence[str], *, forget_layout: bool = False) -> None:
+def list_index(client: TableClient, found: IndexLayout, since: str) -> None:
+    """Put a record index to use: list it as Apache does, or note the layout of one that Apache cannot read.
+
+    Args:
+        client: the data table.
+        found: the layout.
+        since: the newest instant that the index knows.
+    """
+    others = [name for name in client.reload().metadata_partitions if name != layout.RECORD_INDEX]
+    if found.is_private:
+        _LOG.warning(
+            "%s: the record index has a layout that Apache Hudi cannot read; it is not listed for Apache, and a write "
+            "by Apache puts it out of date",
+            client.storage.uri,
+        )
+        _set_partitions(client, others, {LAYOUT_KEY: found.to_json(since)})
+        return
+    if found.scope == PARTITION:
+        _LOG.warning(
+            "%s: the record index is kept by partition, which Apache Hudi reads from 1.1 on only", client.storage.uri
+        )
+    properties = define_index(client.storage, found)
+    _set_partitions(client, [*others, layout.RECORD_INDEX], {LAYOUT_KEY: None, **properties})
+
+
+def _set_partitions(
+    client: TableClient, names: Sequence[str], properties: Mapping[str, str | None] | None = None
+) -> None:
     text = ",".join(sorted(set(names)))
-    changes = {layout.PARTITIONS_KEY: text, layout.INFLIGHT_PARTITIONS_KEY: ""}
-    if forget_layout and LAYOUT_KEY in client.config.raw:
-        changes[LAYOUT_KEY] = ""
+    changes = {layout.PARTITIONS_KEY: text, layout.INFLIGHT_PARTITIONS_KEY: "", **(properties or {})}
     client.config = update_table_config(client.storage, changes)
 
 
 def _forget_definitions(storage: Storage, names: Sequence[str]) -> None:
     """Index definitions of 1.x, which it writes beside tables of version 6 as well."""
-    if not storage.exists(_INDEX_DEFINITIONS):
+    if not storage.exists(DEFINITIONS_PATH):
         return
     try:
-        content = json.loads(storage.read(_INDEX_DEFINITIONS))
+        content = json.loads(storage.read(DEFINITIONS_PATH))
         definitions = content["indexDefinitions"]
         content["indexDefinitions"] = {name: value for name, value in definitions.items() if name not in names}
     except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise CorruptFileError(_INDEX_DEFINITIONS, 0, f"index definitions of an unknown shape: {error!r}") from error
+        raise CorruptFileError(DEFINITIONS_PATH, 0, f"index definitions of an unknown shape: {error!r}") from error
     if content["indexDefinitions"] != definitions:
-        storage.overwrite(_INDEX_DEFINITIONS, json.dumps(content, indent=2).encode())
+        storage.overwrite(DEFINITIONS_PATH, json.dumps(content, indent=2).encode())
 
 
 def _indexed_columns(client: TableClient) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Final
 
@@ -9,6 +10,7 @@ from table_format.errors import OptionError, TableExistsError
 from table_format.instant import WRITE_ACTIONS
 from table_format.meta_client import TableClient
 from table_format.metadata_table.creation import create_metadata_table
+from table_format.record_index.growth import layout_of, scope_of_type
 from table_format.storage import Storage
 from table_format.table_config import BACKUP_PATH, PROPERTIES_PATH, create_table_config
 from table_format.transaction.options import ProtocolOptions
@@ -43,11 +45,13 @@ def create_table(storage: Storage, values: Mapping[str, str], options: Mapping[s
 
     Raises:
         TableExistsError: there is a table already.
-        OptionError: the properties lack the table's name.
+        OptionError: the properties lack the table's name, or ask for a record index without a metadata table.
     """
     protocol = ProtocolOptions.parse(options or {})
     if not values.get(_REQUIRED):
         raise OptionError(f"{_REQUIRED} is missing: a table needs a name")
+    if not protocol.metadata and _index_scope(values, protocol) is not None:
+        raise OptionError("a record index lies in the metadata table: leave hoodie.metadata.enable at true")
     if storage.exists(PROPERTIES_PATH) or storage.exists(BACKUP_PATH):
         raise TableExistsError(f"{storage.uri}: there is a Hudi table already")
     for folder in _FOLDERS:
@@ -71,7 +75,17 @@ def ensure_metadata_table(client: TableClient, protocol: ProtocolOptions) -> Non
 
 
 def _make_metadata_table(client: TableClient, protocol: ProtocolOptions) -> None:
+    scope = _index_scope(client.config.raw, protocol)
+    wanted = dataclasses.replace(protocol.record_index, scope=scope)
     create_metadata_table(
-        client, with_column_stats=protocol.column_stats, column_stats_shards=protocol.column_stats_shards
+        client,
+        with_column_stats=protocol.column_stats,
+        column_stats_shards=protocol.column_stats_shards,
+        record_index=layout_of(wanted) if scope else None,
     )
     client.reload()
+
+
+def _index_scope(properties: Mapping[str, str], protocol: ProtocolOptions) -> str | None:
+    """The scope of the record index that a new table is to have, by its properties or the options."""
+    return scope_of_type(properties.get("hoodie.index.type")) or protocol.record_index.scope

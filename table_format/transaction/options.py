@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, TypeVar
 
 from table_format.errors import OptionError
+from table_format.record_index.growth import IndexOptions
 
 _TRUE_FALSE: Final = {"true": True, "false": False}
 _Choice = TypeVar("_Choice", bound=Enum)
@@ -82,6 +83,7 @@ class ProtocolOptions:
         metadata: keep a metadata table.
         column_stats: give a new metadata table the column statistics index.
         column_stats_shards: over how many file groups that index is spread, for good.
+        record_index: what a record index of a new table is to be like, if there is to be one.
         lock: see `LockOptions`.
         clean: see `CleanOptions`.
     """
@@ -93,6 +95,7 @@ class ProtocolOptions:
     metadata: bool = True
     column_stats: bool = True
     column_stats_shards: int = 2
+    record_index: IndexOptions = field(default_factory=IndexOptions)
     lock: LockOptions = LockOptions()
     clean: CleanOptions = CleanOptions()
 
@@ -112,6 +115,7 @@ class ProtocolOptions:
             metadata=_bool(options, "hoodie.metadata.enable", default=True),
             column_stats=_bool(options, "hoodie.metadata.index.column.stats.enable", default=True),
             column_stats_shards=_int(options, 2, 1, "hoodie.metadata.index.column.stats.file.group.count"),
+            record_index=IndexOptions.parse(options),
             lock=_lock(options),
             clean=_clean(options),
         )
