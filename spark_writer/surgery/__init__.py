@@ -11,6 +11,7 @@ Where what is:
 - `splice`: writes the new version of a file, given what changes
 - `encode`: rows as column chunks that fit into a file
 - `footer`: the Parquet footer, what stands where in it
+- `offset_index`: offset indexes of chunks that stand elsewhere now
 - `compact`: Thrift's compact protocol, fields unknown here included
 - `source`: bytes from file to file
 - `statistics`: column statistics of the new file by its footer

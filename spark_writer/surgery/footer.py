@@ -249,25 +249,6 @@ def place(struct: Struct, offset: int, size: int, offset_field: int, size_field:
     struct[size_field] = (I32, size)
 
 
-def moved_offset_index(data: bytes, distance: int) -> bytes:
-    """An offset index whose pages stand so many bytes further on.
-
-    Raises:
-        CannotSplice: it is not an offset index.
-    """
-    if distance == 0:
-        return data
-    try:
-        index, end = read_struct(data)
-        if end != len(data):
-            raise CannotSplice("an offset index has bytes behind its end")
-        for location in index[1][1][1]:
-            location[1] = (I64, location[1][1] + distance)
-        return write_struct(index)
-    except (CompactError, LookupError, TypeError) as error:
-        raise CannotSplice(f"an offset index cannot be read: {error}") from error
-
-
 def bloom_size(header: bytes) -> int:
     """Bytes of a bloom filter, header included, from the first bytes of it.
 

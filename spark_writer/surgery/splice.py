@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,14 +23,14 @@ from spark_writer.surgery.footer import (
     footer_bytes,
     group_of_chunks,
     moved_chunk,
-    moved_offset_index,
     parsed_by_pyarrow,
     place,
     read_footer,
     sorting_columns,
 )
+from spark_writer.surgery.offset_index import moved_offset_indexes
 from spark_writer.surgery.refusal import CannotSplice
-from spark_writer.surgery.source import Source, Target, open_source, open_target
+from spark_writer.surgery.source import MemorySource, Source, Target, open_source, open_target
 from table_format.base_file_options import BaseFileOptions
 from table_format.meta_columns import constant
 from table_format.storage import Storage
@@ -120,8 +121,8 @@ def splice(storage: Storage, source: str, target: str, edit: FileEdit, options: 
     with open_source(storage, source) as opened:
         footer = read_footer(opened)
         _check(footer, edit)
-        with open_target(storage, target) as out:
-            return _Splice(opened, footer, edit, options, out).run()
+        with open_target(storage, target) as out, concurrent.futures.ThreadPoolExecutor(1) as pool:
+            return _Splice(opened, footer, edit, options, out, pool=pool).run()
 
 
 def _check(footer: Footer, edit: FileEdit) -> None:
@@ -171,21 +172,35 @@ class _Placed:
 class _Splice:
     """One run of `splice`."""
 
-    def __init__(self, source: Source, footer: Footer, edit: FileEdit, options: BaseFileOptions, out: Target) -> None:
+    def __init__(
+        self,
+        source: Source,
+        footer: Footer,
+        edit: FileEdit,
+        options: BaseFileOptions,
+        out: Target,
+        *,
+        pool: concurrent.futures.Executor,
+    ) -> None:
         self.source = source
         self.footer = footer
         self.edit = edit
         self.options = options
         self.out = out
+        self.pool = pool
         self.indexed = any(ChunkField.OFFSET_INDEX in chunk for group in footer.groups for chunk in chunks_of(group))
         self.groups: list[Struct] = []
         self.placed: list[_Placed] = []
         self.constants: dict[int, EncodedColumns] = {}
+        edits = (edit.groups.get(ordinal) for ordinal in range(len(footer.groups)))
+        self.tables = iter([*(group.table for group in edits if isinstance(group, NewColumns)), *edit.appended])
+        self.ahead: concurrent.futures.Future[EncodedColumns] | None = None
         self.bytes_copied = self.bytes_encoded = 0
 
     def run(self) -> SpliceResult:
         """Write the file."""
         self.out.write(MAGIC)
+        self._encode_next()
         for ordinal, group in enumerate(self.footer.groups):
             edit = self.edit.groups.get(ordinal)
             if not isinstance(edit, Dropped):
@@ -222,15 +237,31 @@ class _Splice:
             model.pop(GroupField.SORTING, None)
         self.groups.append(group_of_chunks(model, chunks, rows, start, len(self.groups)))
 
+    def _encode_next(self) -> None:
+        """Encode the next rows while the bytes before them are copied; both leave Python's lock to others."""
+        table = next(self.tables, None)
+        self.ahead = None if table is None else self.pool.submit(self._encode_rows, table)
+
+    def _encode_rows(self, table: pa.Table) -> EncodedColumns:
+        names = [name for name in table.column_names if name not in self.edit.constants]
+        if not names:
+            return EncodedColumns(MemorySource(pa.py_buffer(b"")), {}, len(table))
+        return self._encode(table.select(names))
+
+    def _encode(self, table: pa.Table) -> EncodedColumns:
+        return encode_columns(table, self.footer, self.options, indexed=self.indexed)
+
     def _encoded(self, table: pa.Table | None, rows: int) -> Iterator[EncodedColumns]:
-        if table is not None:
-            names = [name for name in table.column_names if name not in self.edit.constants]
-            if names:
-                yield encode_columns(table.select(names), self.footer, self.options, indexed=self.indexed)
+        """The columns of a row group that do not come out of the file; constants last, since they stand for all."""
+        if table is not None and self.ahead is not None:
+            self.out.flush()
+            encoded = self.ahead.result()
+            self._encode_next()
+            yield encoded
         if self.edit.constants:
             if rows not in self.constants:
                 same = pa.table({name: constant(text, rows) for name, text in self.edit.constants.items()})
-                self.constants[rows] = encode_columns(same, self.footer, self.options, indexed=self.indexed)
+                self.constants[rows] = self._encode(same)
             yield self.constants[rows]
 
     def _model(self) -> Struct:
@@ -272,18 +303,24 @@ class _Splice:
         for placed in self.placed:
             if not placed.encoded:
                 placed.indexes = _indexes(read, placed.chunk)
-        for fields, which in (
-            ((ChunkField.COLUMN_INDEX, ChunkField.COLUMN_INDEX_SIZE), 0),
-            ((ChunkField.OFFSET_INDEX, ChunkField.OFFSET_INDEX_SIZE), 1),
-        ):
-            for placed in self.placed:
-                data = placed.indexes[which]
-                if data is None:
-                    continue
-                if which == 1:
-                    data = moved_offset_index(data, placed.distance)
-                place(placed.chunk, self.out.position, len(data), *fields)
-                self.out.write(data)
+        columns = [placed for placed in self.placed if placed.indexes[0] is not None]
+        offsets = [placed for placed in self.placed if placed.indexes[1] is not None]
+        self._put_indexes(
+            columns,
+            [placed.indexes[0] or b"" for placed in columns],
+            (ChunkField.COLUMN_INDEX, ChunkField.COLUMN_INDEX_SIZE),
+        )
+        moved = moved_offset_indexes(
+            [placed.indexes[1] or b"" for placed in offsets], [placed.distance for placed in offsets]
+        )
+        self._put_indexes(offsets, moved, (ChunkField.OFFSET_INDEX, ChunkField.OFFSET_INDEX_SIZE))
+
+    def _put_indexes(self, chunks: list[_Placed], indexes: list[bytes], fields: tuple[int, int]) -> None:
+        position = self.out.position
+        for placed, index in zip(chunks, indexes, strict=True):
+            place(placed.chunk, position, len(index), *fields)
+            position += len(index)
+        self.out.write(b"".join(indexes))
 
 
 def _indexes(source: Source, chunk: Struct) -> tuple[bytes | None, bytes | None]:
