@@ -12,6 +12,7 @@ class Kind(Enum):
 
     TEXT = "text"
     NUMBER = "whole number, 1 or more"
+    COUNT = "whole number, 0 or more"
     FLAG = "true or false"
     LIST = "names, separated by commas"
     CHOICE = "one of its choices"
@@ -156,8 +157,48 @@ INDEX_TYPE: Final = Option(
     "hoodie.index.type",
     Kind.CHOICE,
     "BUCKET",
-    "The index that finds a record's file; only the bucket index is written. `BUCKET_HASH_INDEX` is RFC-29's name.",
-    choices=("BUCKET", "BUCKET_HASH_INDEX"),
+    "The index that finds a record's file. `BUCKET_HASH_INDEX` is RFC-29's name of the bucket index; `RECORD_INDEX` "
+    "and `GLOBAL_RECORD_LEVEL_INDEX` are the record index of the whole table, `RECORD_LEVEL_INDEX` that of each "
+    "partition.",
+    choices=("BUCKET", "BUCKET_HASH_INDEX", "RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_LEVEL_INDEX"),
+)
+MOVE_PARTITION: Final = Option(
+    "hoodie.record.index.update.partition.path",
+    Kind.FLAG,
+    "false",
+    "With the record index of the whole table, an update with another partition path moves the record there; else it "
+    "is updated in the partition that has it.",
+)
+SMALL_FILES: Final = Option(
+    "hoodie.parquet.small.file.limit",
+    Kind.COUNT,
+    str(100 << 20),
+    "Files below this many bytes take new records first, with the record index; 0 for none.",
+)
+FILE_SIZE: Final = Option(
+    "hoodie.parquet.max.file.size",
+    Kind.NUMBER,
+    str(120 << 20),
+    "Bytes up to which files are filled with new records, with the record index.",
+)
+RECORD_SIZE: Final = Option(
+    "hoodie.copyonwrite.record.size.estimate",
+    Kind.NUMBER,
+    None,
+    "Bytes of a record in a file, for a table whose commits do not tell. Unset, some rows of the batch tell.",
+)
+AUTO_SPLIT: Final = Option(
+    "hoodie.copyonwrite.insert.auto.split",
+    Kind.FLAG,
+    "true",
+    "New files take as many records as hoodie.parquet.max.file.size has room for; false for "
+    "hoodie.copyonwrite.insert.split.size records.",
+)
+INSERT_SPLIT: Final = Option(
+    "hoodie.copyonwrite.insert.split.size",
+    Kind.NUMBER,
+    "500000",
+    "Records of a new file where hoodie.copyonwrite.insert.auto.split is false.",
 )
 BUCKET_ENGINE: Final = Option(
     "hoodie.index.bucket.engine",
@@ -274,11 +315,18 @@ FLUSH_BYTES: Final = Option(
     "Bytes of rows that a task collects before it splits them by bucket: bounds the memory of the first stage.",
     Origin.OURS,
 )
+DRIVER_ROWS: Final = Option(
+    "hoodie.catalog.record.index.driver.rows",
+    Kind.COUNT,
+    "200000",
+    "Batches of up to this many rows are looked up in the record index on the driver, which saves a shuffle.",
+    Origin.OURS,
+)
 PARALLELISM: Final = Option(
     "hoodie.catalog.write.tasks",
     Kind.NUMBER,
     None,
-    "Writing tasks. Unset: one a bucket, for partitioned tables at least two a core.",
+    "Writing tasks. Unset: one a bucket or file group, for partitioned tables at least two a core.",
     Origin.OURS,
 )
 
@@ -299,6 +347,12 @@ REGISTRY: Final = (
     PAYLOAD,
     MERGE_MODE,
     INDEX_TYPE,
+    MOVE_PARTITION,
+    SMALL_FILES,
+    FILE_SIZE,
+    RECORD_SIZE,
+    AUTO_SPLIT,
+    INSERT_SPLIT,
     BUCKET_ENGINE,
     BUCKETS,
     HASH_FIELDS,
@@ -317,6 +371,7 @@ REGISTRY: Final = (
     SYNC_TOOLS,
     PROGRESS,
     FLUSH_BYTES,
+    DRIVER_ROWS,
     PARALLELISM,
 )
 """All of them, in the order of the reference."""

@@ -62,6 +62,11 @@ class WriteOptions:
         """The option's list, empty when it has none."""
         return tuple(part.strip() for part in (self.text(option) or "").split(",") if part.strip())
 
+    def insert_policy(self) -> str:
+        """What insert does with keys that are in the table: `none` (as other options say), `drop` or `fail`."""
+        policy = self.text(registry.DUPLICATE_POLICY) or "none"
+        return "drop" if policy == "none" and self.flag(registry.DROP_DUPLICATES) else policy
+
     def with_values(self, changes: Mapping[str, object]) -> WriteOptions:
         """These options with some replaced; None takes one away."""
         merged: dict[str, object] = {key: text for key, text in self.texts.items() if key not in changes}
@@ -82,8 +87,9 @@ def _checked(option: Option, text: str, key: str) -> str:
         if text.lower() not in ("true", "false"):
             raise OptionError(f"{key}={text!r}: give true or false")
         return text.lower()
-    if option.kind is Kind.NUMBER and (not (text.isascii() and text.isdigit()) or int(text) < 1):
-        raise OptionError(f"{key}={text!r}: give a whole number, 1 or more")
+    least = {Kind.NUMBER: 1, Kind.COUNT: 0}.get(option.kind)
+    if least is not None and (not (text.isascii() and text.isdigit()) or int(text) < least):
+        raise OptionError(f"{key}={text!r}: give a {option.kind.value}")
     if option.kind is Kind.CHOICE:
         for choice in option.choices:
             if choice.lower() == text.lower():

@@ -15,8 +15,9 @@ from pyspark.sql import DataFrame
 from spark_writer.decimals import unscaled
 from spark_writer.placement import placements
 from spark_writer.plans import FilePlan, KeyPlan, SplitPlan, TaskIdentity
-from spark_writer.slot_writer import WRITTEN_DDL, WrittenFile, write_blocks
+from spark_writer.slot_writer import write_blocks
 from spark_writer.split import BLOCK_DDL, split_batches, user_rows
+from spark_writer.written_file import WRITTEN_DDL, WrittenFile
 from table_format import errors
 
 _Batches = Iterable[pa.RecordBatch]
@@ -34,7 +35,7 @@ def write_files(df: DataFrame, split: SplitPlan, files: FilePlan) -> list[Writte
     df, decimals = unscaled(df)
     split = dataclasses.replace(split, decimals=decimals)
     blocks = df.mapInArrow(_splitter(split), BLOCK_DDL)
-    written = blocks.repartition(split.slots, "slot").mapInArrow(_writer(files), WRITTEN_DDL)
+    written = blocks.repartition(split.slots, "slot").mapInArrow(file_writer(files), WRITTEN_DDL)
     with workers_errors():
         return [WrittenFile.from_row(row["stat"], row["statistics"]) for row in written.collect()]
 
@@ -82,16 +83,18 @@ def _splitter(plan: SplitPlan) -> _Worker:
     numbers = placements(plan.slots)
 
     def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        _prepare_memory()
-        yield from split_batches(plan, numbers, batches, _context().partitionId())
+        prepare_memory()
+        yield from split_batches(plan, numbers, batches, task_context().partitionId())
 
     return run
 
 
-def _writer(plan: FilePlan) -> _Worker:
+def file_writer(plan: FilePlan) -> _Worker:
+    """What a writing task does with its blocks."""
+
     def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        _prepare_memory()
-        context = _context()
+        prepare_memory()
+        context = task_context()
         number = context.partitionId()
         token = f"{number}-{context.stageId()}-{context.taskAttemptId()}"
         yield from write_blocks(plan, batches, TaskIdentity(number, token))
@@ -99,13 +102,17 @@ def _writer(plan: FilePlan) -> _Worker:
     return run
 
 
-def _prepare_memory() -> None:
-    # The C library keeps freed blocks for the next column; Arrow's own pool hands them back to the system, and getting
-    # them again took a sixth of the workers' time.
+def prepare_memory() -> None:
+    """Let a worker's Arrow take its memory from the C library.
+
+    The C library keeps freed blocks for the next column; Arrow's own pool hands them back to the system, and getting
+    them again took a sixth of the workers' time.
+    """
     pa.set_memory_pool(pa.system_memory_pool())
 
 
-def _context() -> TaskContext:
+def task_context() -> TaskContext:
+    """The task that this runs in."""
     context = TaskContext.get()
     if context is None:
         raise errors.HudiError("this runs in Spark's workers only")

@@ -63,17 +63,21 @@ def split_batches(
 def keyed_rows(plan: KeyPlan, table: pa.Table, payload: Iterable[str]) -> pa.Table:
     """Rows with their record key, partition path (if the table is partitioned) and bucket behind the payload columns.
 
+    Without buckets (`plan.buckets` is 0) there is no bucket column.
+
     Raises:
         RecordError: a row without a key.
         SchemaError: a key or partition column is missing.
     """
     generator = plan.generator
     keys = generator.record_keys(table)
-    buckets = generator.bucket_ids(table, plan.buckets, plan.hash_fields, keys)
     result = table.select(list(payload))
     result = result.append_column(RECORD_KEY, keys)
     if plan.spec.is_partitioned:
         result = result.append_column(PARTITION_PATH, pc.dictionary_encode(generator.partition_paths(table)))
+    if not plan.buckets:
+        return result
+    buckets = generator.bucket_ids(table, plan.buckets, plan.hash_fields, keys)
     return result.append_column(BUCKET_COLUMN, from_numpy(buckets.astype(np.int32)))
 
 
@@ -90,8 +94,25 @@ def _blocks(
     plan: SplitPlan, placements: Rows, batches: Iterable[pa.RecordBatch], task: int, first: int
 ) -> Iterator[pa.RecordBatch]:
     rows = keyed_rows(plan.keys, user_rows(batches, plan.schema, plan.decimals), plan.payload)
-    slots = _slots(rows, plan.keys.buckets, plan.slots)
-    counts = np.bincount(slots, minlength=plan.slots)
+    yield from slot_blocks(rows, _slots(rows, plan.keys.buckets, plan.slots), placements, task, first)
+
+
+def slot_blocks(
+    rows: pa.Table, slots: npt.NDArray[Any], placements: Rows, task: int, first: int
+) -> Iterator[pa.RecordBatch]:
+    """Some rows as one block a slot.
+
+    Args:
+        rows: keyed rows.
+        slots: of each row.
+        placements: for each slot the number that Spark's hash partitioning sends to it.
+        task: number of the task that read the rows.
+        first: number of the first block; with the task's it orders blocks.
+
+    Yields:
+        Batches of `BLOCK_SCHEMA`.
+    """
+    counts = np.bincount(slots, minlength=len(placements))
     order = np.argsort(slots, kind="stable").astype(np.int32)
     ends = np.cumsum(counts)
     found: list[tuple[int, pa.Buffer]] = []
@@ -99,7 +120,7 @@ def _blocks(
     for slot in np.flatnonzero(counts):
         mine = order[ends[slot] - counts[slot] : ends[slot]]
         # slot by slot, so that the memory of one serves the next
-        payload = _stream(rows.take(from_numpy(mine)))
+        payload = stream(rows.take(from_numpy(mine)))
         found.append((int(placements[slot]), payload))
         size += payload.size
         if size >= _MOST_BYTES:
@@ -140,7 +161,8 @@ def _whole(column: Any) -> npt.NDArray[Any]:
     return to_numpy(column.combine_chunks())
 
 
-def _stream(rows: pa.Table) -> Any:
+def stream(rows: pa.Table) -> Any:
+    """Rows as an Arrow stream."""
     sink = pa.BufferOutputStream()
     # lz4 halves what the shuffle moves and costs less than moving it
     options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)

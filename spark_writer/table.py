@@ -54,14 +54,15 @@ class HudiTable:
         schema: DataFrame | spark.StructType | str | None = None,
         *,
         record_key: str | Sequence[str],
-        buckets: int,
+        buckets: int | None = None,
+        index: str | None = None,
         name: str | None = None,
         partition_by: str | Sequence[str] = (),
         ordering: str | Sequence[str] = (),
         options: Options | None = None,
         storage_options: Options | None = None,
     ) -> HudiTable:
-        """Make an empty table: copy-on-write, bucket index, metadata table with column statistics.
+        """Make an empty table: copy-on-write, bucket or record index, metadata table with column statistics.
 
         Args:
             session: Spark's.
@@ -69,7 +70,8 @@ class HudiTable:
             schema: columns, as a DataFrame that has them, a struct type or DDL text; None leaves them to the first
                 write.
             record_key: field or fields of the record key.
-            buckets: file groups per partition; fixed for good. Aim at 100 MB to 1 GB a file.
+            buckets: file groups per partition, for the bucket index; fixed for good. Aim at 100 MB to 1 GB a file.
+            index: `BUCKET`, which is the default, or `RECORD_INDEX`.
             name: the table's name; the last part of the path when None.
             partition_by: field or fields of the partition path.
             ordering: field or fields that order versions of a record: the greater value wins. Without them the later
@@ -86,7 +88,7 @@ class HudiTable:
             {
                 registry.TABLE_NAME.key: name or path.rstrip("/").rsplit("/", 1)[-1],
                 registry.RECORD_KEY.key: _names(record_key),
-                registry.BUCKETS.key: buckets,
+                **_given({registry.BUCKETS.key: buckets, registry.INDEX_TYPE.key: index}),
                 registry.PARTITION_PATH.key: _names(partition_by) or None,
                 registry.ORDERING.key: _names(ordering) or None,
             }
@@ -253,6 +255,10 @@ def open_if_there(
         return HudiTable.for_path(session, path, options=options.texts, storage_options=storage_options)
     except TableNotFoundError:
         return None
+
+
+def _given(values: Options) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _names(names: str | Sequence[str]) -> str:

@@ -29,14 +29,19 @@ _KEPT_PREFIXES: Final = (
     "hoodie.keygen.datetime.",
     "hoodie.datasource.write.slash.separated.",
 )
-_INDEX: Final = "hoodie.index.type"
+_SAME_INDEX: Final = {
+    "BUCKET_HASH_INDEX": "BUCKET",
+    "BUCKET_INDEX": "BUCKET",
+    "GLOBAL_RECORD_LEVEL_INDEX": "RECORD_INDEX",
+}
+_RECORD_INDEXES: Final = ("RECORD_INDEX", "RECORD_LEVEL_INDEX")
 
 
 def new_table_properties(options: WriteOptions, schema: pa.Schema | None) -> dict[str, str]:
     """Properties of a new table.
 
     The key generator stands by its class and the merge rule by its payload class, the forms that releases 0.15 and 1.x
-    both take. The bucket count and hash fields are extra keys, which Apache's writers keep and pass over.
+    both take. The index, the bucket count and hash fields are extra keys, which Apache's writers keep and pass over.
 
     Args:
         options: of the job.
@@ -79,9 +84,7 @@ def new_table_properties(options: WriteOptions, schema: pa.Schema | None) -> dic
         "hoodie.partition.metafile.use.base.format": "false",
         "hoodie.table.cdc.enabled": "false",
         "hoodie.table.create.schema": None if schema is None else schema_text(schema, name),
-        _INDEX: "BUCKET",
-        registry.BUCKETS.key: options.text(registry.BUCKETS),
-        registry.HASH_FIELDS.key: ",".join(_hash_fields(options, keys)),
+        **_index_properties(options, keys),
         registry.COLUMN_STATS_LIST.key: options.text(registry.COLUMN_STATS_LIST),
     }
     kept = {key: text for key, text in options.texts.items() if key.startswith(_KEPT_PREFIXES)}
@@ -107,8 +110,19 @@ def check_against_table(options: WriteOptions, config: TableConfig) -> None:
         )
     if not config.populate_meta_fields or config.drop_partition_columns:
         raise UnsupportedTableError("tables without meta columns or partition columns in their files are not written")
-    if config.index_type not in (None, "BUCKET"):
-        raise UnsupportedTableError(f"the table has the index {config.index_type}; only BUCKET is supported")
+    index_type(options, config)
+
+
+def index_type(options: WriteOptions, config: TableConfig) -> str:
+    """The index by which a write finds files: `BUCKET`, `RECORD_INDEX` or, of each partition, `RECORD_LEVEL_INDEX`.
+
+    Raises:
+        UnsupportedTableError: the table has another one.
+    """
+    kind = _plain_index(config.index_type or options.text(registry.INDEX_TYPE) or "BUCKET")
+    if kind != "BUCKET" and kind not in _RECORD_INDEXES:
+        raise UnsupportedTableError(f"the table has the index {kind}; only BUCKET and RECORD_INDEX are supported")
+    return kind
 
 
 def bucket_count(options: WriteOptions, config: TableConfig) -> int:
@@ -151,6 +165,33 @@ def given_merge_mode(options: WriteOptions) -> str | None:
     return known[short]
 
 
+def _plain_index(name: str) -> str:
+    return _SAME_INDEX.get(name.upper(), name.upper())
+
+
+def _index_properties(options: WriteOptions, keys: tuple[str, ...]) -> dict[str, str | None]:
+    """What a new table says of its index.
+
+    Raises:
+        OptionError: a record index without the metadata table that holds it.
+    """
+    kind = _plain_index(options.text(registry.INDEX_TYPE) or "BUCKET")
+    if kind == "BUCKET":
+        return {
+            registry.INDEX_TYPE.key: kind,
+            registry.BUCKETS.key: options.text(registry.BUCKETS),
+            registry.HASH_FIELDS.key: ",".join(_hash_fields(options, keys)),
+        }
+    if not options.flag(registry.METADATA):
+        raise OptionError(
+            f"{registry.INDEX_TYPE.key}={kind} needs the metadata table, which {registry.METADATA.key}=false turns off"
+        )
+    given = options.text(registry.BUCKETS) if options.given(registry.BUCKETS) else None
+    if given is not None:
+        raise OptionError(f"{registry.BUCKETS.key}={given!r}: a table with {kind} has no buckets; leave it out")
+    return {registry.INDEX_TYPE.key: kind}
+
+
 def _comparisons(options: WriteOptions, config: TableConfig) -> Iterator[tuple[str, str, str]]:
     """Key, value given, value of the table, for each option that the job gives and the table knows."""
     lists = (
@@ -172,6 +213,9 @@ def _comparisons(options: WriteOptions, config: TableConfig) -> Iterator[tuple[s
         (registry.BUCKETS, None if config.bucket_count is None else str(config.bucket_count)),
         (registry.COLUMN_STATS_LIST, _stored_list(config)),
     )
+    if options.given(registry.INDEX_TYPE) and config.index_type is not None:
+        given_index = options.texts[registry.INDEX_TYPE.key]
+        yield registry.INDEX_TYPE.key, _plain_index(given_index), _plain_index(config.index_type)
     for option, text in texts:
         given_text = options.texts.get(option.key)
         if given_text is not None and text is not None:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_writer import option_registry, write_job
+from spark_writer import option_registry, shuffle, write_job
 from spark_writer.operations import Operation
 from spark_writer.options import WriteOptions
-from spark_writer.placement import placements
-from spark_writer.plans import FilePlan, SplitPlan, TaskIdentity
-from spark_writer.slot_writer import WrittenFile, write_blocks
-from spark_writer.split import split_batches
+from spark_writer.placement import murmur3_int
+from spark_writer.record_index import replaced, write
 from spark_writer.summary import WriteSummary
 from spark_writer.table_properties import new_table_properties
+from table_format.mapping import in_threads
 from table_format.meta_client import TableClient
 from table_format.storage import Storage
 from table_format.transaction.create import create_table
@@ -27,21 +27,75 @@ TASKS = 3
 _QUIET = {option_registry.PROGRESS.key: "false", option_registry.PARALLELISM.key: str(TASKS)}
 
 
-@dataclass(frozen=True)
 class LocalFrame:
-    """What a write job asks of a DataFrame: its schema, and its rows in batches, one a task."""
+    """As much of a DataFrame as write jobs ask for: batches by partition, one a task.
 
-    batches: Sequence[pa.RecordBatch]
-    arrow: pa.Schema
+    A shuffle gives blocks in another order than they came, as that of Spark does, which mixes what several tasks send.
+    """
+
+    def __init__(self, partitions: Sequence[Sequence[pa.RecordBatch]], arrow: pa.Schema) -> None:
+        self._partitions = partitions
+        self._arrow = arrow
 
     @classmethod
     def of(cls, table: pa.Table, tasks: int = 2) -> LocalFrame:
         rows = max(1, -(-table.num_rows // tasks))
-        return cls(table.combine_chunks().to_batches(max_chunksize=rows), table.schema)
+        return cls([[batch] for batch in table.combine_chunks().to_batches(max_chunksize=rows)], table.schema)
 
     @property
     def schema(self) -> Any:
-        return from_arrow_schema(self.arrow)
+        return from_arrow_schema(self._arrow)
+
+    def mapInArrow(  # noqa: N802 - Spark's name
+        self, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], _ddl: str
+    ) -> LocalFrame:
+        made = []
+        for number, batches in enumerate(self._partitions):
+            with mock.patch.object(shuffle, "TaskContext", _Tasks(number)):
+                made.append(list(function(iter(batches))))
+        return LocalFrame(made, self._arrow)  # nobody asks for what the DDL says
+
+    def persist(self, _level: object = None) -> LocalFrame:
+        return self
+
+    def unpersist(self) -> LocalFrame:
+        return self
+
+    def select(self, *names: str) -> LocalFrame:
+        made = [[batch.select(list(names)) for batch in batches] for batches in self._partitions]
+        return LocalFrame(made, self._arrow)
+
+    def repartition(self, count: int, column: str) -> LocalFrame:
+        made: list[list[pa.RecordBatch]] = [[] for _ in range(count)]
+        for batches in self._partitions:
+            for batch in batches:
+                values: Any = batch.column(column).to_numpy(zero_copy_only=False)
+                for value in np.unique(values):
+                    sent = batch.take(pa.array(np.flatnonzero(values == value)[::-1]))
+                    made[murmur3_int(int(value)) % count].insert(0, sent)
+        return LocalFrame(made, self._arrow)
+
+    def collect(self) -> list[dict[str, Any]]:
+        return [row for batches in self._partitions for batch in batches for row in batch.to_pylist()]
+
+
+class _Tasks:
+    """Stands in for `TaskContext`."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def get(self) -> _Tasks:
+        return self
+
+    def partitionId(self) -> int:  # noqa: N802 - Spark's names
+        return self._number
+
+    def stageId(self) -> int:  # noqa: N802
+        return 0
+
+    def taskAttemptId(self) -> int:  # noqa: N802
+        return self._number
 
 
 class LocalTable:
@@ -73,23 +127,8 @@ class LocalTable:
             df=None if rows is None else LocalFrame.of(rows),  # type: ignore[arg-type]
             partitions=partitions,
         )
-        with mock.patch.object(write_job, "write_files", write_files):
+        with contextlib.ExitStack() as stack:
+            for module in (write_job, replaced):
+                stack.enter_context(mock.patch.object(module, "spark_mapper", return_value=in_threads))
+            stack.enter_context(mock.patch.object(write, "default_parallelism", return_value=TASKS))
             return job.run()
-
-
-def write_files(frame: LocalFrame, split: SplitPlan, files: FilePlan) -> list[WrittenFile]:
-    """Both stages, and between them what Spark's shuffle does."""
-    numbers = placements(split.slots)
-    slot_of = {int(number): slot for slot, number in enumerate(numbers)}
-    blocks: dict[int, list[pa.RecordBatch]] = {}
-    for task, batch in enumerate(frame.batches):
-        for made in split_batches(split, numbers, [batch], task):
-            sent: list[Any] = made.column("slot").to_pylist()
-            for row, number in enumerate(sent):
-                blocks.setdefault(slot_of[number], []).append(made.slice(row, 1))
-    written = []
-    for slot, rows in sorted(blocks.items()):
-        # A shuffle mixes what comes from several tasks.
-        for made in write_blocks(files, rows[::-1], TaskIdentity(slot, f"{slot}-0-{slot}")):
-            written += [WrittenFile.from_row(row["stat"], row["statistics"]) for row in made.to_pylist()]
-    return written

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tests.engines.tpch_tables import Layout, fast_writes, write
+from tests.engines.tpch_tables import Layout, write
 from tests.engines.trino_filters import table_of_kinds
 
 WIDTH = 500
@@ -40,9 +40,8 @@ def build(folder: Path) -> None:
     write(folder, "wide", wide(300), Layout("c0", "c0", 4))
     write(folder, "empty", rows.slice(0, 0), Layout("id", "id", 2))
     grown = write(folder, "grown", rows.select(["id", "small", "name"]).slice(0, 600), Layout("id", "id", 4))
-    with fast_writes():
-        wider = rows.select(["id", "small", "name", "day"]).slice(500, 300)
-        grown.write("upsert", wider, {"hoodie.datasource.write.reconcile.schema": "true"})
+    wider = rows.select(["id", "small", "name", "day"]).slice(500, 300)
+    grown.write("upsert", wider, {"hoodie.datasource.write.reconcile.schema": "true"})
 
 
 def wide(rows: int) -> pa.Table:

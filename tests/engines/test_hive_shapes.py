@@ -10,7 +10,7 @@ from tests.engines.answers import DuckDb, rows_agree
 from tests.engines.hive_engine import ON_TEZ, HiveError
 from tests.engines.hive_world import World
 from tests.engines.odd_tables import STATEMENTS, TABLES, WIDTH, build
-from tests.engines.tpch_tables import Layout, fast_writes, write
+from tests.engines.tpch_tables import Layout, write
 
 pytestmark = pytest.mark.engine
 
@@ -148,9 +148,8 @@ def test_an_entry_that_is_behind_its_table_is_refused_not_misread(hive_world: Wo
     rows = pa.table({"id": pa.array(range(10), pa.int32()), "seen": pa.array(range(10), pa.int32())})
     table = write(hive_world.folder(SCHEMA), "behind", rows, Layout("id", "id", 1))
     hive_world.register(SCHEMA, "behind")
-    with fast_writes():
-        wider = pa.table({"id": pa.array([3], pa.int32()), "seen": pa.array([2**40], pa.int64())})
-        table.write("upsert", wider, {"hoodie.datasource.write.reconcile.schema": "true"})
+    wider = pa.table({"id": pa.array([3], pa.int32()), "seen": pa.array([2**40], pa.int64())})
+    table.write("upsert", wider, {"hoodie.datasource.write.reconcile.schema": "true"})
     assert hive_world.query("SELECT count(id) FROM behind", SCHEMA) == [(10,)]
     with pytest.raises(HiveError, match="hudi-catalog sync"):
         hive_world.query("SELECT id FROM behind WHERE seen > 5", SCHEMA)
@@ -162,8 +161,7 @@ def test_time_travel_is_a_property_of_a_table(hive_world: World) -> None:
     rows = pa.table({"id": list(range(10)), "version": [0] * 10})
     table = write(hive_world.folder(SCHEMA), "old", rows, Layout("id", "id", 1))
     first = hive_world.register(SCHEMA, "old").instant
-    with fast_writes():
-        table.write("upsert", pa.table({"id": [3, 10], "version": [1, 1]}))
+    table.write("upsert", pa.table({"id": [3, 10], "version": [1, 1]}))
     path = hive_world.folder(SCHEMA) / "old"
     columns = "id bigint, version bigint"
     hive_world.declare(SCHEMA, "old_then", columns, folder=path, properties={"hoodie.catalog.hive.as.of": first})

@@ -7,7 +7,7 @@ import pytest
 from tests.engines.hive_engine import ON_TEZ, OWN_SCANS
 from tests.engines.hive_world import World
 from tests.engines.live_table import COMMITS, STATE, Client, end, never_back, rows, states
-from tests.engines.tpch_tables import Layout, fast_writes, write
+from tests.engines.tpch_tables import Layout, write
 
 pytestmark = pytest.mark.engine
 
@@ -33,10 +33,9 @@ def test_sixteen_sessions_each_see_one_commit_after_another(hive_world: World) -
     joining = [Client(lambda: world.query(JOINED, SCHEMA, {**ON_TEZ, **OWN_SCANS})) for _ in range(JOINING)]
     for client in (*clients, *joining):
         client.start()
-    with fast_writes():
-        for version in range(1, COMMITS + 1):
-            table.write("upsert", rows(version, 3))
-            time.sleep(0.5)
+    for version in range(1, COMMITS + 1):
+        table.write("upsert", rows(version, 3))
+        time.sleep(0.5)
     # a commit is seen by the next query, without another sync
     assert world.query(STATE, SCHEMA) == [states()[-1]]
     end((*clients, *joining))

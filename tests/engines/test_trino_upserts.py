@@ -3,7 +3,7 @@
 import pytest
 
 from tests.engines.live_table import COMMITS, STATE, Client, end, never_back, rows, states
-from tests.engines.tpch_tables import Layout, fast_writes, write
+from tests.engines.tpch_tables import Layout, write
 from tests.engines.trino_world import World
 
 pytestmark = pytest.mark.engine
@@ -22,9 +22,8 @@ def test_each_answer_is_that_of_one_commit(world: World) -> None:
     joining = Client(lambda: world.through_gateway(joined, SCHEMA))
     for client in (*clients, joining):
         client.start()
-    with fast_writes():
-        for version in range(1, COMMITS + 1):
-            table.write("upsert", rows(version, 3))
+    for version in range(1, COMMITS + 1):
+        table.write("upsert", rows(version, 3))
     # a commit is seen by the next query, without another sync
     assert world.through_service(STATE, SCHEMA) == [states()[-1]]
     assert world.through_gateway(STATE, SCHEMA) == [states()[-1]]

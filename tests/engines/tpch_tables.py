@@ -6,19 +6,11 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from unittest import mock
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_writer.placement import placements
-from spark_writer.plans import FilePlan, SplitPlan, TaskIdentity
-from spark_writer.slot_writer import WrittenFile, write_blocks
-from spark_writer.split import split_batches
-from tests import local_writes
-from tests.local_writes import LocalFrame, LocalTable
+from tests.local_writes import LocalTable
 
 
 @dataclass(frozen=True)
@@ -81,8 +73,7 @@ def write(warehouse: Path, name: str, rows: pa.Table, layout: Layout, **more: st
     folder = warehouse / name
     folder.parent.mkdir(parents=True, exist_ok=True)
     table = LocalTable.create(str(folder), rows.schema, {**options(name, layout), **more})
-    with fast_writes():
-        table.write("insert", rows)
+    table.write("insert", rows)
     return table
 
 
@@ -90,25 +81,3 @@ def build(warehouse: Path, generated: Path, scale: str = "0.1") -> None:
     """All eight tables in a warehouse's folder."""
     for name, rows in generate(generated, scale).items():
         write(warehouse, name, rows, LAYOUTS[name])
-
-
-def fast_writes() -> Any:
-    """Local writes that move rows between tasks in blocks; those of the unit tests move them one by one."""
-    return mock.patch.object(local_writes, "write_files", _write_files)
-
-
-def _write_files(frame: LocalFrame, split: SplitPlan, files: FilePlan) -> list[WrittenFile]:
-    numbers = placements(split.slots)
-    slot_of = {int(number): slot for slot, number in enumerate(numbers)}
-    blocks: dict[int, list[pa.RecordBatch]] = {}
-    for task, batch in enumerate(frame.batches):
-        for made in split_batches(split, numbers, [batch], task):
-            sent: Any = made.column("slot").to_numpy(zero_copy_only=False)
-            for number in np.unique(sent):
-                rows = made.take(np.flatnonzero(sent == number))
-                blocks.setdefault(slot_of[int(number)], []).append(rows)
-    written = []
-    for slot, received in sorted(blocks.items()):
-        for made in write_blocks(files, received, TaskIdentity(slot, f"{slot}-0-{slot}")):
-            written += [WrittenFile.from_row(row["stat"], row["statistics"]) for row in made.to_pylist()]
-    return written

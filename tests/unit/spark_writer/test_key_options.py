@@ -3,11 +3,10 @@
 import pyarrow as pa
 import pytest
 
-from spark_writer.operations import Operation
+from spark_writer import write_plans
 from spark_writer.options import WriteOptions
 from spark_writer.plans import CURRENT_SCHEMA
 from spark_writer.table_properties import new_table_properties
-from spark_writer.write_job import WriteJob
 from table_format.errors import OptionError
 from table_format.storage import Storage
 from table_format.transaction.create import create_table
@@ -25,8 +24,7 @@ def key_plan(tmp_path, options):
     given = WriteOptions.of({**BASE, **options})
     schema = pa.schema([("id", pa.string()), ("day", pa.date32())])
     client = create_table(Storage(str(tmp_path / "t")), new_table_properties(given, schema))
-    job = WriteJob(session=None, client=client, operation=Operation.UPSERT, options=WriteOptions.of({**options}))
-    return client, job._key_plan(CURRENT_SCHEMA.empty_table(), 2)
+    return client, write_plans.key_plan(client, WriteOptions.of({**options}), CURRENT_SCHEMA.empty_table(), 2)
 
 
 def test_dates_in_three_folders_are_the_tables_for_good(tmp_path) -> None:

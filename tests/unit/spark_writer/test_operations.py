@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from spark_writer import bucket_write
 from table_format.base_file import footer, read_base_file
 from table_format.errors import OptionError, RecordError, SchemaError, UnsupportedTableError
 from table_format.file_names import bucket_of_file_id
 from table_format.java_hash import bucket_id_one
 from table_format.transaction.markers import has_markers
-from tests import local_writes
 from tests.local_writes import LocalTable
 from tests.unit.spark_writer.reading import current_paths, current_rows, user_rows
 
@@ -226,7 +226,7 @@ def test_files_of_another_index_are_refused(tmp_path: Path) -> None:
 
 
 def test_files_of_tasks_that_ran_twice_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    once = local_writes.write_files
+    once = bucket_write.write_files
     attempts: list[list[str | None]] = []
 
     def twice(*arguments: Any) -> Any:
@@ -235,7 +235,7 @@ def test_files_of_tasks_that_ran_twice_are_removed(tmp_path: Path, monkeypatch: 
             attempts.append([file.stat.path for file in written])
         return written
 
-    monkeypatch.setattr(local_writes, "write_files", twice)
+    monkeypatch.setattr(bucket_write, "write_files", twice)
     local = table(tmp_path)
     local.write("upsert", rows(range(9)))
     assert values(local) == expected(range(9))

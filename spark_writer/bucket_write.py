@@ -1,0 +1,75 @@
+"""A write by the bucket index: the hash of a row's key tells its file."""
+
+from __future__ import annotations
+
+from spark_writer import option_registry as registry
+from spark_writer.current_files import current_files
+from spark_writer.operations import Duplicates, Operation
+from spark_writer.options import WriteOptions
+from spark_writer.plans import CURRENT_SCHEMA, KeyPlan, SplitPlan
+from spark_writer.progress import default_parallelism
+from spark_writer.record_index.replaced import index_changes
+from spark_writer.shuffle import distinct_partitions, write_files
+from spark_writer.table_properties import bucket_count
+from spark_writer.write_plans import Outcome, WritePlans, groups_of
+from table_format.record_index.layout import PARTITION
+
+
+def write_by_buckets(plans: WritePlans) -> Outcome:
+    """Write the files of a table with a bucket index.
+
+    Raises:
+        HudiError: the rows, options or table do not allow it.
+    """
+    plans.progress.phase("looking up current files")
+    operation, options = plans.operation, plans.options
+    buckets = bucket_count(options, plans.client.config)
+    current = current_files(plans.client, plans.timeline, buckets)
+    keys = plans.key_plan(current, buckets)
+    plans.transaction.mark_inflight()
+    if operation is Operation.DELETE_PARTITION:
+        replaced = groups_of(current, plans.doomed(current, keys))
+        return Outcome((), replaced, index_changes(plans, (), current, replaced), plans.layout)
+    df, batch = plans.rows()
+    plans.progress.phase("writing files")
+    target = plans.batch_target(batch)
+    split = SplitPlan(
+        keys=keys,
+        schema=target,
+        payload=() if operation is Operation.DELETE else tuple(target.names),
+        slots=_slots(plans, keys),
+        flush_bytes=options.number(registry.FLUSH_BYTES) or 1,
+    )
+    unique, duplicates = _duplicates(operation, options)
+    kept = CURRENT_SCHEMA.empty_table() if operation.replaces else current
+    layout = plans.layout
+    if layout is not None and layout.scope == PARTITION:
+        layout = plans.grown_layout(distinct_partitions(df, keys, target))
+    plan = plans.file_plan(kept, unique=unique, duplicates=duplicates, bucketed=True, layout=layout)
+    written = write_files(df, split, plan)
+    replaced = plans.replaced(current, written)
+    return Outcome(written, replaced, index_changes(plans, written, current, replaced), layout)
+
+
+def _duplicates(operation: Operation, options: WriteOptions) -> tuple[bool, Duplicates]:
+    """Whether keys are made unique in the batch, and what becomes of keys that the table has."""
+    if operation in (Operation.UPSERT, Operation.DELETE):
+        return True, Duplicates.MERGE
+    combine = options.flag(registry.COMBINE_INSERT)
+    if operation is not Operation.INSERT:
+        return combine, Duplicates.ADD
+    policy = options.insert_policy()
+    if policy != "none":
+        return combine, Duplicates(policy)
+    if options.flag(registry.ALLOW_DUPLICATES):
+        return combine, Duplicates.ADD
+    return True, Duplicates.MERGE
+
+
+def _slots(plans: WritePlans, keys: KeyPlan) -> int:
+    wanted = plans.options.number(registry.PARALLELISM)
+    if wanted is not None:
+        return wanted if keys.spec.is_partitioned else min(wanted, keys.buckets)
+    if not keys.spec.is_partitioned:
+        return keys.buckets
+    return max(keys.buckets, 2 * default_parallelism(plans.session))

@@ -1,0 +1,199 @@
+"""A write by the record index: the index tells the file of a known key, and new keys go where there is room."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import compute
+
+from spark_writer import option_registry as registry
+from spark_writer.operations import Duplicates, Operation
+from spark_writer.options import WriteOptions
+from spark_writer.plans import FilePlan, KeyPlan
+from spark_writer.progress import default_parallelism
+from spark_writer.record_index.files import CurrentFiles, indexed_files, sizing
+from spark_writer.record_index.job import IndexedWrite
+from spark_writer.record_index.moves import MovePlan
+from spark_writer.record_index.replaced import index_changes
+from spark_writer.record_index.rows import Profile, RowPlan
+from spark_writer.record_index.tagging import Known, TagPlan, file_names_of
+from spark_writer.write_plans import Outcome, WritePlans, groups_of
+from table_format.base_file_options import BaseFileOptions
+from table_format.errors import RecordError, RecordIndexError
+from table_format.record_index.index import RecordIndex
+from table_format.record_index.layout import PARTITION
+from table_format.table_config import EVENT_TIME
+
+pc: Any = compute  # the stubs lag behind the functions
+
+# Blocks wait in Spark's cache, which takes small ones more easily.
+_BLOCK_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class Tagging:
+    """What an operation asks of the index.
+
+    Attributes:
+        known: what becomes of known keys; None when all rows are inserted as they are.
+        looked_up: keys are looked up; else they are only made unique.
+    """
+
+    known: Known | None
+    looked_up: bool
+
+
+_BY_OPERATION = {
+    Operation.UPSERT: Tagging(Known.MERGE, looked_up=True),
+    Operation.DELETE: Tagging(Known.MERGE, looked_up=True),
+    Operation.INSERT_OVERWRITE: Tagging(Known.REPLACE, looked_up=True),
+    Operation.INSERT_OVERWRITE_TABLE: Tagging(Known.REPLACE, looked_up=False),
+}
+
+
+def write_by_index(plans: WritePlans) -> Outcome:
+    """Write the files of a table with a record index.
+
+    Raises:
+        RecordIndexError: the table's index is gone or out of date.
+        HudiError: the rows, options or table do not allow it.
+    """
+    plans.progress.phase("looking up current files")
+    if plans.layout is None:
+        raise RecordIndexError(
+            f"{plans.client.storage.uri}: the table has no record index, or one that another writer left out of date: "
+            "build it by `hudi-catalog index bootstrap`"
+        )
+    operation, options = plans.operation, plans.options
+    files = indexed_files(plans.client, plans.timeline)
+    keys = _keys(plans, files)
+    plans.transaction.mark_inflight()
+    if operation is Operation.DELETE_PARTITION:
+        replaced = groups_of(files.table, plans.doomed(files.table, keys))
+        return Outcome((), replaced, index_changes(plans, (), files.table, replaced), plans.layout)
+    df, batch = plans.rows()
+    plans.progress.phase("looking up records and writing files")
+    target = plans.batch_target(batch)
+    asked = tagging_of(operation, options)
+    index = RecordIndex.open(plans.client, plans.timeline, dict(options.texts)) if asked.looked_up else None
+    rows = RowPlan(
+        keys=keys,
+        schema=target,
+        payload=() if operation is Operation.DELETE else tuple(target.names),
+        ordering=() if operation is Operation.DELETE else plans.client.config.ordering_fields,
+        flush_bytes=min(options.number(registry.FLUSH_BYTES) or 1, _BLOCK_BYTES),
+        tagged=asked.known is not None,
+        thin_rows=options.number(registry.DRIVER_ROWS) or 0,
+        file_options=BaseFileOptions.of(options.texts),
+    )
+    write = IndexedWrite(
+        rows=rows,
+        tags=None if asked.known is None else _tag_plan(plans, files, asked.known, keys),
+        index=index,
+        files=files,
+        placed=operation in (Operation.UPSERT, Operation.INSERT, Operation.DELETE),
+        sizing=lambda measured: sizing(options, plans.timeline, measured),
+        partitioned=plans.key_plan(files.table.slice(0, 0), 0).spec.is_partitioned,
+        parallelism=default_parallelism(plans.session),
+        tasks=options.number(registry.PARALLELISM),
+        driver_rows=options.number(registry.DRIVER_ROWS) or 0,
+    )
+    finish = _Finish(plans)
+    written = write.run(df, finish)
+    replaced = plans.replaced(files.table, written)
+    return Outcome(written, replaced, index_changes(plans, written, files.table, replaced), finish.layout)
+
+
+def tagging_of(operation: Operation, options: WriteOptions) -> Tagging:
+    """What an operation asks of the index.
+
+    Insert looks keys up unless `hoodie.merge.allow.duplicate.on.inserts` is given as true: the index has one place for
+    each key, so that it could not find both rows of one again. Bulk insert takes its keys for new.
+    """
+    if operation in _BY_OPERATION:
+        return _BY_OPERATION[operation]
+    policy = options.insert_policy()
+    if operation is Operation.INSERT and policy != "none":
+        return Tagging(Known(policy), looked_up=True)
+    doubled = options.given(registry.ALLOW_DUPLICATES) and options.flag(registry.ALLOW_DUPLICATES)
+    if operation is Operation.INSERT and not doubled:
+        return Tagging(Known.MERGE, looked_up=True)
+    return Tagging(Known.REPLACE if options.flag(registry.COMBINE_INSERT) else None, looked_up=False)
+
+
+def _keys(plans: WritePlans, files: CurrentFiles) -> KeyPlan:
+    """How keys come about; deletes from an index of the whole table need no partition columns."""
+    keys = plans.key_plan(files.table, 0)
+    layout, batch = plans.layout, plans.batch
+    if plans.operation is not Operation.DELETE or batch is None or layout is None or layout.scope == PARTITION:
+        return keys
+    roots = {name.split(".", 1)[0] for name in keys.spec.partition_fields}
+    if roots <= set(batch.names):
+        return keys
+    generator = "NON_PARTITION" if keys.spec.generator in ("SIMPLE", "TIMESTAMP") else keys.spec.generator
+    spec = dataclasses.replace(
+        keys.spec, generator=generator, partition_fields=(), timestamp_fields=(), timestamp_format=None
+    )
+    return dataclasses.replace(keys, spec=spec)
+
+
+def _tag_plan(plans: WritePlans, files: CurrentFiles, known: Known, keys: KeyPlan) -> TagPlan:
+    config = plans.client.config
+    by_partition = plans.layout is not None and plans.layout.scope == PARTITION and keys.spec.is_partitioned
+    moving = plans.operation in (Operation.UPSERT, Operation.INSERT) and not by_partition
+    move = moving and keys.spec.is_partitioned and plans.options.flag(registry.MOVE_PARTITION)
+    moves = None
+    if move and config.merge_mode == EVENT_TIME:
+        paths: Any = files.table["path"].combine_chunks()
+        moves = MovePlan(plans.client.storage, paths, plans.schema.remove_metadata(), config.ordering_fields)
+    partitions: Any = files.table["partition"].combine_chunks()
+    return TagPlan(
+        files=file_names_of(files.table["partition"], files.table["file_id"]),
+        partitions=partitions,
+        known=known,
+        by_partition=by_partition,
+        move=move,
+        delete=plans.operation is Operation.DELETE,
+        moves=moves,
+    )
+
+
+class _Finish:
+    """The plan of the files, once it is known what is to be written.
+
+    Attributes:
+        layout: of the record index after the write.
+    """
+
+    def __init__(self, plans: WritePlans) -> None:
+        self._plans = plans
+        self.layout = plans.layout
+
+    def __call__(self, profile: Profile, current: pa.Table) -> FilePlan:
+        plans = self._plans
+        if plans.operation is Operation.INSERT_OVERWRITE:
+            refuse_elsewhere(profile)
+        self.layout = plans.grown_layout(profile.inserts)
+        tagged = tagging_of(plans.operation, plans.options).known is not None
+        duplicates = Duplicates.MERGE if tagged else Duplicates.ADD
+        return plans.file_plan(current, unique=False, duplicates=duplicates, bucketed=False, layout=self.layout)
+
+
+def refuse_elsewhere(profile: Profile) -> None:
+    """Refuse an overwrite with keys of records in partitions that it does not overwrite.
+
+    Raises:
+        RecordError: there would be two rows of one key.
+    """
+    foreign = {name: found for name, found in profile.elsewhere.items() if name not in profile.inserts}
+    if foreign:
+        partition, (_, key) = next(iter(foreign.items()))
+        count = sum(rows for rows, _ in foreign.values())
+        raise RecordError(
+            f"{count} row(s) have a key that is in a partition which this write does not overwrite, such as {key!r} in "
+            f"{partition!r}: the record index has one place for each key. Delete them there first, or use upsert with "
+            f"{registry.MOVE_PARTITION.key}=true"
+        )

@@ -1,0 +1,239 @@
+"""The plans of one write, from its options and the table: how keys come about, and how files are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import compute
+from pyspark import __version__
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_writer import option_registry as registry
+from spark_writer.operations import Duplicates, Operation
+from spark_writer.options import WriteOptions
+from spark_writer.plans import FilePlan, KeyPlan
+from spark_writer.progress import WriteProgress
+from spark_writer.shuffle import distinct_partitions
+from spark_writer.table_properties import hash_fields
+from spark_writer.written_file import WrittenFile
+from table_format.avro_schema import schema_text
+from table_format.base_file import read_base_file
+from table_format.bucket_index import BucketHashRule
+from table_format.column_statistics import indexable_columns
+from table_format.errors import OptionError
+from table_format.key_generator import KeySpec, SingleKeyForm, detect_single_field_form, key_spec_of_properties
+from table_format.key_text import text_column
+from table_format.meta_client import TableClient
+from table_format.meta_columns import RECORD_KEY
+from table_format.record_index.deltas import DeltaFile, delta_folder
+from table_format.record_index.growth import with_partitions
+from table_format.record_index.layout import PARTITION, IndexLayout
+from table_format.schema_evolution import merge_schemas, storage_schema
+from table_format.table_config import EVENT_TIME
+from table_format.timeline import Timeline
+from table_format.transaction.transaction import WriteTransaction
+
+pc: Any = compute  # the stubs lag behind the functions
+
+_COLUMN_STATS = "column_stats"
+# Without it Spark's readers refuse dates before 1582, lest they be of the calendar of Spark 2.
+_SPARK_VERSION = "org.apache.spark.version"
+_KEY_PREFIXES = (
+    "hoodie.keygen.",
+    "hoodie.deltastreamer.keygen.timebased.",
+    "hoodie.write.complex.keygen.",
+    "hoodie.datasource.write.keygenerator.consistent.",
+    "hoodie.datasource.write.slash.separated.",
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a write did, for its commit.
+
+    Attributes:
+        files: new base files.
+        replaced: file groups that it takes out of the table, by partition.
+        index_changes: what it does to the record index; None in a table without one.
+        index_layout: of the record index after the write.
+    """
+
+    files: Sequence[WrittenFile] = ()
+    replaced: Mapping[str, list[str]] = field(default_factory=dict)
+    index_changes: Sequence[DeltaFile] | None = None
+    index_layout: IndexLayout | None = None
+
+
+@dataclass(frozen=True)
+class WritePlans:
+    """One write, once its transaction has begun.
+
+    Attributes:
+        session: Spark's.
+        client: the table.
+        operation: what to do.
+        options: the job's.
+        df: its rows, if it has any.
+        partitions: see `WriteJob`.
+        transaction: of the write.
+        timeline: loaded after the transaction began: a commit in between shows as a conflict rather than getting lost.
+        batch: columns of the rows.
+        schema: the table's columns after the write.
+        progress: for people.
+        layout: of the record index; None where the table keeps none.
+    """
+
+    session: SparkSession
+    client: TableClient
+    operation: Operation
+    options: WriteOptions
+    df: DataFrame | None
+    partitions: Sequence[str]
+    transaction: WriteTransaction
+    timeline: Timeline
+    batch: pa.Schema | None
+    schema: pa.Schema
+    progress: WriteProgress
+    layout: IndexLayout | None
+
+    def rows(self) -> tuple[DataFrame, pa.Schema]:
+        """The rows to write and their columns.
+
+        Raises:
+            OptionError: there are none.
+        """
+        if self.df is None or self.batch is None:
+            raise OptionError(f"{self.operation.value} needs rows: give a DataFrame")
+        return self.df, self.batch
+
+    def batch_target(self, batch: pa.Schema) -> pa.Schema:
+        """The batch's columns in the types that the table has after the write."""
+        schema = self.schema
+        if self.operation is Operation.DELETE:
+            schema = merge_schemas(schema, batch) if set(batch.names) & set(schema.names) else batch
+        return pa.schema([schema.field(name) for name in storage_schema(batch).names])
+
+    def key_plan(self, current: pa.Table, buckets: int) -> KeyPlan:
+        """How keys, partitions and buckets come from rows; see the function of that name."""
+        return key_plan(self.client, self.options, current, buckets)
+
+    def grown_layout(self, partitions: Iterable[str]) -> IndexLayout | None:
+        """The layout of the record index with file groups for some partitions, where it has them by partition."""
+        if self.layout is None or self.layout.scope != PARTITION:
+            return self.layout
+        return with_partitions(self.layout, sorted(partitions), self.options.texts)
+
+    def file_plan(
+        self,
+        current: pa.Table,
+        *,
+        unique: bool,
+        duplicates: Duplicates,
+        bucketed: bool,
+        layout: IndexLayout | None,
+    ) -> FilePlan:
+        """How files are written.
+
+        Args:
+            current: base files that rows are merged into, of `CURRENT_SCHEMA`.
+            unique: keep one row a key of the batch.
+            duplicates: what becomes of rows whose key is in the file.
+            bucketed: see `FilePlan`.
+            layout: of the record index after the write.
+        """
+        config, schema = self.client.config, self.schema
+        indexed = None
+        if _COLUMN_STATS in config.metadata_partitions:
+            # the table's own list of columns, where it has one, is that of all its files
+            indexed = tuple(indexable_columns(schema, {**self.options.texts, **config.raw}))
+        return FilePlan(
+            storage=self.client.storage,
+            instant=self.transaction.instant,
+            schema=schema.remove_metadata(),
+            footer_schema=schema_text(schema, config.name, meta_fields=True),
+            current=current,
+            unique=unique,
+            duplicates=duplicates,
+            delete=self.operation is Operation.DELETE,
+            ordering=config.ordering_fields,
+            event_time=config.merge_mode == EVENT_TIME,
+            indexed=indexed,
+            file_options=dict(self.options.texts),
+            footer_texts={_SPARK_VERSION: __version__},
+            bucketed=bucketed,
+            index=layout,
+            index_folder=delta_folder(self.transaction.instant),
+        )
+
+    def doomed(self, current: pa.Table, keys: KeyPlan) -> set[str]:
+        """Partitions that delete_partition empties, of those that hold files."""
+        patterns = [*self.partitions, *self.options.names(registry.PARTITIONS_TO_DELETE)]
+        present: list[Any] = pc.unique(current["partition"]).to_pylist()
+        if patterns:
+            return {name for name in present if any(_matches(name, pattern) for pattern in patterns)}
+        if self.df is None or self.batch is None:
+            raise OptionError(f"delete_partition needs {registry.PARTITIONS_TO_DELETE.key} or rows")
+        return set(present) & set(distinct_partitions(self.df, keys, storage_schema(self.batch)))
+
+    def replaced(self, current: pa.Table, written: Sequence[WrittenFile]) -> dict[str, list[str]]:
+        """The file groups that an overwrite takes out of the table."""
+        if self.operation is Operation.INSERT_OVERWRITE:
+            return groups_of(current, {file.stat.partition_path for file in written})
+        if self.operation is Operation.INSERT_OVERWRITE_TABLE:
+            return groups_of(current, None)
+        return {}
+
+
+def key_plan(client: TableClient, options: WriteOptions, current: pa.Table, buckets: int) -> KeyPlan:
+    """How keys, partitions and buckets come from rows.
+
+    Args:
+        client: the table.
+        options: of the job.
+        current: base files of the table.
+        buckets: file groups per partition; 0 for a table without buckets.
+
+    Raises:
+        OptionError: a key generator that is not supported.
+    """
+    config = client.config
+    properties = dict(config.raw)
+    properties |= {key: text for key, text in options.texts.items() if key.startswith(_KEY_PREFIXES)}
+    if options.given(registry.PARTITION_PATH):
+        # custom key generators of this version keep their fields' kinds in the job's options only
+        properties["hoodie.table.partition.fields"] = ",".join(options.names(registry.PARTITION_PATH))
+    spec = key_spec_of_properties(properties)
+    if spec.generator == "COMPLEX" and len(spec.record_key_fields) == 1:
+        spec = replace(spec, complex_single_field_form=_single_field_form(client, current, spec))
+    fields = hash_fields(options, config) if buckets else ()
+    return KeyPlan(spec, BucketHashRule.of_properties(config.raw), fields, buckets)
+
+
+def groups_of(current: pa.Table, partitions: set[str] | None) -> dict[str, list[str]]:
+    """File groups by partition; of all partitions when None."""
+    groups: dict[str, list[str]] = {}
+    for row in current.select(["partition", "file_id"]).to_pylist():
+        if partitions is None or row["partition"] in partitions:
+            groups.setdefault(row["partition"], []).append(row["file_id"])
+    return groups
+
+
+def _single_field_form(client: TableClient, current: pa.Table, spec: KeySpec) -> SingleKeyForm:
+    """The form of keys of one field that the table's data has; releases differ, and a table must keep to one."""
+    key_field = spec.record_key_fields[0]
+    paths: list[Any] = current["path"].to_pylist()
+    for path in paths:
+        rows = read_base_file(client.storage, path, [RECORD_KEY, key_field.split(".", 1)[0]]).slice(0, 1)
+        if rows.num_rows:
+            key, value = rows[RECORD_KEY][0].as_py(), text_column(rows, key_field)[0].as_py()
+            return detect_single_field_form(key, value, key_field) or spec.complex_single_field_form
+    return spec.complex_single_field_form
+
+
+def _matches(name: str, pattern: str) -> bool:
+    # only the star is special, as in Apache's option
+    return fnmatchcase(name, pattern.strip("/").replace("[", "[[]").replace("?", "[?]"))
