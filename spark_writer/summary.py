@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
+from spark_writer.written_file import EncodedWork
 from table_format.actions.commit import WriteStat
 
 
@@ -26,6 +27,11 @@ class WriteSummary:
         bytes_written: their size.
         seconds: from start to end.
         partitions: partitions with new files.
+        files_spliced: new files that were made by row-group surgery.
+        bytes_encoded: of column chunks that were encoded, compressed; of all new files.
+        bytes_copied: of column chunks that were copied from the files before.
+        chunks_encoded: column chunks that were encoded, the file name of each row group among them.
+        groups_touched: row groups with changes; of files that were written as a whole all of them.
     """
 
     table: str
@@ -39,13 +45,27 @@ class WriteSummary:
     bytes_written: int = 0
     seconds: float = 0.0
     partitions: int = 0
+    files_spliced: int = 0
+    bytes_encoded: int = 0
+    bytes_copied: int = 0
+    chunks_encoded: int = 0
+    groups_touched: int = 0
 
     @classmethod
     def of(
-        cls, table: str, operation: str, instant: str, stats: Iterable[WriteStat], *, replaced: int, seconds: float
+        cls,
+        table: str,
+        operation: str,
+        instant: str,
+        stats: Iterable[WriteStat],
+        *,
+        replaced: int,
+        seconds: float,
+        works: Iterable[EncodedWork] = (),
     ) -> WriteSummary:
-        """Add up write stats."""
+        """Add up write stats, and the work on each file."""
         stats = list(stats)
+        work = EncodedWork.total(works)
         return cls(
             table=table,
             operation=operation,
@@ -58,13 +78,26 @@ class WriteSummary:
             bytes_written=sum(stat.file_size_in_bytes for stat in stats),
             seconds=seconds,
             partitions=len({stat.partition_path for stat in stats}),
+            files_spliced=work.spliced,
+            bytes_encoded=work.bytes_encoded,
+            bytes_copied=work.bytes_copied,
+            chunks_encoded=work.chunks_encoded,
+            groups_touched=work.groups_touched,
         )
 
     def __str__(self) -> str:
         return (
             f"{self.operation} into {self.table}, instant {self.instant}: {self.rows_inserted:,} rows inserted, "
             f"{self.rows_updated:,} updated, {self.rows_deleted:,} deleted; {self.files_written:,} files, "
-            f"{self.bytes_written / 1e6:,.1f} MB, {self.seconds:.1f} s"
+            f"{self.bytes_written / 1e6:,.1f} MB{self._surgery()}, {self.seconds:.1f} s"
+        )
+
+    def _surgery(self) -> str:
+        if not self.files_spliced:
+            return ""
+        return (
+            f" ({self.bytes_encoded / 1e6:,.1f} MB of it encoded, {self.chunks_encoded:,} column chunks in "
+            f"{self.groups_touched:,} row groups)"
         )
 
     def __rich__(self) -> Table:
@@ -78,6 +111,14 @@ class WriteSummary:
         table.add_column("seconds", justify="right")
         cells = [f"{count:,}" for count in (self.rows_inserted, self.rows_updated, self.rows_deleted)]
         cells += [f"{self.files_written:,}", f"{self.bytes_written / 1e6:,.1f}", f"{self.seconds:.1f}"]
+        if self.files_spliced:
+            for name, cell in (
+                ("MB encoded", f"{self.bytes_encoded / 1e6:,.1f}"),
+                ("column chunks", f"{self.chunks_encoded:,}"),
+                ("row groups", f"{self.groups_touched:,}"),
+            ):
+                table.add_column(name, justify="right")
+                cells.append(cell)
         if self.groups_replaced:
             table.add_column("file groups replaced", justify="right")
             cells.append(f"{self.groups_replaced:,}")

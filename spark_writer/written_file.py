@@ -27,8 +27,8 @@ class EncodedWork:
     Attributes:
         bytes_encoded: of column chunks that were encoded, compressed.
         bytes_copied: of column chunks that were copied.
-        chunks_encoded: how many were encoded; the constant file name is not among them, it is the same for all files.
-        groups_touched: row groups with an encoded chunk, and row groups that went.
+        chunks_encoded: how many were encoded; the file name of each row group, a hundred bytes, is among them.
+        groups_touched: row groups that took or lost a row, or went; of a file that was written as a whole, all.
         spliced: files that were made by row-group surgery.
     """
 
@@ -41,7 +41,7 @@ class EncodedWork:
     @classmethod
     def total(cls, works: Iterable[EncodedWork]) -> EncodedWork:
         """The sum."""
-        rows = [dataclasses.astuple(work) for work in works]
+        rows = [dataclasses.astuple(work) for work in (cls(), *works)]
         return cls(*(sum(column) for column in zip(*rows, strict=True)))
 
 

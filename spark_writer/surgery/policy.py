@@ -15,7 +15,7 @@ MAX_TOUCHED: Final = "hoodie.catalog.write.surgery.max.touched.percent"
 MAX_LOOSE: Final = "hoodie.catalog.write.surgery.max.loose.percent"
 MAX_SMALL: Final = "hoodie.catalog.write.surgery.max.small.groups"
 MIN_FILE: Final = "hoodie.catalog.write.surgery.min.file.size"
-DEFAULTS: Final = {MODE: "auto", MAX_TOUCHED: "85", MAX_LOOSE: "25", MAX_SMALL: "4", MIN_FILE: str(1 << 20)}
+DEFAULTS: Final = {MODE: "auto", MAX_TOUCHED: "85", MAX_LOOSE: "25", MAX_SMALL: "4", MIN_FILE: str(1 << 19)}
 
 
 class Mode(Enum):
