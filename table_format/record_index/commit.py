@@ -18,12 +18,12 @@ from table_format.metadata_table import instants
 from table_format.metadata_table import layout as names
 from table_format.partition_metadata import ensure_partition_metadata
 from table_format.record_index.deltas import DeltaFile, changed_groups, read_deltas
+from table_format.record_index.growth import IndexOptions
 from table_format.record_index.layout import PARTITION, IndexLayout, file_id
 from table_format.record_index.log_file import write_log_content
 from table_format.storage import Storage
 from table_format.transaction.markers import scratch_folder
 
-CODEC_KEY = "hoodie.hfile.compression.algorithm"
 _FEW_CHANGES = 50_000
 
 
@@ -89,7 +89,7 @@ def append_changes(
     for log in logs:
         instants.mark(storage, instant, names.RECORD_INDEX, _name(log.path), "APPEND")
     milliseconds = instant_epoch_ms(instant, client.config.timeline_timezone)
-    codec = options.get(CODEC_KEY, "GZ").strip().upper()
+    codec = IndexOptions.parse(options).codec
     tasks = [
         _Task(storage, _of_group(changes.files, number), number, instant, milliseconds, codec) for number in counts
     ]

@@ -23,8 +23,8 @@ from table_format.metadata_table.arrow import pc
 from table_format.metadata_table.record_schema import SCHEMA, SCHEMA_JSON
 from table_format.metadata_table.sources import PartitionSources, Piece, Source, newest_versions
 from table_format.metadata_table.validity import ValidInstants
-from table_format.record_index.commit import CODEC_KEY
 from table_format.record_index.entries import decode_values, encode_places
+from table_format.record_index.growth import IndexOptions
 from table_format.storage import Storage
 from table_format.transaction.markers import scratch_folder
 
@@ -81,7 +81,7 @@ def compact_record_index(
     """
     groups = names.list_file_groups(storage, names.RECORD_INDEX)
     local = mapper is in_threads or sum(_bytes(group) for group in groups) < _FEW_BYTES
-    codec = options.get(CODEC_KEY, "GZ").strip().upper()
+    codec = IndexOptions.parse(options).codec
     targets = [names.base_file_path(names.RECORD_INDEX, group.file_id, time) for group in groups]
     for target in targets:
         instants.mark(storage, time, names.RECORD_INDEX, target.rsplit("/", 1)[-1], "CREATE")

@@ -13,6 +13,7 @@ from table_format.metadata_table import layout as names
 from table_format.record_index.hashes import JAVA, sharding
 from table_format.record_index.layout import GLOBAL, PARTITION, IndexLayout, partition_family
 
+CODEC_KEY: Final = "hoodie.hfile.compression.algorithm"
 HASH_KEY: Final = "hoodie.catalog.record.index.hash"
 MAX_SIZE_KEY: Final = "hoodie.metadata.record.index.max.filegroup.size"
 GROWTH_FACTOR_KEY: Final = "hoodie.metadata.record.index.growth.factor"
@@ -53,6 +54,7 @@ class IndexOptions:
         limits: fewest and most file groups of a global index, and of each data partition in one by partition.
         entries_per_group: how many entries one file group is to hold in the end.
         growth: how many times as many entries there will be.
+        codec: of the index's HFiles, `GZ` or `NONE`.
     """
 
     scope: str | None = None
@@ -60,6 +62,7 @@ class IndexOptions:
     limits: tuple[tuple[int, int], tuple[int, int]] = (_LIMITS[GLOBAL], _LIMITS[PARTITION])
     entries_per_group: int = _ENTRIES_PER_GROUP
     growth: float = _RESERVE
+    codec: str = "GZ"
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> IndexOptions:
@@ -80,6 +83,7 @@ class IndexOptions:
             limits=(_limits(options, GLOBAL), _limits(options, PARTITION)),
             entries_per_group=per_group,
             growth=_factor(options),
+            codec=_codec(options),
         )
 
     def group_count(self, entries: int, scope: str = GLOBAL) -> int:
@@ -187,3 +191,10 @@ def _factor(options: Mapping[str, str]) -> float:
     if not 1 <= factor < math.inf:
         raise OptionError(f"{GROWTH_FACTOR_KEY}={text!r}: give a number of at least 1, such as 1.3")
     return factor
+
+
+def _codec(options: Mapping[str, str]) -> str:
+    text = options.get(CODEC_KEY, "GZ").strip().upper()
+    if text not in ("GZ", "NONE"):
+        raise OptionError(f"{CODEC_KEY}={text!r}: give GZ or NONE")
+    return text
