@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from struct import Struct
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,15 +14,7 @@ from numpy.typing import NDArray
 from table_format.arrow_numpy import to_numpy
 from table_format.byte_spans import Bytes, Positions, binary_array
 from table_format.errors import CorruptFileError
-
-# Every key ends with an empty family, the greatest timestamp and the type Put.
-SUFFIX = b"\x00" + b"\x7f" + b"\xff" * 7 + b"\x04"
-KEY_OVERHEAD = 2 + len(SUFFIX)
-# Two lengths before key and value, one byte (MVCC version 0) behind them.
-_LENGTHS = Struct(">II")
-ENTRY_OVERHEAD = _LENGTHS.size + 1
-# Fewer than these are faster one by one.
-_FEW_BLOCKS = 12
+from table_format.hfile.walk import KEY_OVERHEAD, LENGTHS, SUFFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,55 +86,6 @@ class HFileEntries:
         return self.take(to_numpy(found))
 
 
-def find_entries(buffer: Bytes, begins: Positions, ends: Positions) -> tuple[Positions, int | None]:
-    """Where each entry of some data blocks starts.
-
-    Each start follows from the lengths before it. All blocks are walked side by side, an entry of each at a time;
-    where few blocks go on, entry by entry.
-
-    Args:
-        buffer: the decompressed content of the blocks, one behind the other.
-        begins: where each block's content begins in it.
-        ends: where it ends.
-
-    Returns:
-        The places, ascending; and the number of a block in which lengths lead out of it, None if all is well.
-    """
-    found: list[Positions] = []
-    reached = begins.astype(np.int64, copy=True)
-    going = np.arange(len(begins))
-    if len(going) >= _FEW_BLOCKS:
-        lengths: NDArray[Any] = np.ndarray((max(len(buffer) - 3, 0),), dtype=">u4", buffer=buffer, strides=(1,))
-        at, limit = reached.copy(), ends - ENTRY_OVERHEAD
-        while True:
-            inside = at <= limit
-            if not inside.all():
-                reached[going] = at
-                going, at, limit = going[inside], at[inside], limit[inside]
-                if len(going) < _FEW_BLOCKS:
-                    break
-            found.append(at)
-            at = at + lengths[at] + lengths[at + 4] + ENTRY_OVERHEAD
-    for block in going.tolist():
-        starts, reached[block] = _find_in_block(buffer, int(reached[block]), int(ends[block]))
-        found.append(starts)
-    wrong = np.flatnonzero(reached != ends)
-    places = np.sort(np.concatenate([np.empty(0, np.int64), *found]))
-    return places, int(wrong[0]) if wrong.size else None
-
-
-def _find_in_block(buffer: Bytes, position: int, end: int) -> tuple[Positions, int]:
-    """Where the entries between two places start, and where the last one ends."""
-    unpack, overhead, data = _LENGTHS.unpack_from, ENTRY_OVERHEAD, memoryview(cast("Any", buffer))
-    starts: list[int] = []
-    note = starts.append
-    while position + overhead <= end:
-        note(position)
-        key, value = unpack(data, position)
-        position += key + value + overhead
-    return np.array(starts, dtype=np.int64), position
-
-
 def split_entries(buffer: Bytes, starts: Positions, path: str, offset_of: Callable[[int], int]) -> HFileEntries:
     """The spans of keys and values of entries that start at the given places.
 
@@ -170,8 +112,8 @@ def _split(buffer: Bytes, starts: Positions) -> tuple[HFileEntries, NDArray[np.b
     key_sizes = _big_endian(buffer, starts, 4)
     value_lengths = _big_endian(buffer, starts + 4, 4)
     row_lengths = key_sizes - KEY_OVERHEAD
-    key_starts = starts + _LENGTHS.size + 2
-    value_starts = starts + _LENGTHS.size + key_sizes
+    key_starts = starts + LENGTHS.size + 2
+    value_starts = starts + LENGTHS.size + key_sizes
     entries = HFileEntries(buffer, key_starts, row_lengths, value_starts, value_lengths)
     sound = row_lengths >= 0
     if not sound.all():  # what follows would look outside the keys

@@ -11,7 +11,8 @@ import numpy as np
 
 from table_format.errors import CorruptFileError
 from table_format.hfile import block, index, trailer
-from table_format.hfile.entries import HFileEntries, find_entries, split_entries
+from table_format.hfile.entries import HFileEntries, split_entries
+from table_format.hfile.walk import find_entries
 
 # Trailer, index and file info of most files fit into this; one read gets them all.
 _TAIL = 64 * 1024

@@ -14,9 +14,9 @@ from table_format.arrow_numpy import from_numpy, to_numpy
 from table_format.byte_spans import fixed_rows, join_bytes, spans_of
 from table_format.errors import OptionError, RecordError
 from table_format.hfile import block
-from table_format.hfile.entries import ENTRY_OVERHEAD, KEY_OVERHEAD, SUFFIX
 from table_format.hfile.index import write_entry
 from table_format.hfile.trailer import Trailer, write_file_info
+from table_format.hfile.walk import ENTRY_OVERHEAD, KEY_OVERHEAD, SUFFIX
 
 DEFAULT_BLOCK_SIZE = 1024 * 1024
 _LONGEST_KEY = 32767

@@ -17,7 +17,7 @@ from table_format.metadata_table.arrow import Column, pc
 from table_format.metadata_table.layout import FileGroup, list_file_groups
 from table_format.metadata_table.sources import PartitionSources, Source
 from table_format.metadata_table.validity import ValidInstants, missing_instants, open_metadata_timeline
-from table_format.record_index.layout import IndexLayout
+from table_format.record_index.layout import PARTITION, IndexLayout
 from table_format.record_index.locations import LOCATIONS_SCHEMA
 from table_format.record_index.shard import live_entries, look_up
 from table_format.storage import Storage
@@ -145,7 +145,7 @@ def locate(sources: PartitionSources, layout: IndexLayout, keys: Column, partiti
         partitions: of the keys, for an index of partition scope; aligned with them.
     """
     asked = pa.table({"key": one_chunk(keys).cast(pa.string())})
-    if partitions is not None and layout.partition_of(0) is not None:
+    if partitions is not None and layout.scope == PARTITION:
         asked = asked.append_column("partition", one_chunk(partitions).cast(pa.string()))
     asked = asked.filter(pc.is_valid(asked["key"])).group_by(asked.column_names, use_threads=False).aggregate([])
     found = [LOCATIONS_SCHEMA.empty_table()]
@@ -168,7 +168,7 @@ def locate(sources: PartitionSources, layout: IndexLayout, keys: Column, partiti
 
 def _one_place(found: pa.Table, layout: IndexLayout) -> pa.Table:
     """In an index of global scope with several families the newest one that knows a key counts."""
-    if len(layout.families) == 1 or layout.partition_of(0) is not None:
+    if len(layout.families) == 1 or layout.scope == PARTITION:
         return found
     codes = to_numpy(one_chunk(found["key"]).dictionary_encode().indices)
     _, behind = np.unique(codes[::-1], return_index=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import urllib.parse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,11 +13,12 @@ from numpy.typing import NDArray
 
 from table_format.arrow_numpy import one_chunk, to_numpy
 from table_format.errors import CorruptFileError, RecordIndexError
+from table_format.index_definitions import load_index_definitions
 from table_format.meta_client import TableClient
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.arrow import pc
+from table_format.partition_values import escape_path_name, unescape_path_name
 from table_format.record_index.hashes import JAVA, sharding
-from table_format.storage import Storage
 from table_format.timeline import Timeline
 
 GLOBAL: Final = "global"
@@ -64,18 +64,15 @@ class IndexLayout:
             CorruptFileError: file groups are missing.
             RecordIndexError: a layout that this release does not know.
         """
+        # An index that is listed is Apache's, whatever an older property says.
+        if names.RECORD_INDEX in client.config.metadata_partitions:
+            groups = names.list_file_groups(client.storage, names.RECORD_INDEX)
+            return cls.of_groups(groups) if groups or not _by_partition(client) else cls((), PARTITION)
         text = client.config.raw.get(LAYOUT_KEY, "").strip()
-        if text:
-            found, since = cls.from_json(text)
-            return None if _neglected_by(timeline or client.timeline(), since) else found
-        if names.RECORD_INDEX not in client.config.metadata_partitions:
+        if not text:
             return None
-        return cls.listed(client.storage)
-
-    @classmethod
-    def listed(cls, storage: Storage) -> IndexLayout:
-        """The layout that the names of the file groups in the storage tell; see `of_groups`."""
-        return cls.of_groups(names.list_file_groups(storage, names.RECORD_INDEX))
+        found, since = cls.from_json(text)
+        return None if _neglected_by(timeline or client.timeline(), since) else found
 
     @classmethod
     def of_groups(cls, groups: Sequence[names.FileGroup]) -> IndexLayout:
@@ -125,8 +122,8 @@ class IndexLayout:
 
     @property
     def is_private(self) -> bool:
-        """Whether Apache Hudi (table version 6) would look for keys in the wrong places."""
-        return self.hash_name != JAVA or self.scope != GLOBAL or len(self.families) != 1
+        """Whether Apache Hudi 1.2.0 would look for keys in the wrong places (0.15.0 knows no partition scope)."""
+        return self.hash_name != JAVA or (self.scope == GLOBAL and len(self.families) != 1)
 
     @property
     def count(self) -> int:
@@ -218,13 +215,22 @@ def file_id(prefix: str, shard: int) -> str:
 
 
 def partition_family(partition: str) -> str:
-    """The file id prefix of a data partition's family, in an index of partition scope."""
-    return f"{_PREFIX}{urllib.parse.quote(partition, safe='').replace('-', '%2D')}-"
+    """The file id prefix of a data partition's family, in an index of partition scope.
+
+    As `HoodieTableMetadataUtil.getFileIDForFileGroup` of 1.2.0 makes it.
+    """
+    return f"{_PREFIX}{escape_path_name(partition).replace('-', '%2D').replace('_', '%5F')}-"
 
 
 def family_partition(prefix: str) -> str:
     """The data partition of such a prefix."""
-    return urllib.parse.unquote(prefix.removeprefix(_PREFIX).removesuffix("-"))
+    return unescape_path_name(prefix.removeprefix(_PREFIX).removesuffix("-"))
+
+
+def _by_partition(client: TableClient) -> bool:
+    """Whether the table's definitions of indexes say that the record index is kept by partition."""
+    defined = load_index_definitions(client.storage, client.config).get(names.RECORD_INDEX)
+    return defined is not None and defined.options.get("isPartitioned", "").lower() == "true"
 
 
 def _neglected_by(timeline: Timeline, since: str) -> str | None:

@@ -8,11 +8,11 @@ import pytest
 from table_format.errors import CorruptFileError, OptionError, RecordError, UnsupportedTableError
 from table_format.hfile import block
 from table_format.hfile.crc32c import CHUNK, crc32c, crc32c_chunks
-from table_format.hfile.entries import SUFFIX
 from table_format.hfile.index import write_entry
 from table_format.hfile.reader import HFileReader
 from table_format.hfile.trailer import SIZE, Trailer, write_file_info
 from table_format.hfile.varint import BadEncodingError, read_hadoop_vint, write_hadoop_vint
+from table_format.hfile.walk import SUFFIX
 from table_format.hfile.writer import write_hfile
 
 from .golden_files import HFILES, golden, plain_entries
