@@ -12,5 +12,7 @@ On disk it is the metadata table's partition `record_index`. Where what is:
 - `deltas`: what one task of a write does to the index, in a file
 - `key_source`: the keys of data files; `runs`: keys of many of them by file group of the index; `key_order`: sorting
 - `build`: the base files of an index out of the data, restartable; `group_file`: one of them
+- `bootstrap`: building the index of a table with data, beside its writers
+- `verify`: does the index say what the data says; `compare`: one file group of it
 - `locations`: the columns in which locations are handed about
 """

@@ -30,6 +30,7 @@ _LAYOUT: Final = "layout.json"
 _RUNS: Final = "runs"
 _RUN_BYTES: Final = 512 << 20
 _RUN_SOURCES: Final = 256
+_FEWEST_RUNS: Final = 16
 _COUNTED_AT_ONCE: Final = 64
 
 Tell = Callable[[str], None]
@@ -118,7 +119,7 @@ class IndexBuild:
         if not missing:
             return found, 0
         self._tell(f"reading the keys of {len(missing):,} of {len(sources):,} file slices")
-        job = functools.partial(write_run, KeyReader(self._client, timeline), self.layout, folder)
+        job = functools.partial(write_run, KeyReader(self._client, timeline), self.layout, self._storage, folder)
         made = self._mapper(job, portions(missing))
         complete, lacking = RunSet.of([*runs, *made], sources)
         if lacking:
@@ -128,10 +129,11 @@ class IndexBuild:
 
 def portions(sources: Sequence[KeySource]) -> list[list[KeySource]]:
     """Slices that one task reads, of about the same size in all."""
+    most = min(_RUN_BYTES, sum(source.size for source in sources) // _FEWEST_RUNS)
     found: list[list[KeySource]] = []
     size = 0
     for source in sources:
-        if not found or size >= _RUN_BYTES or len(found[-1]) >= _RUN_SOURCES:
+        if not found or size >= most or len(found[-1]) >= _RUN_SOURCES:
             found.append([])
             size = 0
         found[-1].append(source)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import posixpath
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -169,7 +170,8 @@ class GroupFileWriter:
         """Make the base file of one file group; what one task does."""
         found = DistinctKeys.of(*self.runs.group_keys(self.storage, group), self.places)
         count = len(found.keys)
-        path = posixpath.join(self.folder, f"{group}.hfile") if count else ""
+        # another one for each attempt of a task
+        path = posixpath.join(self.folder, f"{group}-{uuid.uuid4().hex}.hfile") if count else ""
         size = 0
         if count:
             # all keys of a slice have the same value, which is made once
@@ -178,7 +180,7 @@ class GroupFileWriter:
             entries: Any = values.take(from_numpy(used)).take(from_numpy(codes.astype(np.int64)))
             data = write_hfile(found.keys, entries, schema_json=SCHEMA_JSON, codec=self.codec)
             size = len(data)
-            self.storage.overwrite(path, data)
+            self.storage.create(path, data)
         file = GroupFile(
             group, path, size, count, len(found.repeated), tuple(found.duplicates(self.places)) if count else ()
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -62,9 +63,9 @@ def current_sources(client: TableClient, timeline: Timeline) -> list[KeySource]:
     found = []
     for row in latest_file_slices(files, timeline).to_pylist():
         logs = row["logs"] or []
-        size = row["size"] + sum(log["size"] for log in logs)
+        size = row["size"] + sum(log["size"] or 0 for log in logs)
         base = row["path"] if row["file_name"] else None
-        names = tuple(log["path"] for log in logs)
+        names = tuple(posixpath.join(row["partition"], log["file_name"]) for log in logs)
         found.append(KeySource(row["partition"], row["file_id"], row["instant"], base, names, size))
     return found
 

@@ -11,7 +11,7 @@ import dataclasses
 import json
 import posixpath
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -40,7 +40,7 @@ class Run:
     """A finished run.
 
     Attributes:
-        path: in the table's storage.
+        path: in the storage of runs.
         sources: identities of the slices whose keys it holds.
         rows: keys of each of them.
         batches: ordinal of a file group of the index, its rows, and the number of the record batch that holds them; a
@@ -72,29 +72,55 @@ class Run:
             raise CorruptFileError(path, 0, f"no manifest of a run; delete its folder ({error!r})") from error
 
 
-def write_run(reader: KeyReader, layout: IndexLayout, folder: str, sources: Sequence[KeySource]) -> Run:
+def write_run(
+    reader: KeyReader, layout: IndexLayout, storage: Storage, folder: str, sources: Sequence[KeySource]
+) -> Run:
     """Read the keys of some slices into a run; what one task does.
 
     Args:
         reader: of the table.
         layout: of the index.
-        folder: where runs lie.
+        storage: where runs lie.
+        folder: in that storage.
         sources: the slices.
 
     Raises:
         CorruptFileError: a data file cannot be read.
+        RecordIndexError: the index has no file groups for a partition.
     """
-    storage = reader.storage
+
+    def portions() -> Iterator[tuple[Any, Numbers, Numbers]]:
+        for keys, numbers in _portions(reader, sources):
+            groups = layout.group_of(keys, _partitions(numbers, sources))
+            if (groups < 0).any():
+                partition = sources[int(numbers[np.argmin(groups)])].partition
+                raise RecordIndexError(f"the record index has no file groups for {partition!r}; build it anew")
+            yield keys, numbers, groups
+
+    return save_run(storage, folder, [source.identity for source in sources], portions())
+
+
+def save_run(
+    storage: Storage, folder: str, sources: Sequence[str], portions: Iterable[tuple[Any, Numbers, Numbers]]
+) -> Run:
+    """Write a run.
+
+    Args:
+        storage: where runs lie.
+        folder: in that storage.
+        sources: what the keys are from.
+        portions: keys, the number of each one's source, and the ordinal of its file group.
+    """
     path = posixpath.join(folder, f"{uuid.uuid4().hex}.arrow")  # another one for each attempt
     counts = np.zeros(len(sources), dtype=np.int64)
     batches: list[tuple[int, int, int]] = []
     with storage.open_output(path) as sink, pa.ipc.new_file(sink, _SCHEMA) as writer:
-        for keys, numbers in _portions(reader, sources):
+        for keys, numbers, groups in portions:
             counts += np.bincount(numbers, minlength=len(sources))
-            for group, batch in _spread(keys, numbers, layout, sources):
+            for group, batch in _spread(keys, numbers, groups):
                 writer.write_batch(batch)
                 batches.append((group, batch.num_rows, len(batches)))
-    run = Run(path, tuple(source.identity for source in sources), tuple(counts.tolist()), tuple(batches))
+    run = Run(path, tuple(sources), tuple(counts.tolist()), tuple(batches))
     storage.create(path + _MANIFEST, run.to_json())
     return run
 
@@ -193,20 +219,14 @@ def _portions(reader: KeyReader, sources: Sequence[KeySource]) -> Iterator[tuple
         yield pa.concat_arrays(keys), np.concatenate(numbers)
 
 
-def _spread(
-    keys: Any, numbers: Numbers, layout: IndexLayout, sources: Sequence[KeySource]
-) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _spread(keys: Any, numbers: Numbers, groups: Numbers) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows of each file group of the index."""
-    groups = layout.group_of(keys, _partitions(numbers, sources))
-    if (groups < 0).any():
-        lost = sources[int(numbers[np.flatnonzero(groups < 0)[0]])].partition
-        raise RecordIndexError(f"the partition {lost!r} came while the index was built; start anew")
     # sorting short integers takes a tenth of the time
-    order = np.argsort(groups.astype(np.uint16) if layout.count < _FEW_GROUPS else groups, kind="stable")
-    sorted_groups, taken = groups[order], keys.take(from_numpy(order))
-    found, first = np.unique(sorted_groups, return_index=True)
+    short = len(groups) and int(groups.max()) < _FEW_GROUPS
+    order = np.argsort(groups.astype(np.uint16) if short else groups, kind="stable")
+    found, first = np.unique(groups[order], return_index=True)
     ends = np.append(first[1:], len(order)).tolist()
-    batch = pa.record_batch([taken, from_numpy(numbers[order])], schema=_SCHEMA)
+    batch = pa.record_batch([keys.take(from_numpy(order)), from_numpy(numbers[order])], schema=_SCHEMA)
     for group, start, end in zip(found.tolist(), first.tolist(), ends, strict=True):
         yield group, batch.slice(start, end - start)
 
