@@ -14,6 +14,7 @@ from spark_writer.entry_names import table_place
 from spark_writer.history import history_rows
 from spark_writer.operations import Operation
 from spark_writer.options import WriteOptions
+from spark_writer.record_index.bootstrap import bootstrap, verify
 from spark_writer.snapshot import snapshot
 from spark_writer.spark_types import arrow_schema
 from spark_writer.summary import WriteSummary
@@ -21,6 +22,8 @@ from spark_writer.table_properties import new_table_properties
 from spark_writer.write_job import WriteJob
 from table_format.errors import TableNotFoundError
 from table_format.meta_client import TableClient
+from table_format.record_index.bootstrap import BootstrapReport
+from table_format.record_index.verify import VerifyReport
 from table_format.storage import Storage
 from table_format.table_config import TableConfig
 from table_format.transaction.clean import clean
@@ -210,6 +213,42 @@ class HudiTable:
         self._client.reload()
         done = clean(self._client, self._options.with_values(options or {}).texts)
         return done.total_files_deleted if done else 0
+
+    def bootstrap_index(
+        self, options: Options | None = None, *, groups: int | None = None, wait_seconds: float = 60.0
+    ) -> BootstrapReport:
+        """Build the table's record index from its data, in place of one that it has, while writers go on.
+
+        A build that was interrupted goes on where it was when this is called again.
+
+        Args:
+            options: `hoodie.metadata.record.index.*` and those of the lock.
+            groups: file groups of the index; None for as many as the number of keys asks for.
+            wait_seconds: how long to wait at the end for writes that are under way.
+
+        Raises:
+            RecordIndexError: the table's files hold no record keys.
+            TransactionError: a write is under way and does not end; what was read is kept for the next call.
+        """
+        given = self._options.with_values(options or {})
+        return bootstrap(self._session, self._client, given, groups=groups, wait_seconds=wait_seconds)
+
+    def verify_index(
+        self, options: Options | None = None, *, sample: float | None = None, repair: bool = False
+    ) -> VerifyReport:
+        """Compare the table's record index with its data.
+
+        Args:
+            options: for the commit that mends the index.
+            sample: the share of file slices to read, such as 0.01; None for all.
+            repair: mend the index; duplicate rows are the data's, and stay.
+
+        Raises:
+            RecordIndexError: the table has no record index.
+            OptionError: a sample that is to be mended, or that is no share.
+        """
+        given = self._options.with_values(options or {})
+        return verify(self._session, self._client, given, sample=sample, repair=repair)
 
     def to_df(self) -> DataFrame:
         """The table's rows as of now, with Hudi's meta columns in front."""

@@ -10,5 +10,6 @@ Where what is:
 - `placement`: files for new rows
 - `targets`: the files that change and the tasks that write them
 - `files`: current files, and how large files become
+- `bootstrap`: building the index of a table with data, and comparing it with the data
 - `replaced`: keys of file groups that leave the table
 """

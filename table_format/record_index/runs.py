@@ -221,8 +221,10 @@ def _portions(reader: KeyReader, sources: Sequence[KeySource]) -> Iterator[tuple
 
 def _spread(keys: Any, numbers: Numbers, groups: Numbers) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows of each file group of the index."""
+    if not len(groups):
+        return
     # sorting short integers takes a tenth of the time
-    short = len(groups) and int(groups.max()) < _FEW_GROUPS
+    short = int(groups.max()) < _FEW_GROUPS
     order = np.argsort(groups.astype(np.uint16) if short else groups, kind="stable")
     found, first = np.unique(groups[order], return_index=True)
     ends = np.append(first[1:], len(order)).tolist()

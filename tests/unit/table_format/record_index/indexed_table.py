@@ -73,5 +73,6 @@ def change_index(client: TableClient, *changes: tuple[str, str, str | None]) -> 
     with WriteTransaction.begin(client, "commit", "UPSERT") as transaction:
         delta = write_delta(client.storage, delta_folder(transaction.instant), "fault.arrow", layout, table)
         schema = client.table_schema_json()
-        assert delta and schema
+        assert delta
+        assert schema
         transaction.commit([], schema_json=schema, index_changes=[delta], index_layout=layout)
