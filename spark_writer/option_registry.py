@@ -329,6 +329,50 @@ PARALLELISM: Final = Option(
     "Writing tasks. Unset: one a bucket or file group, for partitioned tables at least two a core.",
     Origin.OURS,
 )
+SURGERY: Final = Option(
+    "hoodie.catalog.write.surgery",
+    Kind.CHOICE,
+    "auto",
+    "New versions of files are made by copying what did not change (row-group surgery): `auto` where it is cheaper "
+    "than a whole rewrite, `always` wherever it can be done, `never`.",
+    Origin.OURS,
+    choices=("auto", "always", "never"),
+)
+SURGERY_TOUCHED: Final = Option(
+    "hoodie.catalog.write.surgery.max.touched.percent",
+    Kind.NUMBER,
+    "85",
+    "Surgery under `auto`: share of a file's bytes that may be encoded again.",
+    Origin.OURS,
+)
+SURGERY_LOOSE: Final = Option(
+    "hoodie.catalog.write.surgery.max.loose.percent",
+    Kind.NUMBER,
+    "25",
+    "Surgery under `auto`: share of a file's rows that may lie in row groups whose keys lie among those of others.",
+    Origin.OURS,
+)
+SURGERY_SMALL: Final = Option(
+    "hoodie.catalog.write.surgery.max.small.groups",
+    Kind.NUMBER,
+    "4",
+    "Surgery under `auto`: row groups of less than half of hoodie.parquet.block.size that a file may have.",
+    Origin.OURS,
+)
+SURGERY_MIN_FILE: Final = Option(
+    "hoodie.catalog.write.surgery.min.file.size",
+    Kind.NUMBER,
+    str(512 << 10),
+    "Surgery under `auto`: bytes below which a file is written anew.",
+    Origin.OURS,
+)
+PARTIAL_COLUMNS: Final = Option(
+    "hoodie.catalog.write.partial.columns",
+    Kind.FLAG,
+    "false",
+    "Upserts write the batch's columns only; the table's other columns keep their values in records that are there.",
+    Origin.OURS,
+)
 
 REGISTRY: Final = (
     TABLE_NAME,
@@ -373,5 +417,11 @@ REGISTRY: Final = (
     FLUSH_BYTES,
     DRIVER_ROWS,
     PARALLELISM,
+    SURGERY,
+    SURGERY_TOUCHED,
+    SURGERY_LOOSE,
+    SURGERY_SMALL,
+    SURGERY_MIN_FILE,
+    PARTIAL_COLUMNS,
 )
 """All of them, in the order of the reference."""

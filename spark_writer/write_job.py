@@ -83,6 +83,7 @@ class WriteJob:
             [file.stat for file in outcome.files],
             replaced=sum(map(len, outcome.replaced.values())),
             seconds=time.monotonic() - self.started,
+            works=[file.work for file in outcome.files],
         )
         progress.finish(summary)
         progress.tell(after.run(transaction.instant))

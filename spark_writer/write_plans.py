@@ -165,6 +165,7 @@ class WritePlans:
             file_options=dict(self.options.texts),
             footer_texts={_SPARK_VERSION: __version__},
             bucketed=bucketed,
+            partial=self.options.flag(registry.PARTIAL_COLUMNS),
             index=layout,
             index_folder=delta_folder(self.transaction.instant),
         )

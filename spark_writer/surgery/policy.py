@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
 
+from spark_writer import option_registry as registry
 from spark_writer.surgery.locate import KeyRange
 from table_format.errors import OptionError
-
-MODE: Final = "hoodie.catalog.write.surgery"
-MAX_TOUCHED: Final = "hoodie.catalog.write.surgery.max.touched.percent"
-MAX_LOOSE: Final = "hoodie.catalog.write.surgery.max.loose.percent"
-MAX_SMALL: Final = "hoodie.catalog.write.surgery.max.small.groups"
-MIN_FILE: Final = "hoodie.catalog.write.surgery.min.file.size"
-DEFAULTS: Final = {MODE: "auto", MAX_TOUCHED: "85", MAX_LOOSE: "25", MAX_SMALL: "4", MIN_FILE: str(1 << 19)}
 
 
 class Mode(Enum):
@@ -51,15 +44,15 @@ class SurgeryPolicy:
         Raises:
             OptionError: a value that cannot be used.
         """
-        mode = options.get(MODE, DEFAULTS[MODE]).lower()
+        mode = _text(options, registry.SURGERY).lower()
         if mode not in [known.value for known in Mode]:
-            raise OptionError(f"{MODE}={mode!r}: use auto, always or never")
+            raise OptionError(f"{registry.SURGERY.key}={mode!r}: use auto, always or never")
         return cls(
             Mode(mode),
-            _number(options, MAX_TOUCHED) / 100,
-            _number(options, MAX_LOOSE) / 100,
-            _number(options, MAX_SMALL),
-            _number(options, MIN_FILE),
+            _number(options, registry.SURGERY_TOUCHED) / 100,
+            _number(options, registry.SURGERY_LOOSE) / 100,
+            _number(options, registry.SURGERY_SMALL),
+            _number(options, registry.SURGERY_MIN_FILE),
         )
 
     def too_small(self, size: int) -> str | None:
@@ -103,8 +96,12 @@ def loose_share(ranges: Sequence[KeyRange]) -> float:
     return loose / max(1, sum(bounds.rows for bounds in ranges))
 
 
-def _number(options: Mapping[str, str], key: str) -> int:
-    text = str(options.get(key, DEFAULTS[key]))
+def _text(options: Mapping[str, str], option: registry.Option) -> str:
+    return str(options.get(option.key, option.default))
+
+
+def _number(options: Mapping[str, str], option: registry.Option) -> int:
+    text = _text(options, option)
     if not text.isdigit() or int(text) < 1:
-        raise OptionError(f"{key}={text!r}: give a positive number")
+        raise OptionError(f"{option.key}={text!r}: give a positive number")
     return int(text)
