@@ -31,6 +31,11 @@ from spark_writer.surgery.source import Source
 
 MAGIC = b"PAR1"
 _ENCRYPTED_MAGIC = b"PARE"
+# Some writers say of a whole number that it is one.
+_PLAIN_NUMBERS = {
+    "INT32": '"Type":"Int","bitWidth":32,"isSigned":true',
+    "INT64": '"Type":"Int","bitWidth":64,"isSigned":true',
+}
 TAIL = 8
 """Bytes behind the footer: its length and the magic."""
 
@@ -149,6 +154,7 @@ def parse_footer(data: bytes, start: int) -> Footer:
         leaves = tuple(_leaves(meta, parquet))
     except (CompactError, LookupError, TypeError, ValueError, OSError) as error:
         raise CannotSplice(f"the footer cannot be read: {error}") from error
+    _only_known(meta, FileField.KNOWN, "the footer")
     if end != len(data):
         raise CannotSplice("the footer has bytes behind its end")
     return Footer(meta, start, parquet, leaves)
@@ -309,12 +315,13 @@ def _meaning(column: Any) -> tuple[Any, ...]:
     notes = ("is_from_converted_type", "force_set_converted_type")
     parts = logical.to_json().strip("{}").split(",")
     text = ",".join(part for part in parts if not any(note in part for note in notes))
+    if text == _PLAIN_NUMBERS.get(column.physical_type):
+        text = '"Type":"None"'
     return (column.physical_type, column.length, text)
 
 
 def _check(footer: Footer) -> None:
     meta = footer.meta
-    _only_known(meta, FileField.KNOWN, "the footer")
     created_by = meta[FileField.CREATED_BY][1].decode("utf-8", "replace") if FileField.CREATED_BY in meta else ""
     if old_java(created_by):
         raise CannotSplice(f"readers treat files of {created_by!r} otherwise")

@@ -114,7 +114,7 @@ def splice(storage: Storage, source: str, target: str, edit: FileEdit, options: 
         options: how to encode what is encoded.
 
     Raises:
-        CannotSplice: the file or the edit needs a whole rewrite; there is no target then.
+        CannotSplice: the file or the edit needs a whole rewrite; nothing is left of the target then.
         MissingFileError: there is no source.
         StorageError: a file cannot be read or written.
     """
