@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from table_format.arrow_numpy import to_numpy
 from table_format.byte_spans import Bytes, Positions, binary_array
 from table_format.errors import CorruptFileError
+from table_format.hfile.sorted_keys import KeySpans
 from table_format.hfile.walk import KEY_OVERHEAD, LENGTHS, SUFFIX
 
 
@@ -51,6 +52,10 @@ class HFileEntries:
     def values(self) -> pa.BinaryArray:
         """All values, copied out."""
         return binary_array(self.buffer, self.value_starts, self.value_lengths)
+
+    def key_spans(self) -> KeySpans:
+        """All keys, in place; what stands behind each in the buffer is read along."""
+        return KeySpans(self.buffer, self.key_starts, self.key_lengths)
 
     def key(self, index: int) -> bytes:
         """One key."""
@@ -105,6 +110,18 @@ def split_entries(buffer: Bytes, starts: Positions, path: str, offset_of: Callab
         place = offset_of(int(starts[int(np.argmin(sound))]))
         raise CorruptFileError(path, place, "an HFile entry has a key of unknown shape; restore the file")
     return entries
+
+
+def key_spans(buffer: Bytes, starts: Positions) -> KeySpans:
+    """The keys of entries that start at the given places.
+
+    Raises:
+        IndexError: a key is shorter than any that Hudi writes, or the buffer ends before.
+    """
+    lengths = _big_endian(buffer, starts, 4) - KEY_OVERHEAD
+    if len(lengths) and int(lengths.min()) < 0:
+        raise IndexError("a key is too short")
+    return KeySpans(buffer, starts + (LENGTHS.size + 2), lengths)
 
 
 def _split(buffer: Bytes, starts: Positions) -> tuple[HFileEntries, NDArray[np.bool_]]:

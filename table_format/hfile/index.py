@@ -12,6 +12,8 @@ from table_format.hfile.varint import BadEncodingError, read_hadoop_vint, requir
 
 _ENTRY = Struct(">qi")
 _COUNT = Struct(">i")
+DOUBTFUL_BYTE = 0xEE
+"""UTF-8 begins the characters from U+E000 on with this byte or a greater one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def order_is_doubtful(key: bytes) -> bool:
     Java compares strings by UTF-16 units. That order is the one of the UTF-8 bytes, but for the characters from U+E000
     on, and nothing in the format keeps a writer of log blocks from it.
     """
-    return bool(key) and max(key) >= 0xEE
+    return bool(key) and max(key) >= DOUBTFUL_BYTE
 
 
 def _sorted(index: BlockIndex, offset: int, path: str) -> BlockIndex:

@@ -6,17 +6,27 @@ import concurrent.futures
 import functools
 import os
 from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
+from table_format.byte_spans import Positions
 from table_format.errors import CorruptFileError
 from table_format.hfile import block, index, trailer
-from table_format.hfile.entries import HFileEntries, split_entries
+from table_format.hfile.entries import HFileEntries, key_spans, split_entries
+from table_format.hfile.sorted_keys import KeySpans, matches, matches_by_hash
 from table_format.hfile.walk import find_entries
 
 # Trailer, index and file info of most files fit into this; one read gets them all.
 _TAIL = 64 * 1024
 _FEW_BLOCKS = 4
+# Bytes that are read along rather than asking the storage once more.
+_GAP = 256 * 1024
+_TOO_LONG = "an HFile entry reaches past the end of its block; restore the file"
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 ReadRange = Callable[[int, int], "bytes | memoryview"]
 
@@ -134,6 +144,75 @@ class HFileReader:
         blocks = sorted({self.block_index.block_of(key) for key in keys} - {-1})
         return self._read_blocks(blocks).get(keys)
 
+    def find(self, keys: KeySpans, *, scan: bool = False) -> tuple[Positions, pa.BinaryArray]:
+        """The values of some keys.
+
+        Args:
+            keys: ascending by their bytes, each once.
+            scan: read all blocks at once, rather than only those that can hold one of the keys.
+
+        Returns:
+            Rows of `keys`, in no order, and the value of each; where a key stands more than once, its last one. Rows of
+            absent keys are left out.
+
+        Raises:
+            CorruptFileError: a block that was read is broken.
+        """
+        odd = keys_of_doubtful_order(keys)
+        if not odd.size:
+            return self._find(keys, scan=scan)
+        usual = np.setdiff1d(np.arange(len(keys)), odd, assume_unique=True)
+        rows, values = self._find(keys.take(usual), scan=scan)
+        entries = self.entries()
+        odd_rows, found = matches_by_hash(entries.key_spans(), keys.take(odd))
+        more: Any = entries.take(found).values()
+        return np.concatenate([usual[rows], odd[odd_rows]]), pa.concat_arrays([values, more])
+
+    def _find(self, keys: KeySpans, *, scan: bool) -> tuple[Positions, pa.BinaryArray]:
+        blocks = self.block_index
+        if not len(blocks) or not len(keys):
+            return np.empty(0, np.int64), pa.nulls(0, pa.binary())
+        cuts = self._cuts(keys)
+        needed = np.flatnonzero(np.diff(cuts)).tolist()
+        raw = self._raw_blocks(range(len(blocks)) if scan else needed, _GAP)
+
+        def look(number: int) -> tuple[int, Positions, pa.BinaryArray]:
+            first, last = int(cuts[number]), int(cuts[number + 1])
+            count, rows, values = self._look_into(number, raw[number], keys.take(slice(first, last)))
+            return count, rows + first, values
+
+        found = _map(look, list(raw))
+        if scan and sum(count for count, _, _ in found) != self.entry_count:
+            raise CorruptFileError(self.name, self._trailer_offset, "the trailer counts other entries than there are")
+        values: Any = pa.concat_arrays([pa.nulls(0, pa.binary()), *(part for _, _, part in found)])
+        return np.concatenate([np.empty(0, np.int64), *(rows for _, rows, _ in found)]), values
+
+    def _cuts(self, keys: KeySpans) -> Positions:
+        """For each data block the row of the first key that it, or one behind it, can hold; then the number of keys."""
+        blocks = self.block_index
+        if len(keys) < len(blocks):
+            owners = np.array([blocks.block_of(keys.key(row)) for row in range(len(keys))], dtype=np.int64)
+            return np.searchsorted(owners, np.arange(len(blocks) + 1))
+        cuts = [0]
+        for first_key in blocks.first_keys:
+            cuts.append(keys.first_from(first_key, cuts[-1]))
+        return np.array([*cuts[1:], len(keys)], dtype=np.int64)
+
+    def _look_into(self, number: int, raw: memoryview, keys: KeySpans) -> tuple[int, Positions, pa.BinaryArray]:
+        """Entries of a block, rows of the keys that it holds, and their values."""
+        place = self.block_index.offsets[number]
+        content = block.read_block(raw, place, self.name, self.trailer.codec, (block.DATA,))
+        buffer = np.frombuffer(content, dtype=np.uint8)
+        starts, wrong = find_entries(buffer, np.zeros(1, np.int64), np.array([len(buffer)], np.int64))
+        if wrong is not None:
+            raise CorruptFileError(self.name, place, _TOO_LONG)
+        try:
+            rows, entries = matches(key_spans(buffer, starts), keys)
+            found = split_entries(buffer, starts[entries], self.name, lambda _: place)
+            return len(starts), rows, found.values()
+        except IndexError as error:
+            raise CorruptFileError(self.name, place, _TOO_LONG) from error
+
     def meta_block(self, name: str) -> bytes | None:
         """A named extra block, e.g. `bloomFilter`; None when the file has none of that name.
 
@@ -172,23 +251,27 @@ class HFileReader:
         return data
 
     def _read_blocks(self, numbers: Sequence[int]) -> HFileEntries:
-        """Entries of some data blocks, in file order; neighbouring blocks come in one read."""
-        blocks = self.block_index
-        places = [blocks.offsets[number] for number in numbers]
-        sizes = [blocks.sizes[number] for number in numbers]
-        raw: list[memoryview] = []
+        """Entries of some data blocks, in file order."""
+        raw = self._raw_blocks(numbers)
+        return self._parse(list(raw.values()), [self.block_index.offsets[number] for number in raw])
+
+    def _raw_blocks(self, numbers: Sequence[int], gap: int = 0) -> dict[int, memoryview]:
+        """Some data blocks; those that lie at most `gap` bytes apart come in one read."""
+        places, sizes = self.block_index.offsets, self.block_index.sizes
+        raw: dict[int, memoryview] = {}
         at = 0
-        while at < len(places):
-            end = at + 1
-            while end < len(places) and places[end] == places[end - 1] + sizes[end - 1]:
-                end += 1
-            data = self._fetch(places[at], places[end - 1] + sizes[end - 1] - places[at])
-            raw += [
-                data[place - places[at] : place - places[at] + size]
-                for place, size in zip(places[at:end], sizes[at:end], strict=True)
-            ]
-            at = end
-        return self._parse(raw, places)
+        while at < len(numbers):
+            first = last = numbers[at]
+            run = at + 1
+            while run < len(numbers) and 0 <= places[numbers[run]] - places[last] - sizes[last] <= gap:
+                last = numbers[run]
+                run += 1
+            data = self._fetch(places[first], places[last] + sizes[last] - places[first])
+            for number in numbers[at:run]:
+                start = places[number] - places[first]
+                raw[number] = data[start : start + sizes[number]]
+            at = run
+        return raw
 
     def _parse(self, raw: list[memoryview], places: list[int]) -> HFileEntries:
         """Decompress data blocks into one buffer and find their entries."""
@@ -206,16 +289,27 @@ class HFileReader:
             buffer[start : start + len(content)] = np.frombuffer(content, dtype=np.uint8)
             return start + len(content)
 
-        if len(raw) <= _FEW_BLOCKS:
-            reached = [load(number) for number in range(len(raw))]
-        else:
-            # zlib and numpy let go of the interpreter lock.
-            with concurrent.futures.ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-                reached = list(pool.map(load, range(len(raw))))
+        reached = _map(load, range(len(raw)))
         starts, wrong = find_entries(buffer, ends - np.array(sizes, np.int64), np.array(reached, np.int64))
         if wrong is not None:
-            reason = "an HFile entry reaches past the end of its block; restore the file"
-            raise CorruptFileError(self.name, places[wrong], reason)
+            raise CorruptFileError(self.name, places[wrong], _TOO_LONG)
         return split_entries(
             buffer, starts, self.name, lambda position: places[int(np.searchsorted(ends, position, side="right"))]
         )
+
+
+def keys_of_doubtful_order(keys: KeySpans) -> Positions:
+    """Rows of the keys for which `index.order_is_doubtful`."""
+    places = np.flatnonzero(keys.buffer >= index.DOUBTFUL_BYTE)
+    if not places.size:
+        return np.empty(0, np.int64)
+    begins = np.searchsorted(places, keys.starts)
+    return np.flatnonzero(np.searchsorted(places, keys.starts + keys.lengths) > begins)
+
+
+def _map(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    if len(items) <= _FEW_BLOCKS:
+        return [function(item) for item in items]
+    # Decompression and numpy let go of the interpreter lock.
+    with concurrent.futures.ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        return list(pool.map(function, items))

@@ -3,7 +3,8 @@
 On disk it is the metadata table's partition `record_index`. Where what is:
 
 - `layout`: the file groups, and which of them can hold a key; `hashes`: the functions that spread keys over them
-- `index`: opening the index of a table and asking it; `shard`: look-ups in one file group
+- `index`: opening the index of a table and asking it; `shard`: look-ups in one file group;
+  `choice`: whether they read all of an HFile
 - `entries`: the Avro bytes of entries
 - `commit`: a commit's changes go into the index; `log_file`: what it writes into one file group
 - `key_conflicts`: keys that two writers put at the same time

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,14 +10,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import CorruptFileError, MissingFileError, RecordIndexError
 from table_format.meta_client import TableClient
 from table_format.metadata_table import layout as names
-from table_format.metadata_table.arrow import Column, pc
+from table_format.metadata_table.arrow import Column
 from table_format.metadata_table.layout import FileGroup, list_file_groups
 from table_format.metadata_table.sources import PartitionSources, Source
 from table_format.metadata_table.validity import ValidInstants, missing_instants, open_metadata_timeline
+from table_format.record_index.choice import BY_SHARE, Choice
 from table_format.record_index.layout import PARTITION, IndexLayout
 from table_format.record_index.locations import LOCATIONS_SCHEMA
 from table_format.record_index.shard import live_entries, look_up
@@ -48,6 +50,7 @@ class RecordIndex:
         self._groups = tuple(groups)
         self._valid = valid
         self._options = dict(options)
+        self._choice = Choice.of(self._options)
         self._sources = PartitionSources(storage, names.RECORD_INDEX, valid, groups=self._groups)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -103,7 +106,7 @@ class RecordIndex:
         Raises:
             CorruptFileError: the index is damaged.
         """
-        return locate(self._sources, self.layout, keys, partitions)
+        return locate(self._sources, self.layout, keys, partitions, self._choice)
 
     def group_locations(self, group: int, keys: Column) -> pa.Table:
         """What one file group says of some keys; the part of one task.
@@ -115,7 +118,7 @@ class RecordIndex:
         Raises:
             CorruptFileError: the file group is damaged.
         """
-        return look_up(self._shard(group), _wanted(keys))
+        return look_up(self._shard(group), one_chunk(keys).drop_null(), self._choice)
 
     def group_entries(self, group: int) -> pa.Table:
         """All live entries of one file group, by its ordinal; schema `LOCATIONS_SCHEMA`, in no order.
@@ -133,7 +136,13 @@ class RecordIndex:
         return self._sources.open([group]).shards[0]
 
 
-def locate(sources: PartitionSources, layout: IndexLayout, keys: Column, partitions: Column | None = None) -> pa.Table:
+def locate(
+    sources: PartitionSources,
+    layout: IndexLayout,
+    keys: Column,
+    partitions: Column | None = None,
+    choice: Choice = BY_SHARE,
+) -> pa.Table:
     """Where records are, by the sources of an index; see `RecordIndex.get_record_locations`.
 
     Only file groups, and only blocks of their base files, that can hold one of the keys are read.
@@ -143,26 +152,26 @@ def locate(sources: PartitionSources, layout: IndexLayout, keys: Column, partiti
         layout: of the index.
         keys: record keys; nulls and repetitions are passed over.
         partitions: of the keys, for an index of partition scope; aligned with them.
+        choice: how HFiles are read.
     """
-    asked = pa.table({"key": one_chunk(keys).cast(pa.string())})
-    if partitions is not None and layout.scope == PARTITION:
-        asked = asked.append_column("partition", one_chunk(partitions).cast(pa.string()))
-    asked = asked.filter(pc.is_valid(asked["key"])).group_by(asked.column_names, use_threads=False).aggregate([])
+    given = one_chunk(keys).cast(pa.string())
+    there = from_numpy(valid_mask(given))
+    by_partition = partitions is not None and layout.scope == PARTITION
+    owners = one_chunk(partitions).filter(there) if by_partition else None
+    wanted = given.filter(there).cast(pa.binary()) if given.null_count else given.cast(pa.binary())
     found = [LOCATIONS_SCHEMA.empty_table()]
-    if asked.num_rows:
-        wanted = one_chunk(asked["key"])
-        owners = one_chunk(asked["partition"]) if "partition" in asked.column_names else None
-        for groups in layout.groups_of(wanted, owners):
-            order = np.argsort(groups, kind="stable")
-            numbers, firsts = np.unique(groups[order], return_index=True)
-            binary = wanted.cast(pa.binary()).take(from_numpy(order))
-            ends = [*firsts[1:].tolist(), len(order)]
-            picked = {
-                number: binary.slice(first, end - first)
-                for number, first, end in zip(numbers.tolist(), firsts.tolist(), ends, strict=True)
-                if number >= 0
-            }
-            found += sources.of_shards(picked, look_up)
+    for groups in layout.groups_of(wanted, owners) if len(wanted) else ():
+        order = np.argsort(groups, kind="stable")
+        numbers, firsts = np.unique(groups[order], return_index=True)
+        arranged = wanted.take(from_numpy(order)) if len(numbers) > 1 else wanted
+        picked = {
+            number: arranged.slice(first, end - first)
+            for number, first, end in zip(
+                numbers.tolist(), firsts.tolist(), [*firsts[1:].tolist(), len(order)], strict=True
+            )
+            if number >= 0
+        }
+        found += sources.of_shards(picked, functools.partial(look_up, choice=choice))
     return _one_place(pa.concat_tables(found), layout)
 
 
@@ -173,7 +182,3 @@ def _one_place(found: pa.Table, layout: IndexLayout) -> pa.Table:
     codes = to_numpy(one_chunk(found["key"]).dictionary_encode().indices)
     _, behind = np.unique(codes[::-1], return_index=True)
     return found if len(behind) == len(codes) else found.take(from_numpy(np.sort(len(codes) - 1 - behind)))
-
-
-def _wanted(keys: Column) -> Any:
-    return pc.unique(one_chunk(keys).drop_null().cast(pa.binary()))

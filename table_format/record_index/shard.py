@@ -11,43 +11,59 @@ from numpy.typing import NDArray
 
 from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.hfile.entries import HFileEntries
+from table_format.hfile.sorted_keys import KeySpans
 from table_format.metadata_table.arrow import Column, binaries, pc
 from table_format.metadata_table.sources import Piece, Source, newest_versions
+from table_format.record_index.choice import BY_SHARE, Choice
 from table_format.record_index.entries import decode_values
+from table_format.record_index.key_order import sorted_order
 from table_format.record_index.locations import LOCATIONS_SCHEMA
 
 _DELETED = "deleted"
 
 
-def look_up(sources: Sequence[Source], keys: Column) -> pa.Table:
+def look_up(sources: Sequence[Source], keys: Column, choice: Choice = BY_SHARE) -> pa.Table:
     """Where some keys are.
 
     Args:
         sources: of the file group, in the order in which they apply.
-        keys: binary, each once, without nulls.
+        keys: strings or their UTF-8 bytes, without nulls; repetitions are passed over.
+        choice: how HFiles are read.
 
     Returns:
-        Schema `LOCATIONS_SCHEMA`; keys that the file group does not know have no row.
+        Schema `LOCATIONS_SCHEMA`, in no order; keys that the file group does not know have no row.
 
     Raises:
         CorruptFileError: a file is damaged.
     """
-    open_keys = keys
+    wanted = _ascending(one_chunk(keys).cast(pa.binary()))
+    spans = KeySpans.of(wanted)
+    left = np.arange(len(wanted))
     found = [LOCATIONS_SCHEMA.empty_table()]
     # From the newest source back: what says something of a key settles it.
     for source in reversed(sources):
-        if not len(open_keys):
+        if not left.size:
             break
         if source.reader is None or source.schema is None:
-            settled: Any = binaries(source.deleted_keys)
+            asked: Any = wanted.take(from_numpy(left))
+            settled = np.flatnonzero(to_numpy(pc.is_in(asked, value_set=binaries(source.deleted_keys))))
         else:
-            entries = source.reader.get(open_keys.to_pylist())
-            settled = entries.keys()
-            found.append(_table(entries, source.schema, source.name))
-        if len(settled):
-            known = to_numpy(pc.is_in(open_keys, value_set=settled)).astype(np.bool_)
-            open_keys = open_keys.filter(from_numpy(~known))
+            asked_spans = spans if len(left) == len(spans) else spans.take(left)
+            scan = choice.scans(len(left), source.reader.entry_count)
+            settled, values = source.reader.find(asked_spans, scan=scan)
+            texts = wanted.take(from_numpy(left[settled])).cast(pa.string())
+            found.append(_with_keys(texts, decode_values(values, source.schema, source.name)))
+        left = np.delete(left, settled)
     return pa.concat_tables(found)
+
+
+def _ascending(keys: pa.BinaryArray) -> Any:
+    """The distinct keys by their bytes."""
+    ordered: Any = keys.take(from_numpy(sorted_order(keys)))
+    if len(ordered) < 2:
+        return ordered
+    first = np.append(True, ~to_numpy(pc.equal(ordered[1:], ordered[:-1])).astype(np.bool_))
+    return ordered if first.all() else ordered.filter(from_numpy(first))
 
 
 def live_entries(sources: Sequence[Source]) -> pa.Table:
@@ -89,5 +105,8 @@ def _flagged(rows: pa.Table, deleted: NDArray[np.bool_]) -> pa.Table:
 
 
 def _table(entries: HFileEntries, schema: Any, name: str) -> pa.Table:
-    places = decode_values(entries.values(), schema, name)
-    return places.add_column(0, LOCATIONS_SCHEMA.field("key"), entries.keys().cast(pa.string()))
+    return _with_keys(entries.keys().cast(pa.string()), decode_values(entries.values(), schema, name))
+
+
+def _with_keys(keys: Column, places: pa.Table) -> pa.Table:
+    return places.add_column(0, LOCATIONS_SCHEMA.field("key"), keys)

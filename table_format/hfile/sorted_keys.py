@@ -1,0 +1,240 @@
+"""Looking up many sorted keys among the sorted entries of an HFile, without copying a key out.
+
+Keys are compared eight bytes at a time, as big-endian numbers, behind what all keys of a block start with. One binary
+search over the first such numbers finds nearly all of them; what is the same so far is looked at further.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from table_format.arrow_numpy import from_numpy, to_numpy, valid_mask
+from table_format.byte_spans import Bytes, Positions, binary_array, spans_of
+
+_WORD = 8
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpans:
+    """Keys by their places in a buffer in which eight bytes can be read from the end of any of them.
+
+    Attributes:
+        buffer: the bytes.
+        starts: where each key starts.
+        lengths: bytes of each key.
+    """
+
+    buffer: Bytes
+    starts: Positions
+    lengths: Positions
+
+    @staticmethod
+    def of(keys: pa.BinaryArray) -> KeySpans:
+        """The keys of an array without nulls."""
+        data, starts, lengths = spans_of(keys)
+        if not len(starts):
+            return KeySpans(np.zeros(_WORD, np.uint8), starts, lengths)
+        first, end = int(starts[0]), int(starts[-1] + lengths[-1])
+        return KeySpans(np.concatenate([data[first:end], np.zeros(_WORD, np.uint8)]), starts - first, lengths)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def key(self, row: int) -> bytes:
+        """One key."""
+        start = int(self.starts[row])
+        return self.buffer[start : start + int(self.lengths[row])].tobytes()
+
+    def take(self, rows: Any) -> KeySpans:
+        """Some of the keys, by slice, rows or mask; the buffer is shared."""
+        return KeySpans(self.buffer, self.starts[rows], self.lengths[rows])
+
+    def to_arrow(self) -> pa.BinaryArray:
+        """The keys, copied out."""
+        return binary_array(self.buffer, self.starts, self.lengths)
+
+    def first_from(self, key: bytes, low: int = 0) -> int:
+        """The row of the first of these ascending keys, from row `low` on, that is not before a key."""
+        high = len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if self.key(middle) < key:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def words(self, at: int, rows: Any = slice(None)) -> Words:
+        """Eight bytes of some keys from a place on, as numbers; zeros stand for bytes behind a key's end."""
+        starts, lengths = self.starts[rows], self.lengths[rows]
+        windows: NDArray[Any] = np.ndarray(
+            (len(self.buffer) - _WORD + 1,), dtype=">u8", buffer=cast("Any", self.buffer), strides=(1,)
+        )
+        if not len(starts) or int(lengths.min()) >= at + _WORD:
+            return np.asarray(windows[starts + at], dtype=np.uint64)
+        words = windows[starts + np.minimum(lengths, at)].astype(np.uint64)
+        spare = (np.clip(at + _WORD - lengths, 0, _WORD) * 8).astype(np.uint64)
+        # numpy leaves a shift by all 64 bits undefined
+        cut = np.minimum(spare, np.uint64(63))
+        return np.where(spare < 64, words >> cut << cut, np.uint64(0))
+
+    def longest(self) -> int:
+        """Bytes of the longest key; 0 for none."""
+        return int(self.lengths.max()) if len(self) else 0
+
+
+def matches(entries: KeySpans, wanted: KeySpans) -> tuple[Positions, Positions]:
+    """Which of some keys are among the keys of entries.
+
+    Args:
+        entries: in the order of their file; where a key stands more than once, its last entry counts.
+        wanted: ascending by their bytes, each once.
+
+    Returns:
+        Rows of `wanted`, ascending, and the row of the entry of each.
+    """
+    if not len(entries) or not len(wanted):
+        nothing = np.empty(0, np.int64)
+        return nothing, nothing
+    prefix = _common_start(entries.key(0), entries.key(len(entries) - 1))
+    at = len(prefix)
+    words = entries.words(at)
+    if not _ascend(entries, words, at):
+        return matches_by_hash(entries, wanted)
+    low, high = 0, len(wanted)
+    if prefix:
+        low = wanted.first_from(prefix)
+        high = low + int(_starting_with(wanted.take(slice(low, None)), prefix))
+    asked = wanted.take(slice(low, high))
+    of_asked = asked.words(at)
+    first = np.searchsorted(words, of_asked)
+    inside = np.minimum(first, len(words) - 1)
+    rows = np.flatnonzero(words[inside] == of_asked)
+    found = first[rows]
+    behind = np.minimum(found + 1, len(words) - 1)
+    tied = (behind > found) & (words[behind] == of_asked[rows])
+    if tied.any():
+        spans = found[tied], np.searchsorted(words, of_asked[rows[tied]], side="right")
+        found[tied] = _last_of_ties(entries, asked.take(rows[tied]), spans, at + _WORD)
+    same = _equal(entries.take(np.maximum(found, 0)), asked.take(rows), at + _WORD) & (found >= 0)
+    return rows[same] + low, found[same]
+
+
+def _common_start(one: bytes, other: bytes) -> bytes:
+    for place, (first, second) in enumerate(zip(one, other, strict=False)):
+        if first != second:
+            return one[:place]
+    return min(one, other)
+
+
+def _starting_with(keys: KeySpans, prefix: bytes) -> int:
+    """How many of the first ascending keys, none of which is before a prefix, start with it."""
+    low, high = 0, len(keys)
+    while low < high:
+        middle = (low + high) // 2
+        if keys.key(middle).startswith(prefix):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _ascend(entries: KeySpans, words: Words, at: int) -> bool:
+    """Whether entries ascend, or stay the same, by their bytes from a place on.
+
+    A writer may have put keys elsewhere than their bytes say; see `index.order_is_doubtful`. What all keys start with
+    was taken from the first and the last one, and must be verified as well.
+    """
+    if not bool((words[1:] >= words[:-1]).all()):
+        return False
+    if at and not _share_start(entries, at):
+        return False
+    ties = np.flatnonzero(words[1:] == words[:-1])
+    longest = entries.longest()
+    while ties.size and at < longest:
+        at += _WORD
+        before, after = entries.words(at, ties), entries.words(at, ties + 1)
+        if bool((before > after).any()):
+            return False
+        ties = ties[before == after]
+    return bool((entries.lengths[ties] <= entries.lengths[ties + 1]).all())
+
+
+def _share_start(entries: KeySpans, size: int) -> bool:
+    """Whether all keys start with the same bytes."""
+    if int(entries.lengths.min()) < size:
+        return False
+    places = [*range(0, size - _WORD + 1, _WORD), max(size - _WORD, 0)]
+    # Short starts are compared together with what follows them, less those bytes.
+    shift = np.uint64(max(_WORD - size, 0) * 8)
+    for place in places:
+        words = entries.words(place) >> shift
+        if bool((words != words[0]).any()):
+            return False
+    return True
+
+
+def _equal(entries: KeySpans, keys: KeySpans, at: int) -> NDArray[np.bool_]:
+    """Which pairs of keys are the same, when they are so up to a place."""
+    same: NDArray[np.bool_] = entries.lengths == keys.lengths
+    left = np.flatnonzero(same & (keys.lengths > at))
+    longest = keys.longest()
+    while left.size and at < longest:
+        differ = entries.words(at, left) != keys.words(at, left)
+        same[left[differ]] = False
+        left = left[~differ]
+        at += _WORD
+        left = left[keys.lengths[left] > at]
+    return same
+
+
+def _last_of_ties(entries: KeySpans, keys: KeySpans, spans: tuple[Positions, Positions], at: int) -> Positions:
+    """For each key the last entry of a range that is not behind it, when both are the same up to a place.
+
+    Args:
+        entries: ascending.
+        keys: those looked for.
+        spans: for each key where its range begins and ends.
+        at: the place.
+    """
+    low, high = (part.astype(np.int64, copy=True) for part in spans)
+    longest = max(entries.longest(), keys.longest())
+    while at <= longest + _WORD:
+        last = at > longest  # behind all bytes the lengths decide
+        aim = keys.lengths.astype(np.uint64) if last else keys.words(at)
+        low = _bisect(entries, at, aim, (low, high), last=last, right=False)
+        high = _bisect(entries, at, aim, (low, high), last=last, right=True)
+        at += _WORD
+    return np.where(high > low, high - 1, -1)
+
+
+def _bisect(
+    entries: KeySpans, at: int, aim: Words, spans: tuple[Positions, Positions], *, last: bool, right: bool
+) -> Positions:
+    """Where in each range of entries a word belongs, left or right of its equals."""
+    low, high = spans[0].copy(), spans[1].copy()
+    open_rows = np.flatnonzero(low < high)
+    while open_rows.size:
+        middle = (low[open_rows] + high[open_rows]) >> 1
+        words = entries.lengths[middle].astype(np.uint64) if last else entries.words(at, middle)
+        before = words <= aim[open_rows] if right else words < aim[open_rows]
+        low[open_rows[before]] = middle[before] + 1
+        high[open_rows[~before]] = middle[~before]
+        open_rows = open_rows[low[open_rows] < high[open_rows]]
+    return low
+
+
+def matches_by_hash(entries: KeySpans, wanted: KeySpans) -> tuple[Positions, Positions]:
+    """The same without an order of the entries."""
+    # the last of equal entries is the first of the reversed ones
+    keys: Any = entries.take(slice(None, None, -1)).to_arrow()
+    places: Any = pc.index_in(wanted.to_arrow(), value_set=keys)
+    rows = np.flatnonzero(valid_mask(places))
+    return rows, len(entries) - 1 - to_numpy(places.take(from_numpy(rows))).astype(np.int64)
