@@ -1,4 +1,4 @@
-"""The command line: `hudi-catalog tables | show | history | plan | explain | read | sync | serve | …`."""
+"""The command line: `hudi-catalog tables | show | history | plan | explain | read | index | sync | serve | …`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from catalog.explain import plan_json
 from catalog.hive.commands import hive_jar
 from catalog.html import plan_html
 from catalog.incremental import EARLIEST
+from catalog.index_commands import index_app
 from catalog.json_rows import json_lines
 from catalog.local_metastore.commands import metastore
 from catalog.option_groups import key_value
@@ -190,6 +191,7 @@ def read(
 # What comes with the other commands is imported when they run.
 app.command(name="sync")(sync_command)
 app.add_typer(serve_app, name="serve")
+app.add_typer(index_app, name="index")
 app.command()(gateway)
 app.command()(metastore)
 app.command()(hive_jar)

@@ -32,7 +32,7 @@ from catalog.table_options import KEYS as TABLE_KEYS
 from catalog.table_options import TableOptions
 from spark_writer.option_registry import REGISTRY, Kind, Origin
 from spark_writer.options import WriteOptions
-from spark_writer.write_job import _KEY_PREFIXES
+from spark_writer.write_plans import _KEY_PREFIXES
 from table_format.base_file_options import BaseFileOptions
 from table_format.column_statistics import indexable_columns
 from table_format.errors import OptionError
@@ -194,7 +194,7 @@ def test_write_options_agree_with_their_registry(option) -> None:
     assert row.default == (NONE if option.default in (None, "") else option.default)
     assert set(option.aliases) <= set(row.aliases)
     assert row.whose == ("ours" if option.origin is Origin.OURS else "Apache")
-    kinds = {Kind.NUMBER: "number", Kind.FLAG: "flag", Kind.LIST: "list", Kind.TEXT: "text", Kind.CHOICE: "choice"}
+    kinds = {Kind.NUMBER: "number", Kind.COUNT: "number", Kind.FLAG: "flag", Kind.LIST: "list", Kind.TEXT: "text", Kind.CHOICE: "choice"}
     assert row.kind == kinds[option.kind]
     if option.kind is Kind.CHOICE:
         assert all(f"`{choice}`" in row.meaning for choice in option.choices)
@@ -355,6 +355,7 @@ def console_examples() -> Iterator[tuple[str, str, str]]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("docs")
     make_flights(made / "warehouse" / "flights")
+    make_flights(made / "travel" / "flights")  # to be changed
     unpack_readings(made / "lake" / "readings")
     return made
 
