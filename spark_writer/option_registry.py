@@ -349,7 +349,7 @@ SURGERY_LOOSE: Final = Option(
     "hoodie.catalog.write.surgery.max.loose.percent",
     Kind.NUMBER,
     "25",
-    "Surgery under `auto`: share of a file's rows that may lie in row groups whose keys lie among those of others.",
+    "Surgery under `auto`: share of a file's rows that may lie in row groups whose keys lie among those of groups before.",
     Origin.OURS,
 )
 SURGERY_SMALL: Final = Option(

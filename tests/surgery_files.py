@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +21,8 @@ from table_format.avro_schema import schema_text
 from table_format.base_file import footer, read_base_file
 from table_format.base_file_options import BaseFileOptions
 from table_format.column_statistics import indexable_columns
-from table_format.meta_columns import META_FIELDS, RECORD_KEY
+from table_format.meta_columns import META_FIELDS, PARTITION_PATH, RECORD_KEY, constant
+from table_format.schema_evolution import storage_schema
 from table_format.storage import Storage
 
 ALWAYS = {"hoodie.catalog.write.surgery": "always"}
@@ -35,7 +37,7 @@ def rows_per_group(count: int) -> Iterator[None]:
 
 
 class Slot:
-    """One file group of a table without partitions."""
+    """One file group of a table."""
 
     def __init__(self, folder: Path, schema: pa.Schema, **plan: Any) -> None:
         folder.mkdir(exist_ok=True)
@@ -44,14 +46,32 @@ class Slot:
         self.schema = schema
         self.current = CURRENT_SCHEMA.empty_table()
         self.plan: Mapping[str, Any] = plan
+        self.partition = ""
         self.steps = 0
 
+    @classmethod
+    def of_file(cls, folder: Path, name: str, data: bytes, **plan: Any) -> Slot:
+        """A table whose only file is there already."""
+        slot = cls(folder, pa.schema([]), **plan)
+        schema = pq.read_schema(io.BytesIO(data))
+        slot.schema = storage_schema(schema.remove_metadata())
+        slot.partition = pq.read_table(io.BytesIO(data), columns=[PARTITION_PATH])[PARTITION_PATH][0].as_py()
+        path = f"{slot.partition}/{name}" if slot.partition else name
+        slot.storage.create(path, data)
+        row = {"partition": slot.partition, "bucket": 0, "file_id": "f", "instant": "20200101000000000", "path": path}
+        slot.current = pa.Table.from_pylist([row], CURRENT_SCHEMA)
+        return slot
+
     def write(self, rows: pa.Table, options: Mapping[str, str], **plan: Any) -> WrittenFile | None:
-        """Write rows (with a column `id`, their key) and take the file for the current one."""
+        """Write rows (with their record keys, or a column `id` that is it) and take the file for the current one."""
         self.steps += 1
-        keyed = rows.append_column(RECORD_KEY, rows["id"].cast(pa.string()))
+        keyed = rows
+        if RECORD_KEY not in rows.column_names:
+            keyed = rows.append_column(RECORD_KEY, rows["id"].cast(pa.string()))
         keyed = keyed.append_column(BUCKET_COLUMN, pa.array(np.zeros(len(rows), np.int32)))
         keyed = keyed.select([RECORD_KEY, BUCKET_COLUMN]) if plan.get("delete") else keyed
+        if self.partition:
+            keyed = keyed.append_column(PARTITION_PATH, constant(self.partition, len(rows)))
         schema = plan.pop("schema", self.schema)
         self.schema = schema
         made = FilePlan(
@@ -69,7 +89,13 @@ class Slot:
         if not written:
             return None
         stat = written[0].stat
-        row = {"partition": "", "bucket": 0, "file_id": stat.file_id, "instant": made.instant, "path": stat.path}
+        row = {
+            "partition": self.partition,
+            "bucket": 0,
+            "file_id": stat.file_id,
+            "instant": made.instant,
+            "path": stat.path,
+        }
         self.current = pa.Table.from_pylist([row], CURRENT_SCHEMA)
         return written[0]
 
@@ -112,8 +138,8 @@ class Slot:
         return chunks
 
 
-def differences(left: tuple[Slot, WrittenFile], right: tuple[Slot, WrittenFile]) -> list[str]:
-    """In what two versions of a file differ, but for bytes and row groups."""
+def differences(left: tuple[Slot, WrittenFile], right: tuple[Slot, WrittenFile], *, schemas: bool = True) -> list[str]:
+    """In what two versions of a file differ, but for bytes and row groups, and where told so their schemas."""
     found = []
     (one, made), (other, whole) = left, right
     if one.rows() != other.rows():
@@ -134,9 +160,9 @@ def differences(left: tuple[Slot, WrittenFile], right: tuple[Slot, WrittenFile])
     if mine.bloom is None or (len(keys) and not mine.bloom.may_contain(keys).all()):
         found.append("the bloom filter lacks keys")
     same_texts = {name: text for name, text in theirs.key_values.items() if not _of_keys(name)}
-    if same_texts != {name: text for name, text in mine.key_values.items() if not _of_keys(name)}:
+    if schemas and same_texts != {name: text for name, text in mine.key_values.items() if not _of_keys(name)}:
         found.append(f"footer texts {mine.key_values.keys()} and {theirs.key_values.keys()}")
-    if mine.schema != theirs.schema:
+    if schemas and mine.schema != theirs.schema:
         found.append(f"schema {mine.schema} and {theirs.schema}")
     return found
 

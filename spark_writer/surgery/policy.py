@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -26,7 +27,7 @@ class SurgeryPolicy:
     Attributes:
         mode: `always` splices wherever it can be done, `never` nowhere.
         max_touched: share of a file's bytes that may be encoded again.
-        max_loose: share of its rows that may lie in row groups whose keys lie among those of other groups.
+        max_loose: share of its rows that may lie in row groups whose keys lie among those of groups before them.
         max_small: row groups that may be smaller than half of the size of a row group.
         min_file: bytes of a file below which it is written anew.
     """
@@ -82,17 +83,23 @@ class SurgeryPolicy:
 
 
 def loose_share(ranges: Sequence[KeyRange]) -> float:
-    """Share of the rows in row groups whose keys begin before those of groups with lesser first keys end.
+    """Share of the rows in row groups whose keys lie among those of row groups before them in the file.
 
     Groups whose keys nobody knows count as such.
     """
-    known = [(bounds.first, bounds.last, bounds.rows) for bounds in ranges if bounds.first is not None]
-    loose = sum(bounds.rows for bounds in ranges if bounds.first is None)
-    end = ""
-    for first, last, rows in sorted(known, key=lambda bounds: bounds[0] or ""):
-        if end and (first or "") <= end:
-            loose += rows
-        end = max(end, last or "")
+    firsts: list[str] = []
+    lasts: list[str] = []
+    loose = 0
+    for bounds in ranges:
+        if bounds.first is None or bounds.last is None:
+            loose += bounds.rows
+            continue
+        at = bisect_right(firsts, bounds.first)
+        if (at and lasts[at - 1] >= bounds.first) or (at < len(firsts) and firsts[at] <= bounds.last):
+            loose += bounds.rows
+            continue
+        firsts.insert(at, bounds.first)
+        lasts.insert(at, bounds.last)
     return loose / max(1, sum(bounds.rows for bounds in ranges))
 
 

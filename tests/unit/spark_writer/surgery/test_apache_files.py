@@ -15,7 +15,7 @@ from table_format.meta_columns import META_COLUMNS, RECORD_KEY
 from tests.surgery_files import ALWAYS, NEVER, Slot, differences
 
 ARCHIVE = Path(__file__).parents[3] / "golden/tables/tables.tar.xz"
-LARGEST = 6  # files of each table; the others are of the same writer
+LARGEST = 1  # files of each table; the others are of the same writer
 
 
 def files() -> dict[str, list[tuple[str, bytes]]]:
@@ -61,8 +61,8 @@ def test_a_file_of_apache(table, tmp_path):
         for kind in ("update", "insert", "delete"):
             pair = [Slot.of_file(tmp_path / f"{number}{kind}{side}", name, data) for side in range(2)]
             if rows is None:
-                rows = read_base_file(pair[0].storage, name, schema=pa.schema(whole_schema(pair[0])))
-            if len(rows) < 4:
+                rows = read_base_file(pair[0].storage, pair[0].path, schema=pa.schema(whole_schema(pair[0])))
+            if len(rows) < 2:
                 continue
             batch, delete = batches(rows)[kind], kind == "delete"
             made = pair[0].write(batch, ALWAYS, delete=delete)
