@@ -144,7 +144,7 @@ class HFileReader:
         blocks = sorted({self.block_index.block_of(key) for key in keys} - {-1})
         return self._read_blocks(blocks).get(keys)
 
-    def find(self, keys: KeySpans, *, scan: bool = False) -> tuple[Positions, pa.BinaryArray]:
+    def find(self, keys: KeySpans, *, scan: bool = False) -> tuple[Positions, Any]:
         """The values of some keys.
 
         Args:
@@ -152,8 +152,8 @@ class HFileReader:
             scan: read all blocks at once, rather than only those that can hold one of the keys.
 
         Returns:
-            Rows of `keys`, in no order, and the value of each; where a key stands more than once, its last one. Rows of
-            absent keys are left out.
+            Rows of `keys`, in no order, and the value of each, a chunked array; where a key stands more than once, its
+            last value. Rows of absent keys are left out.
 
         Raises:
             CorruptFileError: a block that was read is broken.
@@ -166,12 +166,13 @@ class HFileReader:
         entries = self.entries()
         odd_rows, found = matches_by_hash(entries.key_spans(), keys.take(odd))
         more: Any = entries.take(found).values()
-        return np.concatenate([usual[rows], odd[odd_rows]]), pa.concat_arrays([values, more])
+        both = pa.chunked_array([*values.chunks, more], pa.binary())
+        return np.concatenate([usual[rows], odd[odd_rows]]), both
 
-    def _find(self, keys: KeySpans, *, scan: bool) -> tuple[Positions, pa.BinaryArray]:
+    def _find(self, keys: KeySpans, *, scan: bool) -> tuple[Positions, Any]:
         blocks = self.block_index
         if not len(blocks) or not len(keys):
-            return np.empty(0, np.int64), pa.nulls(0, pa.binary())
+            return np.empty(0, np.int64), pa.chunked_array([], pa.binary())
         cuts = self._cuts(keys)
         needed = np.flatnonzero(np.diff(cuts)).tolist()
         raw = self._raw_blocks(range(len(blocks)) if scan else needed, _GAP)
@@ -184,7 +185,7 @@ class HFileReader:
         found = _map(look, list(raw))
         if scan and sum(count for count, _, _ in found) != self.entry_count:
             raise CorruptFileError(self.name, self._trailer_offset, "the trailer counts other entries than there are")
-        values: Any = pa.concat_arrays([pa.nulls(0, pa.binary()), *(part for _, _, part in found)])
+        values = pa.chunked_array([part for _, _, part in found], pa.binary())
         return np.concatenate([np.empty(0, np.int64), *(rows for _, rows, _ in found)]), values
 
     def _cuts(self, keys: KeySpans) -> Positions:

@@ -18,6 +18,7 @@ from table_format.arrow_numpy import from_numpy, to_numpy, valid_mask
 from table_format.byte_spans import Bytes, Positions, binary_array, spans_of
 
 _WORD = 8
+_SHORT = 4
 Words = NDArray[np.uint64]
 
 
@@ -104,6 +105,8 @@ def matches(entries: KeySpans, wanted: KeySpans) -> tuple[Positions, Positions]:
         nothing = np.empty(0, np.int64)
         return nothing, nothing
     prefix = _common_start(entries.key(0), entries.key(len(entries) - 1))
+    if len(prefix) < _SHORT:  # it is not worth to verify that all keys have it
+        prefix = b""
     at = len(prefix)
     words = entries.words(at)
     if not _ascend(entries, words, at):
@@ -184,14 +187,24 @@ def _share_start(entries: KeySpans, size: int) -> bool:
 def _equal(entries: KeySpans, keys: KeySpans, at: int) -> NDArray[np.bool_]:
     """Which pairs of keys are the same, when they are so up to a place."""
     same: NDArray[np.bool_] = entries.lengths == keys.lengths
-    left = np.flatnonzero(same & (keys.lengths > at))
+    if not same.all():
+        rows = np.flatnonzero(same)
+        same[rows] = _equal(entries.take(rows), keys.take(rows), at)
+        return same
     longest = keys.longest()
-    while left.size and at < longest:
-        differ = entries.words(at, left) != keys.words(at, left)
-        same[left[differ]] = False
-        left = left[~differ]
-        at += _WORD
-        left = left[keys.lengths[left] > at]
+    if at >= longest:
+        return same
+    if int(keys.lengths.min()) < _WORD:
+        for place in range(at, longest, _WORD):
+            same &= entries.words(place) == keys.words(place)
+        return same
+    left, right = (
+        np.ndarray((len(of.buffer) - 7,), "<u8", cast("Any", of.buffer), strides=(1,)) for of in (entries, keys)
+    )
+    for place in range(at, longest, _WORD):
+        # the last eight bytes of a key overlap those before
+        inside = np.minimum(keys.lengths - _WORD, place)
+        same &= left[entries.starts + inside] == right[keys.starts + inside]
     return same
 
 

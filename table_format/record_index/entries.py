@@ -98,11 +98,11 @@ def _parts(file_id: str) -> tuple[int, int, int, str, int]:
     return high, low, -1 if match[2] is None else int(match[2]), "", _BY_UUID
 
 
-def decode_values(values: pa.BinaryArray, schema: Node, name: str) -> pa.Table:
+def decode_values(values: Column, schema: Node, name: str) -> pa.Table:
     """The locations that index entries hold; each distinct value is decoded once.
 
     Args:
-        values: Avro bytes of the entries.
+        values: Avro bytes of the entries, in one piece or several.
         schema: their Avro schema, as the file has it.
         name: the file, for messages.
 
@@ -112,7 +112,7 @@ def decode_values(values: pa.BinaryArray, schema: Node, name: str) -> pa.Table:
     Raises:
         CorruptFileError: these are no entries of a record index.
     """
-    encoded: Any = values.dictionary_encode()
+    encoded: Any = one_chunk(values.dictionary_encode())
     distinct = _decode_distinct(encoded.dictionary, schema, name)
     return distinct.take(encoded.indices)
 
