@@ -349,7 +349,8 @@ SURGERY_LOOSE: Final = Option(
     "hoodie.catalog.write.surgery.max.loose.percent",
     Kind.NUMBER,
     "25",
-    "Surgery under `auto`: share of a file's rows that may lie in row groups whose keys lie among those of groups before.",
+    "Surgery under `auto`: share of a file's rows that may lie in row groups whose keys lie among those of row groups "
+    "before them.",
     Origin.OURS,
 )
 SURGERY_SMALL: Final = Option(
