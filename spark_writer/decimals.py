@@ -40,9 +40,7 @@ def unscaled(df: DataFrame) -> tuple[DataFrame, pa.Schema | None]:
         return df, None
     try:
         session = df.sparkSession
-        changed = df.select(
-            *(_unscaled(session, name).alias(name) if name in names else F.col(_quoted(name)) for name in df.columns)
-        )
+        changed = df.withColumns({name: _unscaled(session, name) for name in names})
         if any(not isinstance(changed.schema[name].dataType, spark.LongType) for name in names):
             return df, None
     except Exception:  # noqa: BLE001 - whatever the session's internals raise, the plain way is there

@@ -15,6 +15,7 @@ from spark_writer.history import history_rows
 from spark_writer.operations import Operation
 from spark_writer.options import WriteOptions
 from spark_writer.record_index.bootstrap import bootstrap, verify
+from spark_writer.record_index.frames import get_record_locations
 from spark_writer.snapshot import snapshot
 from spark_writer.spark_types import arrow_schema
 from spark_writer.summary import WriteSummary
@@ -249,6 +250,21 @@ class HudiTable:
         """
         given = self._options.with_values(options or {})
         return verify(self._session, self._client, given, sample=sample, repair=repair)
+
+    def get_record_locations(self, keys: DataFrame, options: Options | None = None) -> DataFrame:
+        """Where records are by the record index: partition, file group, instant.
+
+        Args:
+            keys: a column `key` with record keys as `_hoodie_record_key` has them, and `partition` in an index by
+                partition.
+            options: of look-ups.
+
+        Raises:
+            RecordIndexError: the table has no record index.
+            SchemaError: there is no column `key`.
+        """
+        self._client.reload()
+        return get_record_locations(keys, self._client, self._options.with_values(options or {}).texts)
 
     def to_df(self) -> DataFrame:
         """The table's rows as of now, with Hudi's meta columns in front."""

@@ -1,6 +1,7 @@
 """The record index in Spark: look-ups and tagging on DataFrames, building and checking it.
 
 Where what is:
+- `frames`: look-ups and insertions on DataFrames
 - `write`: a write by the record index, from options to files
 - `job`: its Spark jobs
 - `rows`: first pass: keyed blocks of rows, and what the driver learns of them

@@ -71,7 +71,7 @@ def indexed_files(client: TableClient, timeline: Timeline) -> CurrentFiles:
     return CurrentFiles(table, sizes)
 
 
-def sizing(options: WriteOptions, timeline: Timeline, measured: float) -> Sizing:
+def sizing(options: WriteOptions, known: float | None, measured: float | None) -> Sizing:
     """How large the files of a write become.
 
     A record's bytes are those that the last commits tell; else `hoodie.copyonwrite.record.size.estimate`, where the
@@ -80,14 +80,11 @@ def sizing(options: WriteOptions, timeline: Timeline, measured: float) -> Sizing
 
     Args:
         options: of the job.
-        timeline: of the table.
-        measured: bytes of a row of the batch in a file.
+        known: bytes of a record in the files of the last commits, see `average_record`.
+        measured: bytes of a row of the batch in a file; None where it was not measured.
     """
     split = None if options.flag(registry.AUTO_SPLIT) else options.number(registry.INSERT_SPLIT)
-    record = average_record(timeline)
-    if record is None:
-        given = options.number(registry.RECORD_SIZE) if options.given(registry.RECORD_SIZE) else None
-        record = measured if given is None else float(given)
+    record = known or options.number(registry.RECORD_SIZE) or measured or 1.0
     small, most = options.number(registry.SMALL_FILES), options.number(registry.FILE_SIZE)
     return Sizing(small or 0, most or 1, record, split)
 

@@ -34,7 +34,7 @@ from spark_writer.record_index.stages import (
     tag_blocks,
 )
 from spark_writer.record_index.tagging import TagPlan, Tags, tag_rows
-from spark_writer.record_index.targets import slot_targets
+from spark_writer.record_index.targets import other_rows, slot_targets
 from spark_writer.shuffle import file_writer, prepare_memory, task_context, workers_errors
 from spark_writer.split import BLOCK_DDL
 from spark_writer.written_file import WRITTEN_DDL, WrittenFile
@@ -70,7 +70,7 @@ class IndexedWrite:
     index: RecordIndex | None
     files: CurrentFiles
     placed: bool
-    sizing: Callable[[float], Sizing]
+    sizing: Callable[[float | None], Sizing]
     partitioned: bool
     parallelism: int
     tasks: int | None
@@ -91,24 +91,25 @@ class IndexedWrite:
         keyed = df.mapInArrow(_keyer(rows), KEYED_DDL).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             with workers_errors():
-                heads = keyed.select("task", "block", "rows", "summary").collect()
+                heads = keyed.select("task", "block", "rows", "summary", "early").collect()
                 blocks = {(head["task"], head["block"]): _summary(head["summary"]) for head in heads}
+                early = {(head["task"], head["block"]): head["early"] for head in heads if head["early"] is not None}
                 total = sum(head["rows"] for head in heads)
                 if not total:
                     return []
-                return self._write(keyed, blocks, total, finish)
+                if self.tags is not None and total <= self.driver_rows:
+                    profile, assigned = self._tag_here(keyed, blocks, early, self.tags)
+                    return self._place(keyed, blocks, profile, assigned, finish)
+                return self._write(keyed, blocks, finish)
         finally:
             keyed.unpersist()
 
     def _write(
-        self, keyed: DataFrame, blocks: _Blocks, total: int, finish: Callable[[Profile, pa.Table], FilePlan]
+        self, keyed: DataFrame, blocks: _Blocks, finish: Callable[[Profile, pa.Table], FilePlan]
     ) -> list[WrittenFile]:
         if self.tags is None:
             profile = Profile.total(block.profile for block in blocks.values())
             return self._place(keyed, blocks, profile, None, finish)
-        if total <= self.driver_rows:
-            profile, assigned = self._tag_here(keyed, blocks, self.tags)
-            return self._place(keyed, blocks, profile, assigned, finish)
         tagged = self._tag_there(keyed, blocks, self.tags).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             # of our own workers, as all that Spark's Python sends
@@ -118,12 +119,16 @@ class IndexedWrite:
             tagged.unpersist()
 
     def _tag_here(
-        self, keyed: DataFrame, blocks: _Blocks, plan: TagPlan
+        self, keyed: DataFrame, blocks: _Blocks, early: dict[tuple[int, int], bytes], plan: TagPlan
     ) -> tuple[Profile, dict[tuple[int, int], Assigned]]:
         """Tag a small batch, whose keys and ordering values alone come to the driver."""
-        found = sorted(
-            ((row["task"], row["block"]), row["slim"]) for row in keyed.select("task", "block", "slim").collect()
-        )
+        slims = dict(early)
+        if slims.keys() != blocks.keys():
+            rows = keyed.select("task", "block", "slim").where("slim is not null").collect()
+            slims |= {(row["task"], row["block"]): row["slim"] for row in rows}
+        if slims.keys() != blocks.keys():
+            raise other_rows()
+        found = sorted(slims.items())
         tables = [open_rows(bytes(slim)) for _, slim in found]
         slim = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
         tags = tag_rows(slim, None if self.index is None else self.index.get_record_locations, plan)
@@ -145,7 +150,7 @@ class IndexedWrite:
         parts = max(1, -(-wanted // groups))
         tasks = min(groups * parts, max(wanted, 4 * self.parallelism), _MOST_TASKS)
         spread = SpreadPlan(self.index, parts, plan.by_partition, placements(tasks))
-        spreading = keyed.select("task", "block", "payload").mapInArrow(_on_batches(spread_blocks, spread), BLOCK_DDL)
+        spreading = keyed.mapInArrow(_on_batches(spread_blocks, spread), BLOCK_DDL)
         worker = _tagger(plan, self.index, self.rows.ordering)
         return spreading.repartition(tasks, "slot").mapInArrow(worker, TAGGED_DDL)
 
@@ -157,10 +162,10 @@ class IndexedWrite:
         assigned: dict[tuple[int, int], Assigned] | None,
         finish: Callable[[Profile, pa.Table], FilePlan],
     ) -> list[WrittenFile]:
-        weighed = [block.record for block in blocks.values()]
+        weighed = [block.record for block in blocks.values() if block.record is not None]
         current = self.files.sizes_of(set(profile.inserts)) if self.placed else {}
         first = self.files.table.num_rows
-        sizing = self.sizing(sum(weighed) / len(weighed))
+        sizing = self.sizing(sum(weighed) / len(weighed) if weighed else None)
         places = place_inserts(profile.inserts, current, sizing, first, profile.updates)
         size = sum(block.size for block in blocks.values())
         targets = slot_targets(profile.updates, places, self.files.table, self._most_slots(size))
@@ -170,7 +175,7 @@ class IndexedWrite:
         slots = int(targets.slots.max()) + 1
         moves = self.tags is not None and self.tags.move
         placing = PlacePlan(places, targets, placements(slots), moves, assigned, self.partitioned)
-        split = rows.select("task", "block", "payload").mapInArrow(_on_batches(place_blocks, placing), BLOCK_DDL)
+        split = rows.mapInArrow(_on_batches(place_blocks, placing), BLOCK_DDL)
         written = split.repartition(slots, "slot").mapInArrow(file_writer(plan), WRITTEN_DDL)
         return [WrittenFile.from_row(row["stat"], row["statistics"]) for row in written.collect()]
 

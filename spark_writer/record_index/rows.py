@@ -29,14 +29,19 @@ _KEYED: dict[str, pa.DataType] = {
     "block": pa.int32(),
     "rows": pa.int32(),
     "summary": pa.binary(),
+    "early": pa.binary(),
     "slim": pa.binary(),
     "payload": pa.binary(),
 }
 KEYED_SCHEMA = pa.schema(_KEYED)
 """Blocks of keyed rows: where they come from, how many rows, a pickled `BlockSummary`, and as Arrow streams what
-tagging needs (null unless the driver may tag them) and the rows."""
-KEYED_DDL = "task int, block int, rows int, summary binary, slim binary, payload binary"
+tagging needs (null unless the driver may tag them; in one column or the other) and the rows."""
+KEYED_DDL = "task int, block int, rows int, summary binary, early binary, slim binary, payload binary"
 
+# What tagging needs comes to the driver with the summaries where that is little in any case: a few MB from each of so
+# many tasks. It saves a job.
+_EARLY_TASKS = 32
+_EARLY_ROWS = 50_000
 _SAMPLE_KEYS = 1024
 _SAMPLE_ROWS = 4096
 
@@ -53,6 +58,7 @@ class RowPlan:
         flush_bytes: of rows in a block, about.
         tagged: the rows are going to be tagged.
         thin_rows: give what tagging needs apart, too, as long as a task has no more rows than this.
+        measured: find out how many bytes a row takes in a base file.
         file_options: of base files.
         decimals: see `SplitPlan`.
     """
@@ -64,6 +70,7 @@ class RowPlan:
     flush_bytes: int
     tagged: bool
     thin_rows: int
+    measured: bool
     file_options: BaseFileOptions
     decimals: pa.Schema | None = None
 
@@ -135,13 +142,13 @@ class BlockSummary:
     Attributes:
         check: checksum of its keys, by which a block that was made a second time is recognised.
         size: its bytes.
-        record: bytes of a row in a base file, about.
+        record: bytes of a row in a base file, about; None where nobody asked.
         profile: as if all its rows were inserted; empty when they are tagged.
     """
 
     check: int
     size: int
-    record: float
+    record: float | None
     profile: Profile
 
 
@@ -160,9 +167,13 @@ def key_batches(plan: RowPlan, batches: Iterable[pa.RecordBatch], task: int) -> 
     record = None
     for block, pending in enumerate(_flushes(batches, plan.flush_bytes)):
         rows = keyed_rows(plan.keys, user_rows(pending, plan.schema, plan.decimals), plan.payload)
-        record = record or encoded_width(rows, plan.file_options)
+        if plan.measured and record is None:
+            record = encoded_width(rows, plan.file_options)
         seen += rows.num_rows
-        yield _block(plan, rows, (task, block), record, thin=plan.tagged and seen <= plan.thin_rows)
+        profile = Profile() if plan.tagged else Profile.of(rows, None)
+        summary = BlockSummary(key_check(rows), rows.nbytes, record, profile)
+        slim = slim_rows(rows, plan.ordering) if plan.tagged and seen <= plan.thin_rows else None
+        yield _block(rows, (task, block), summary, slim)
 
 
 def _flushes(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[list[pa.RecordBatch]]:
@@ -209,13 +220,13 @@ def open_rows(payload: Any) -> pa.Table:
     return pa.ipc.open_stream(payload).read_all()
 
 
-def _block(plan: RowPlan, rows: pa.Table, place: tuple[int, int], record: float, *, thin: bool) -> pa.RecordBatch:
-    payload = stream(rows).to_pybytes()
-    profile = Profile() if plan.tagged else Profile.of(rows, None)
-    summary = pickle.dumps(BlockSummary(key_check(rows), rows.nbytes, record, profile))
-    slim = stream(slim_rows(rows, plan.ordering)).to_pybytes() if thin else None
-    values: list[Any] = [[place[0]], [place[1]], [rows.num_rows], [summary], [slim], [payload]]
-    columns = [pa.array(value, field.type) for value, field in zip(values, KEYED_SCHEMA, strict=True)]
+def _block(rows: pa.Table, place: tuple[int, int], summary: BlockSummary, thin: pa.Table | None) -> pa.RecordBatch:
+    slim = None if thin is None else stream(thin).to_pybytes()
+    early = None
+    if place[0] < _EARLY_TASKS and place[1] == 0 and rows.num_rows <= _EARLY_ROWS:
+        early, slim = slim, None
+    entry = [place[0], place[1], rows.num_rows, pickle.dumps(summary), early, slim, stream(rows).to_pybytes()]
+    columns: list[Any] = [pa.array([value], field.type) for value, field in zip(entry, KEYED_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=KEYED_SCHEMA)
 
 

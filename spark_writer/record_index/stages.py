@@ -91,7 +91,7 @@ def spread_blocks(plan: SpreadPlan, batches: Iterable[pa.RecordBatch]) -> Iterat
 
     Args:
         plan: see `SpreadPlan`.
-        batches: task, block and payload of `KEYED_SCHEMA`.
+        batches: of `KEYED_SCHEMA`.
 
     Yields:
         Batches of `BLOCK_SCHEMA`.
@@ -121,11 +121,7 @@ def tag_blocks(
         Batches of `TAGGED_SCHEMA`, one row a block.
     """
     found = sorted(
-        (
-            (task, block, payload)
-            for batch in batches
-            for task, block, payload in _payloads([batch.select(["task", "block", "payload"])])
-        ),
+        ((task, block, payload) for batch in batches for task, block, payload in _payloads([batch])),
         key=lambda entry: entry[:2],
     )
     if not found:
@@ -148,7 +144,7 @@ def place_blocks(plan: PlacePlan, batches: Iterable[pa.RecordBatch]) -> Iterator
 
     Args:
         plan: see `PlacePlan`.
-        batches: task, block and payload of `KEYED_SCHEMA` or `TAGGED_SCHEMA`.
+        batches: of `KEYED_SCHEMA` or `TAGGED_SCHEMA`.
 
     Yields:
         Batches of `BLOCK_SCHEMA`.
@@ -227,7 +223,7 @@ def _placed(plan: PlacePlan, rows: pa.Table) -> tuple[pa.Table, Numbers]:
 
 def _payloads(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, Any]]:
     for batch in batches:
-        columns: Any = batch.columns
-        tasks, blocks, payloads = columns[0], columns[1], columns[2]
+        columns: Any = [batch.column(name) for name in ("task", "block", "payload")]
+        tasks, blocks, payloads = columns
         for task, block, payload in zip(tasks.to_pylist(), blocks.to_pylist(), payloads, strict=True):
             yield task, block, payload.as_buffer()

@@ -14,7 +14,7 @@ from spark_writer.operations import Duplicates, Operation
 from spark_writer.options import WriteOptions
 from spark_writer.plans import FilePlan, KeyPlan
 from spark_writer.progress import default_parallelism
-from spark_writer.record_index.files import CurrentFiles, indexed_files, sizing
+from spark_writer.record_index.files import CurrentFiles, average_record, indexed_files, sizing
 from spark_writer.record_index.job import IndexedWrite
 from spark_writer.record_index.moves import MovePlan
 from spark_writer.record_index.replaced import index_changes
@@ -22,7 +22,7 @@ from spark_writer.record_index.rows import Profile, RowPlan
 from spark_writer.record_index.tagging import Known, TagPlan, file_names_of
 from spark_writer.write_plans import Outcome, WritePlans, groups_of
 from table_format.base_file_options import BaseFileOptions
-from table_format.errors import RecordError, RecordIndexError
+from table_format.errors import OptionError, RecordError, RecordIndexError
 from table_format.record_index.index import RecordIndex
 from table_format.record_index.layout import PARTITION
 from table_format.table_config import EVENT_TIME
@@ -78,6 +78,7 @@ def write_by_index(plans: WritePlans) -> Outcome:
     plans.progress.phase("looking up records and writing files")
     target = plans.batch_target(batch)
     asked = tagging_of(operation, options)
+    known = average_record(plans.timeline)
     index = RecordIndex.open(plans.client, plans.timeline, dict(options.texts)) if asked.looked_up else None
     rows = RowPlan(
         keys=keys,
@@ -87,6 +88,7 @@ def write_by_index(plans: WritePlans) -> Outcome:
         flush_bytes=min(options.number(registry.FLUSH_BYTES) or 1, _BLOCK_BYTES),
         tagged=asked.known is not None,
         thin_rows=options.number(registry.DRIVER_ROWS) or 0,
+        measured=known is None and not options.given(registry.RECORD_SIZE),
         file_options=BaseFileOptions.of(options.texts),
     )
     write = IndexedWrite(
@@ -95,7 +97,7 @@ def write_by_index(plans: WritePlans) -> Outcome:
         index=index,
         files=files,
         placed=operation in (Operation.UPSERT, Operation.INSERT, Operation.DELETE),
-        sizing=lambda measured: sizing(options, plans.timeline, measured),
+        sizing=lambda measured: sizing(options, known, measured),
         partitioned=plans.key_plan(files.table.slice(0, 0), 0).spec.is_partitioned,
         parallelism=default_parallelism(plans.session),
         tasks=options.number(registry.PARALLELISM),
@@ -145,6 +147,11 @@ def _tag_plan(plans: WritePlans, files: CurrentFiles, known: Known, keys: KeyPla
     by_partition = plans.layout is not None and plans.layout.scope == PARTITION and keys.spec.is_partitioned
     moving = plans.operation in (Operation.UPSERT, Operation.INSERT) and not by_partition
     move = moving and keys.spec.is_partitioned and plans.options.flag(registry.MOVE_PARTITION)
+    if move and plans.options.flag(registry.PARTIAL_COLUMNS):
+        raise OptionError(
+            f"{registry.MOVE_PARTITION.key} and {registry.PARTIAL_COLUMNS.key} do not go together: a record that moves "
+            "to another partition needs all its columns"
+        )
     moves = None
     if move and config.merge_mode == EVENT_TIME:
         paths: Any = files.table["path"].combine_chunks()

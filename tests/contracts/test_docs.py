@@ -194,7 +194,14 @@ def test_write_options_agree_with_their_registry(option) -> None:
     assert row.default == (NONE if option.default in (None, "") else option.default)
     assert set(option.aliases) <= set(row.aliases)
     assert row.whose == ("ours" if option.origin is Origin.OURS else "Apache")
-    kinds = {Kind.NUMBER: "number", Kind.COUNT: "number", Kind.FLAG: "flag", Kind.LIST: "list", Kind.TEXT: "text", Kind.CHOICE: "choice"}
+    kinds = {
+        Kind.NUMBER: "number",
+        Kind.COUNT: "number",
+        Kind.FLAG: "flag",
+        Kind.LIST: "list",
+        Kind.TEXT: "text",
+        Kind.CHOICE: "choice",
+    }
     assert row.kind == kinds[option.kind]
     if option.kind is Kind.CHOICE:
         assert all(f"`{choice}`" in row.meaning for choice in option.choices)

@@ -1,0 +1,202 @@
+"""The record index on DataFrames, in the terms of its RFC: look keys up, and put locations in.
+
+Keys are shuffled by file group of the index, so that each file group is opened by one task; nothing but names of files
+goes through the driver.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+
+from spark_writer.interpreter import use_this_interpreter
+from spark_writer.placement import placements
+from spark_writer.progress import default_parallelism
+from spark_writer.record_index.rows import open_rows
+from spark_writer.shuffle import prepare_memory, task_context, workers_errors
+from spark_writer.split import BLOCK_DDL, slot_blocks
+from table_format.arrow_numpy import one_chunk
+from table_format.errors import RecordError, SchemaError
+from table_format.meta_client import TableClient
+from table_format.record_index.deltas import DeltaFile, delta_folder, write_delta
+from table_format.record_index.index import RecordIndex
+from table_format.record_index.layout import PARTITION, IndexLayout
+from table_format.record_index.locations import CHANGES_SCHEMA, LOCATIONS_SCHEMA
+from table_format.storage import Storage
+from table_format.transaction.transaction import WriteTransaction
+
+LOCATIONS_DDL = "key string, partition string, file_id string, instant_ms bigint, position bigint"
+"""Columns of look-ups; see `table_format.record_index.locations`."""
+_DELTA_DDL = "delta string"
+_Batches = Iterable[pa.RecordBatch]
+_Worker = Callable[[_Batches], Iterator[pa.RecordBatch]]
+_FLUSH_BYTES = 16 << 20
+# A task costs more than a look-up of some thousand keys in one file group.
+_TASKS_A_CORE = 8
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """How rows get to the task of their file group."""
+
+    layout: IndexLayout
+    by_partition: bool
+    placements: npt.NDArray[np.int64]
+
+
+def get_record_locations(keys: DataFrame, client: TableClient, options: Mapping[str, str] | None = None) -> DataFrame:
+    """Where records are (the RFC's `getRecordLocations`).
+
+    Args:
+        keys: a column `key` with record keys as the index has them, `field:value,…` for several key fields. For an
+            index by partition also a column `partition`: without it keys are looked for in all partitions.
+        client: the table.
+        options: of look-ups, `hoodie.catalog.record.index.…`.
+
+    Returns:
+        Columns of `LOCATIONS_DDL`, computed when they are asked for, by the index as it is now; a key that no record
+        has gives no row, one that comes several times gives one.
+
+    Raises:
+        RecordIndexError: the table has no record index, or it is out of date.
+        SchemaError: there is no column `key`.
+    """
+    use_this_interpreter(keys.sparkSession)
+    _require(keys, ("key",))
+    index = RecordIndex.open(client, options=options)
+    by_partition = index.layout.scope == PARTITION and "partition" in keys.columns
+    names = ["key", "partition"] if by_partition else ["key"]
+    rows = keys.select(*(F.col(name).cast("string") for name in names))
+    spread = _spread(rows, index.layout, by_partition=by_partition)
+    return spread.mapInArrow(_looker(index), LOCATIONS_DDL)
+
+
+def insert_records(locations: DataFrame, transaction: WriteTransaction, layout: IndexLayout) -> list[DeltaFile]:
+    """Put locations of records into the index (the RFC's `insertRecords`); they count once the transaction commits.
+
+    Args:
+        locations: columns `key`, `partition` and `file_id`; where a column `deleted` is true the key is taken out. A
+            key must not come twice.
+        transaction: the write to which they belong.
+        layout: of the index.
+
+    Returns:
+        For the `index_changes` of the transaction's commit.
+
+    Raises:
+        SchemaError: a column is missing.
+        RecordError: a null key, or a place without partition or file id.
+    """
+    use_this_interpreter(locations.sparkSession)
+    _require(locations, ("key", "partition", "file_id"))
+    deleted = F.col("deleted").cast("boolean") if "deleted" in locations.columns else F.lit(False)
+    texts = [F.col(name).cast("string") for name in ("key", "partition", "file_id")]
+    rows = locations.select(*texts, deleted.alias("deleted"))
+    spread = _spread(rows, layout, by_partition=layout.scope == PARTITION)
+    keeper = _keeper(transaction.storage, delta_folder(transaction.instant), layout)
+    with workers_errors():
+        found = spread.mapInArrow(keeper, _DELTA_DDL).collect()
+    return [_delta(row["delta"]) for row in found]
+
+
+def _spread(rows: DataFrame, layout: IndexLayout, *, by_partition: bool) -> DataFrame:
+    tasks = max(1, min(layout.count, _TASKS_A_CORE * default_parallelism(rows.sparkSession)))
+    plan = _Spread(layout, by_partition, placements(tasks))
+
+    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        prepare_memory()
+        yield from spread_keys(plan, batches, task_context().partitionId())
+
+    return rows.mapInArrow(run, BLOCK_DDL).repartition(tasks, "slot")
+
+
+def spread_keys(plan: _Spread, batches: _Batches, task: int) -> Iterator[pa.RecordBatch]:
+    """Split rows with keys by the task that has their file group.
+
+    Yields:
+        Batches of `BLOCK_SCHEMA`.
+
+    Raises:
+        RecordError: a null key among rows that are to be put in.
+    """
+    pending: list[pa.RecordBatch] = []
+    size = block = 0
+    for batch in batches:
+        pending.append(batch)
+        size += batch.nbytes
+        if size >= _FLUSH_BYTES:
+            yield from _spread_some(plan, pending, task, block)
+            pending, size, block = [], 0, block + 1
+    if any(batch.num_rows for batch in pending):
+        yield from _spread_some(plan, pending, task, block)
+
+
+def _spread_some(plan: _Spread, batches: list[pa.RecordBatch], task: int, block: int) -> Iterator[pa.RecordBatch]:
+    rows = pa.Table.from_batches(batches).combine_chunks()
+    if rows["key"].null_count:
+        if "file_id" in rows.column_names:
+            raise RecordError("a location without a key cannot be put into the record index")
+        rows = rows.drop_null()
+    keys = one_chunk(rows["key"])
+    if plan.layout.scope == PARTITION and not plan.by_partition:
+        # it may lie in any partition: each task looks into all
+        groups = plan.layout.groups_of(keys)[0] if plan.layout.families else np.zeros(len(keys), np.int32)
+    else:
+        groups = plan.layout.group_of(keys, one_chunk(rows["partition"]) if plan.by_partition else None)
+    slots = np.maximum(groups, 0).astype(np.int64) % len(plan.placements)
+    yield from slot_blocks(rows, slots, plan.placements, task, block)
+
+
+def _looker(index: RecordIndex) -> _Worker:
+    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        prepare_memory()
+        rows = _received(batches)
+        if rows is None:
+            return
+        partitions = rows["partition"] if "partition" in rows.column_names else None
+        found = index.get_record_locations(rows["key"], partitions)
+        yield from found.select(LOCATIONS_SCHEMA.names).cast(LOCATIONS_SCHEMA).combine_chunks().to_batches()
+
+    return run
+
+
+def _keeper(storage: Storage, folder: str, layout: IndexLayout) -> _Worker:
+    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        prepare_memory()
+        rows = _received(batches)
+        if rows is None:
+            return
+        context = task_context()
+        name = f"records-{context.partitionId()}-{context.stageId()}-{context.taskAttemptId()}"
+        delta = write_delta(storage, folder, name, layout, rows.cast(CHANGES_SCHEMA))
+        if delta is not None:
+            text = json.dumps({"path": delta.path, "rows": delta.rows, "groups": delta.groups})
+            yield pa.record_batch([pa.array([text])], names=["delta"])
+
+    return run
+
+
+def _received(batches: _Batches) -> pa.Table | None:
+    payloads: list[Any] = [value for batch in batches for value in batch.column("payload")]
+    tables = [open_rows(payload.as_buffer()) for payload in payloads]
+    return pa.concat_tables(tables).combine_chunks() if tables else None
+
+
+def _delta(text: str) -> DeltaFile:
+    found: dict[str, Any] = json.loads(text)
+    groups = tuple((int(group), int(rows), int(where)) for group, rows, where in found["groups"])
+    return DeltaFile(str(found["path"]), int(found["rows"]), groups)
+
+
+def _require(rows: DataFrame, names: tuple[str, ...]) -> None:
+    missing = [name for name in names if name not in rows.columns]
+    if missing:
+        raise SchemaError(f"column {missing[0]!r} is not there; columns are {rows.columns}")
