@@ -7,11 +7,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks import hive, million, peers, planning, surgery, sync, trino, writing
+from benchmarks import hive, indexes, million, peers, planning, surgery, sync, trino, writing
 from benchmarks.writing import Job
 
 PAGE = Path(__file__).parents[1] / "docs/benchmarks.md"
-WHAT = ["writing", "planning", "million", "peers", "trino", "hive", "sync", "surgery"]
+WHAT = ["writing", "planning", "million", "peers", "trino", "hive", "sync", "surgery", "indexes"]
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 
 
@@ -63,6 +63,8 @@ def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
             return f"Sync, {sync.PARTITIONS:,} partitions", "\n".join(sync.table(sync.run(folder, repeats)))
         case "surgery":
             return "Row-group surgery", "\n".join(surgery.table(surgery.run(folder, repeats)))
+        case "indexes":
+            return "Indexes", "\n".join(indexes.table(indexes.run(folder, repeats)))
         case _:
             return "Writing", writing_table(writing.measure(folder, repeats))
 
