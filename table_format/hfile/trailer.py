@@ -1,6 +1,7 @@
 """The end of an HFile: its fixed-size trailer, and the file info block."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.hfile.varint import BadEncodingError, read_fields, read_varint, require, write_field, write_varint
@@ -11,6 +12,10 @@ COMPARATOR = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
 # Major version 3 in the low byte, HBase's minor version 3 in the high one.
 _VERSION = b"\x03\x00\x00\x03"
 _PROTOBUF = b"PBUF"
+BLOOM_NAME: Final = "bloomFilter"
+"""The extra block with the bloom filter of the keys, as base64 text."""
+BLOOM_TYPE: Final = b"bloomFilterTypeCode"
+"""The entry of the file info with the filter's type."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ LOOKUP_KEY: Final = "hoodie.catalog.record.index.lookup"
 SCAN: Final = "scan"
 SEEK: Final = "seek"
 
+BLOOM_KEY: Final = "hoodie.metadata.bloom.filter.enable"
+
 _FLAGS = {"true": True, "false": False}
-# Share of a file's keys from which on reading all of it was measured to be as fast as reading what is needed.
-_SCAN_FROM = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,14 @@ class Choice:
     """Which way is taken.
 
     Attributes:
-        fixed: `scan` or `seek`; None to choose for each file by the share of its keys that are looked for.
+        scan: whether a file is read as a whole; None to choose for each file by the share of its blocks that can hold
+            one of the keys, which grows with the share of the keys, and is less where they lie side by side.
+        bloom: whether the bloom filters of files are asked before many blocks are read for few keys; not unless asked
+            for, as in Apache Hudi.
     """
 
-    fixed: str | None = None
+    scan: bool | None = None
+    bloom: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Choice:
@@ -35,24 +39,18 @@ class Choice:
         Raises:
             OptionError: an option has no such value.
         """
-        dynamic = options.get(DYNAMIC_KEY, "true").strip().lower()
-        if dynamic not in _FLAGS:
-            raise OptionError(f"{DYNAMIC_KEY}={dynamic}: give true or false")
         fixed = options.get(LOOKUP_KEY, SEEK).strip().lower()
         if fixed not in (SCAN, SEEK):
             raise OptionError(f"{LOOKUP_KEY}={fixed}: give {SCAN} or {SEEK}")
-        return cls(None if _FLAGS[dynamic] else fixed)
-
-    def scans(self, keys: int, entries: int) -> bool:
-        """Whether a file is read as a whole.
-
-        Args:
-            keys: how many are looked for.
-            entries: of the file.
-        """
-        if self.fixed is not None:
-            return self.fixed == SCAN
-        return keys >= entries * _SCAN_FROM
+        dynamic = _flag(options, DYNAMIC_KEY, "true")
+        return cls(None if dynamic else fixed == SCAN, _flag(options, BLOOM_KEY, "false"))
 
 
-BY_SHARE: Final = Choice()
+def _flag(options: Mapping[str, str], key: str, default: str) -> bool:
+    text = options.get(key, default).strip().lower()
+    if text not in _FLAGS:
+        raise OptionError(f"{key}={text}: give true or false")
+    return _FLAGS[text]
+
+
+DYNAMIC: Final = Choice()

@@ -18,7 +18,7 @@ from table_format.metadata_table.arrow import Column
 from table_format.metadata_table.layout import FileGroup, list_file_groups
 from table_format.metadata_table.sources import PartitionSources, Source
 from table_format.metadata_table.validity import ValidInstants, missing_instants, open_metadata_timeline
-from table_format.record_index.choice import BY_SHARE, Choice
+from table_format.record_index.choice import DYNAMIC, Choice
 from table_format.record_index.layout import PARTITION, IndexLayout
 from table_format.record_index.locations import LOCATIONS_SCHEMA
 from table_format.record_index.shard import live_entries, look_up
@@ -141,7 +141,7 @@ def locate(
     layout: IndexLayout,
     keys: Column,
     partitions: Column | None = None,
-    choice: Choice = BY_SHARE,
+    choice: Choice = DYNAMIC,
 ) -> pa.Table:
     """Where records are, by the sources of an index; see `RecordIndex.get_record_locations`.
 

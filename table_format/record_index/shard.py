@@ -14,7 +14,7 @@ from table_format.hfile.entries import HFileEntries
 from table_format.hfile.sorted_keys import KeySpans
 from table_format.metadata_table.arrow import Column, binaries, pc
 from table_format.metadata_table.sources import Piece, Source, newest_versions
-from table_format.record_index.choice import BY_SHARE, Choice
+from table_format.record_index.choice import DYNAMIC, Choice
 from table_format.record_index.entries import decode_values
 from table_format.record_index.key_order import sorted_order
 from table_format.record_index.locations import LOCATIONS_SCHEMA
@@ -22,7 +22,7 @@ from table_format.record_index.locations import LOCATIONS_SCHEMA
 _DELETED = "deleted"
 
 
-def look_up(sources: Sequence[Source], keys: Column, choice: Choice = BY_SHARE) -> pa.Table:
+def look_up(sources: Sequence[Source], keys: Column, choice: Choice = DYNAMIC) -> pa.Table:
     """Where some keys are.
 
     Args:
@@ -49,8 +49,7 @@ def look_up(sources: Sequence[Source], keys: Column, choice: Choice = BY_SHARE) 
             settled = np.flatnonzero(to_numpy(pc.is_in(asked, value_set=binaries(source.deleted_keys))))
         else:
             asked_spans = spans if len(left) == len(spans) else spans.take(left)
-            scan = choice.scans(len(left), source.reader.entry_count)
-            settled, values = source.reader.find(asked_spans, scan=scan)
+            settled, values = source.reader.find(asked_spans, scan=choice.scan, bloom=choice.bloom)
             texts = wanted.take(from_numpy(left[settled])).cast(pa.string())
             found.append(_with_keys(texts, decode_values(values, source.schema, source.name)))
         left = np.delete(left, settled)

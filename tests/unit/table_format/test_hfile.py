@@ -2,18 +2,21 @@ import base64
 import struct
 import zlib
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from table_format.bloom import dynamic_bloom
 from table_format.errors import CorruptFileError, OptionError, RecordError, UnsupportedTableError
 from table_format.hfile import block
 from table_format.hfile.crc32c import CHUNK, crc32c, crc32c_chunks
 from table_format.hfile.index import write_entry
 from table_format.hfile.reader import HFileReader
+from table_format.hfile.sorted_keys import KeySpans
 from table_format.hfile.trailer import SIZE, Trailer, write_file_info
 from table_format.hfile.varint import BadEncodingError, read_hadoop_vint, write_hadoop_vint
-from table_format.hfile.walk import SUFFIX
-from table_format.hfile.writer import write_hfile
+from table_format.hfile.walk import SUFFIX, find_entries
+from table_format.hfile.writer import _data_blocks, write_hfile
 
 from .golden_files import HFILES, golden, plain_entries
 
@@ -297,3 +300,122 @@ def test_columns_in_chunks_and_as_strings():
     keys = pa.chunked_array([["a", "b"], ["c"]])
     data = write_hfile(keys, keys, schema_json=SCHEMA)
     assert pairs(HFileReader(data, "chunks").entries()) == [(b"a", b"a"), (b"b", b"b"), (b"c", b"c")]
+
+
+def spans(keys):
+    return KeySpans.of(pa.array(sorted(keys), pa.binary()))
+
+
+@pytest.mark.parametrize("name", HFILES)
+@pytest.mark.parametrize("scan", [None, True, False])
+def test_sorted_look_ups_in_files_of_apache_equal_the_plain_parser(name, scan):
+    entries = dict(plain_entries(golden(name)))
+    wanted = sorted({*list(entries)[::2], b"", b"not there", b"~", *(key + b"0" for key in entries)})
+    rows, values = HFileReader(golden(name), name).find(spans(wanted), scan=scan, bloom=scan is not True)
+    found = {wanted[row]: value for row, value in zip(rows.tolist(), values.to_pylist(), strict=True)}
+    assert found == {key: entries[key] for key in wanted if key in entries}
+
+
+@pytest.mark.parametrize("name", HFILES)
+def test_the_bloom_filters_of_apache_know_the_keys_of_their_files(name):
+    reader = HFileReader(golden(name), name)
+    keys = reader.entries().keys()
+    assert len(reader._possible(KeySpans.of(keys))) == len(keys)
+    assert len(reader._possible(spans([b"absent %d" % number for number in range(1000)]))) == 0
+
+
+@pytest.mark.parametrize("codec", ["GZ", "NONE"])
+def test_a_bloom_filter_spares_the_blocks_of_absent_keys(codec):
+    keys, values = many(20000)
+    data = write_hfile(keys, values, schema_json=SCHEMA, codec=codec, block_size=4096, bloom=True)
+    reads = []
+
+    def read_range(offset, length):
+        reads.append(offset)
+        return data[offset : offset + length]
+
+    reader = HFileReader.open(read_range, len(data), "bloom")
+    assert reader.file_info[b"minRecordKey"] == keys[0]
+    assert pairs(reader.entries()) == list(zip(keys, values, strict=True))
+    absent = spans([b"key-%06d-" % number for number in range(0, 20000, 400)])
+    del reads[:]
+    assert len(reader.find(absent, bloom=True)[0]) == 0
+    assert len(reads) == 1  # the filter
+    asked = [b"key-%06d-" % number for number in range(0, 20000, 400)] + keys[:3]
+    rows, found = reader.find(spans(asked), bloom=True)
+    assert sorted(found.to_pylist()) == sorted(values[:3])
+    assert [sorted(asked)[row] for row in rows] == keys[:3]
+    del reads[:]
+    assert len(reader.find(absent, bloom=False)[0]) == 0
+    assert reads
+
+
+def test_an_overfull_bloom_filter_is_not_asked(monkeypatch):
+    keys, values = many(3000)
+    monkeypatch.setattr(
+        "table_format.hfile.writer._bloom", lambda keys: dynamic_bloom(keys, 64, 3, 10, 10).to_text().encode()
+    )
+    reader = HFileReader(write_hfile(keys, values, schema_json=SCHEMA, bloom=True), "full")
+    assert reader._bloom is None
+    assert len(reader._possible(spans([b"absent"]))) == 1
+
+
+def test_blocks_that_lie_apart_are_read_by_themselves():
+    keys, values = many(60000, 4)
+    data = write_hfile(keys, values, schema_json=SCHEMA, codec="NONE", block_size=65536)
+    reads = []
+
+    def read_range(offset, length):
+        reads.append((offset, length))
+        return data[offset : offset + length]
+
+    reader = HFileReader.open(read_range, len(data), "remote")
+    del reads[:]
+    _, found = reader.find(spans([keys[5], keys[59990], b"key-000005x"]))
+    assert sorted(found.to_pylist()) == sorted([values[5], values[59990]])
+    assert len(reads) == 2
+    assert sum(size for _, size in reads) < 3 * 65536
+    del reads[:]
+    reader.find(spans([keys[5]]), scan=True)
+    assert reads == [(0, reader.trailer.root_index_offset)]
+    del reads[:]
+    reader.find(spans(keys[::50]))
+    assert len(reads) == 1
+
+
+def test_a_scan_proves_the_number_of_entries():
+    keys, values = many(10)
+    data = write_hfile(keys, values, schema_json=SCHEMA)
+    at = data.rindex(b"\x38\x0a\x40\x01")
+    broken = HFileReader(data[: at + 1] + b"\x0b" + data[at + 2 :], "count")
+    with pytest.raises(CorruptFileError, match="entries"):
+        broken.find(spans([b"any"]), scan=True)
+
+
+def test_blocks_of_another_size_than_promised_are_refused():
+    def made(body, size):
+        checked = block.HEADER_SIZE + len(body)
+        return block.HEADER.pack(block.DATA, len(body) + 4, size, -1, 0, CHUNK, checked) + body + bytes(4)
+
+    whole = zlib.compress(bytes(1000), wbits=31)
+    assert block.read_block(memoryview(made(whole, 1000)), 0, "f", 1, (block.DATA,)) == bytes(1000)
+    for body, size in (
+        (whole, 999),
+        (whole, 1001),
+        (whole[:-4], 1000),
+        (whole + b"x", 1000),
+        (whole * 2, 1000),
+        (b"", 0),
+    ):
+        with pytest.raises(CorruptFileError):
+            block.read_block(memoryview(made(body, size)), 0, "f", 1, (block.DATA,))
+
+
+def test_a_length_that_leads_out_of_a_large_block():
+    keys, values = many(3000)
+    contents = [data for data, _ in _data_blocks(pa.array(keys, pa.binary()), pa.array(values, pa.binary()), 1 << 20)]
+    place = contents[0].index(keys[1500]) - 6
+    content = bytearray(contents[0])
+    content[place - 1] ^= 1
+    _, wrong = find_entries(np.frombuffer(bytes(content), np.uint8), np.zeros(1, np.int64), np.array([len(content)]))
+    assert wrong == 0
