@@ -322,6 +322,28 @@ DRIVER_ROWS: Final = Option(
     "Batches of up to this many rows are looked up in the record index on the driver, which saves a shuffle.",
     Origin.OURS,
 )
+DYNAMIC_LOOKUP: Final = Option(
+    "hoodie.catalog.record.index.dynamic.lookup",
+    Kind.FLAG,
+    "true",
+    "Files of the record index are read whole, or only where a key can be, by how much of them is needed.",
+    Origin.OURS,
+)
+LOOKUP: Final = Option(
+    "hoodie.catalog.record.index.lookup",
+    Kind.CHOICE,
+    "seek",
+    "How they are read where that is not chosen for each.",
+    Origin.OURS,
+    choices=("scan", "seek"),
+)
+LOOKUP_BLOOM: Final = Option(
+    "hoodie.metadata.bloom.filter.enable",
+    Kind.FLAG,
+    "false",
+    "Bloom filters in files of the record index are asked before many blocks are read for few keys.",
+    Origin.APACHE,
+)
 PARALLELISM: Final = Option(
     "hoodie.catalog.write.tasks",
     Kind.NUMBER,
@@ -417,6 +439,9 @@ REGISTRY: Final = (
     PROGRESS,
     FLUSH_BYTES,
     DRIVER_ROWS,
+    DYNAMIC_LOOKUP,
+    LOOKUP,
+    LOOKUP_BLOOM,
     PARALLELISM,
     SURGERY,
     SURGERY_TOUCHED,
