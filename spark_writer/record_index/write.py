@@ -79,7 +79,9 @@ def write_by_index(plans: WritePlans) -> Outcome:
     target = plans.batch_target(batch)
     asked = tagging_of(operation, options)
     known = average_record(plans.timeline)
-    index = RecordIndex.open(plans.client, plans.timeline, dict(options.texts)) if asked.looked_up else None
+    index = None
+    if asked.looked_up and plans.layout.count:
+        index = RecordIndex.open(plans.client, plans.timeline, dict(options.texts))
     rows = RowPlan(
         keys=keys,
         schema=target,
