@@ -163,7 +163,7 @@ class PartitionSources:
     ) -> None:
         self.partition = partition
         self.groups = list_file_groups(storage, partition) if groups is None else groups
-        if not self.groups:
+        if not self.groups and groups is None:
             raise CorruptFileError(
                 f".hoodie/metadata/{partition}", 0, "the metadata table has no file group there; drop and rebuild it"
             )
