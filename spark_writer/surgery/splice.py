@@ -230,8 +230,13 @@ class _Splice:
         for encoded in self._encoded(table, rows):
             parts |= {leaf: _Part(encoded.source, chunk, True) for leaf, chunk in encoded.chunks.items()}
             replaced |= encoded.chunks.keys()
-        start = self.out.position
-        chunks = [self._write_chunk(parts[leaf]) for leaf in range(len(self.footer.leaves))]
+        chunks = []
+        ordered = [parts[leaf] for leaf in range(len(self.footer.leaves))]
+        for part, run in zip(ordered, _runs(ordered), strict=True):
+            if not part.encoded:
+                self.out.align(part.source, chunk_range(part.chunk)[0], run)
+            chunks.append(self._write_chunk(part))
+        start = chunk_range(chunks[0])[0]
         model = dict(old if old is not None else self._model())
         if old is None or not replaced.isdisjoint(sorting_columns(old)):
             model.pop(GroupField.SORTING, None)
@@ -321,6 +326,16 @@ class _Splice:
             place(placed.chunk, position, len(index), *fields)
             position += len(index)
         self.out.write(b"".join(indexes))
+
+
+def _runs(parts: list[_Part]) -> list[int]:
+    """For each chunk that is copied, the bytes from it on that are copied at once; 0 for those that are encoded."""
+    runs: list[int] = []
+    run = 0
+    for part in reversed(parts):
+        run = 0 if part.encoded else run + chunk_range(part.chunk)[1]
+        runs.append(run)
+    return runs[::-1]
 
 
 def _indexes(source: Source, chunk: Struct) -> tuple[bytes | None, bytes | None]:

@@ -282,6 +282,32 @@ def test_other_storages_get_the_same_bytes(folder):
     assert not os.path.exists(os.path.join(folder, "gone.parquet"))
 
 
+def test_large_copies_start_where_memory_pages_lie_alike(tmp_path):
+    """There are gaps between chunks then, which copies of copies do not add up."""
+    numbers = np.random.default_rng(1).integers(0, 2**62, 200_000)
+    table = pa.table({"_hoodie_file_name": ["old"] * len(numbers), "v": numbers})
+    pq.write_table(pa.concat_tables([table] * 2), tmp_path / "old.parquet", row_group_size=len(numbers))
+    sizes = []
+    for turn in range(3):
+        edit = FileEdit(constants={"_hoodie_file_name": f"new{turn}"})
+        result = splice(Storage(str(tmp_path)), "old.parquet", "new.parquet", edit, BaseFileOptions())
+        with open(tmp_path / "new.parquet", "rb") as stream:
+            check_pages(stream.read())
+        found = pq.read_table(tmp_path / "new.parquet")
+        assert found["v"].equals(pa.chunked_array([numbers, numbers]))
+        assert found["_hoodie_file_name"].unique().to_pylist() == [f"new{turn}"]
+        if turn == 0:
+            for group in range(2):
+                old, new = (
+                    pq.read_metadata(tmp_path / name).row_group(group).column(1).dictionary_page_offset
+                    for name in ("old.parquet", "new.parquet")
+                )
+                assert (old - new) % 4096 == 0
+        os.replace(tmp_path / "new.parquet", tmp_path / "old.parquet")
+        sizes.append(result.size - result.bytes_copied)
+    assert max(sizes) < 2 * 4096 + 6000
+
+
 def test_without_the_kernel_the_bytes_are_the_same(folder, monkeypatch):
     edit = FileEdit({2: Dropped()}, constants={"_hoodie_file_name": "new"})
     splice(Storage(folder), "old.parquet", "one.parquet", edit, BaseFileOptions())
