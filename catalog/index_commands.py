@@ -111,7 +111,7 @@ def index_resize(
     """Spread the record index of a table over another number of file groups."""
     from catalog.index_print import index_json, index_lines
     from catalog.index_progress import ThreadsInView
-    from table_format.record_index.growth import resize
+    from table_format.record_index.resize import resize
 
     client = TableClient.open(path)
     with ThreadsInView() as view:

@@ -52,6 +52,8 @@ def recover(storage: Storage, instant: str) -> None:
             failed = RollbackPlan.from_avro(plan, pending.file_name).instant if plan else ""
             _roll_back(storage, failed, pending.time)
     for dead in timeline.pending:
+        if dead.action == Action.CLEAN:  # what it deleted is gone; the rest is found again by the next clean
+            instants.remove(storage, dead.time, Action.CLEAN)
         if dead.action != Action.DELTACOMMIT:
             continue
         if layout.builds_partition(dead.time):

@@ -9,6 +9,7 @@ On disk it is the metadata table's partition `record_index`. Where what is:
 - `commit`: a commit's changes go into the index; `log_file`: what it writes into one file group
 - `key_conflicts`: keys that two writers put at the same time
 - `growth`: how many file groups; `founding`: making them; `publish`: putting a built index to use
+- `resize`: spreading an index over more file groups
 - `compaction`: a file group's base file and logs become one base file
 - `deltas`: what one task of a write does to the index, in a file
 - `key_source`: the keys of data files; `runs`: keys of many of them by file group of the index; `key_order`: sorting

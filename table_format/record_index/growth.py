@@ -14,6 +14,7 @@ from table_format.record_index.hashes import JAVA, sharding
 from table_format.record_index.layout import GLOBAL, PARTITION, IndexLayout, partition_family
 
 CODEC_KEY: Final = "hoodie.hfile.compression.algorithm"
+GROWTH_KEY: Final = "hoodie.catalog.record.index.growth"
 HASH_KEY: Final = "hoodie.catalog.record.index.hash"
 MAX_SIZE_KEY: Final = "hoodie.metadata.record.index.max.filegroup.size"
 GROWTH_FACTOR_KEY: Final = "hoodie.metadata.record.index.growth.factor"
@@ -55,6 +56,8 @@ class IndexOptions:
         entries_per_group: how many entries one file group is to hold in the end.
         growth: how many times as many entries there will be.
         codec: of the index's HFiles, `GZ` or `NONE`.
+        grows_by_groups: whether an index grows by further file groups beside the old ones, rather than by spreading its
+            entries anew.
     """
 
     scope: str | None = None
@@ -63,6 +66,7 @@ class IndexOptions:
     entries_per_group: int = _ENTRIES_PER_GROUP
     growth: float = _RESERVE
     codec: str = "GZ"
+    grows_by_groups: bool = False
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> IndexOptions:
@@ -83,7 +87,8 @@ class IndexOptions:
             limits=(_limits(options, GLOBAL), _limits(options, PARTITION)),
             entries_per_group=per_group,
             growth=_factor(options),
-            codec=_codec(options),
+            codec=_choice(options, CODEC_KEY, "GZ", "NONE"),
+            grows_by_groups=_choice(options, GROWTH_KEY, "REHASH", "GROUPS") == "GROUPS",
         )
 
     def group_count(self, entries: int, scope: str = GLOBAL) -> int:
@@ -167,7 +172,8 @@ def _scope(options: Mapping[str, str]) -> str | None:
 def _limits(options: Mapping[str, str], scope: str) -> tuple[int, int]:
     bounds = []
     for word, default in zip(("min", "max"), _LIMITS[scope], strict=True):
-        key = next((key.format(word) for key in _LIMIT_KEYS[scope] if key.format(word) in options), "")
+        first, *others = (key.format(word) for key in _LIMIT_KEYS[scope])
+        key = next((other for other in others if other in options), first)
         bounds.append(_number(options, key, str(default)))
     least, most = bounds
     if least > most:
@@ -193,8 +199,8 @@ def _factor(options: Mapping[str, str]) -> float:
     return factor
 
 
-def _codec(options: Mapping[str, str]) -> str:
-    text = options.get(CODEC_KEY, "GZ").strip().upper()
-    if text not in ("GZ", "NONE"):
-        raise OptionError(f"{CODEC_KEY}={text!r}: give GZ or NONE")
+def _choice(options: Mapping[str, str], key: str, default: str, other: str) -> str:
+    text = options.get(key, default).strip().upper()
+    if text not in (default, other):
+        raise OptionError(f"{key}={options[key]!r}: give {default} or {other}")
     return text

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from table_format.errors import StorageError
 from table_format.storage import Storage
 
-CHANGES = ("create", "overwrite", "delete", "delete_dir", "make_dir", "open_output")
+CHANGES = ("create", "overwrite", "move", "delete", "delete_dir", "make_dir", "open_output")
 
 
 class InjectedError(StorageError):
