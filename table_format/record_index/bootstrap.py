@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from table_format.errors import TransactionError
+from table_format.errors import MissingFileError, TransactionError
 from table_format.instant import Action, Instant
 from table_format.mapping import Mapper, in_threads
 from table_format.meta_client import TableClient
@@ -78,6 +78,7 @@ def bootstrap_index(
 
     Raises:
         RecordIndexError: the table's files hold no record keys.
+        MissingFileError: cleaning took data files away as often as they were looked for.
         TransactionError: a write is under way and does not end; what was read is kept for the next attempt.
         LockError: the table lock could not be taken.
         UnsupportedTableError: merge-on-read, or another table version.
@@ -86,7 +87,8 @@ def bootstrap_index(
     options = dict(options or {})
     require_writable(client.reload(), client.storage.uri)
     require_keys(client)
-    build = IndexBuild(client, _layout(client, options, groups, mapper), mapper, tell)
+    told = {**client.config.raw, **options}
+    build = IndexBuild(client, _layout(client, options, groups, mapper), mapper, tell, options=told)
     build.start()
     built = _publish_when_current(client, build, options, wait_seconds, tell)
     clear_builds(client.storage)
@@ -141,8 +143,14 @@ def _publish_when_current(
     rounds = 0
     while True:
         timeline = client.timeline()
-        built = build.run(timeline, current_sources(client, timeline))
         rounds += 1
+        try:
+            built = build.run(timeline, current_sources(client, timeline))
+        except MissingFileError:
+            if rounds >= _ROUNDS:
+                raise
+            tell("files were cleaned meanwhile; reading what replaced them")
+            continue
         with table_lock(client, locking) as lock:
             if protocol.optimistic:
                 rollback_failed_writes_locked(client, protocol)

@@ -10,15 +10,18 @@ from __future__ import annotations
 import functools
 import hashlib
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from table_format.errors import RecordIndexError
 from table_format.instant import instant_epoch_ms
 from table_format.mapping import Mapper, in_threads
 from table_format.meta_client import TableClient
+from table_format.record_index.choice import Choice
 from table_format.record_index.group_file import GroupFile, GroupFileWriter, Places, finished_files
+from table_format.record_index.growth import IndexOptions
 from table_format.record_index.key_source import KeyReader, KeySource
 from table_format.record_index.layout import IndexLayout
 from table_format.record_index.runs import RunSet, finished_runs, write_run
@@ -73,16 +76,25 @@ class IndexBuild:
         layout: of the index that is built.
         mapper: does the work.
         tell: takes what goes on.
-        codec: of the HFiles.
+        options: `hoodie.hfile.compression.algorithm` and `hoodie.metadata.bloom.filter.enable`, of the base files.
     """
 
-    def __init__(self, client: TableClient, layout: IndexLayout, mapper: Mapper, tell: Tell, codec: str = "GZ") -> None:
+    def __init__(
+        self,
+        client: TableClient,
+        layout: IndexLayout,
+        mapper: Mapper,
+        tell: Tell,
+        *,
+        options: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.layout = layout
         self._client = client
         self._storage = client.storage
         self._mapper = mapper
         self._tell = tell
-        self._codec = codec
+        self._codec = IndexOptions.parse(options).codec
+        self._bloom = Choice.of(options).bloom
         self._folder = f"{FOLDER}/{_digest(layout.to_json(''))}"
 
     def start(self) -> None:
@@ -107,7 +119,7 @@ class IndexBuild:
             self._tell(f"sorting {runs.rows:,} keys into {self.layout.count:,} file groups")
             zone = self._client.config.timeline_timezone
             places = Places.of(sources, [instant_epoch_ms(source.instant, zone) for source in sources])
-            writer = GroupFileWriter(self._storage, folder, runs, places, self._codec)
+            writer = GroupFileWriter(self._storage, folder, runs, places, self._codec, bloom=self._bloom)
             done |= {file.group: file for file in self._mapper(writer, todo)}
         files = tuple(done[group] for group in range(self.layout.count))
         return Built(self.layout, files, frozenset(source.identity for source in sources), keys_read)

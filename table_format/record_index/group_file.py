@@ -158,6 +158,7 @@ class GroupFileWriter:
         runs: the keys.
         places: by the slices' numbers in `runs`.
         codec: of the HFiles.
+        bloom: whether they get bloom filters.
     """
 
     storage: Storage
@@ -165,6 +166,7 @@ class GroupFileWriter:
     runs: RunSet
     places: Places
     codec: str = "GZ"
+    bloom: bool = False
 
     def __call__(self, group: int) -> GroupFile:
         """Make the base file of one file group; what one task does."""
@@ -178,7 +180,7 @@ class GroupFileWriter:
             values = encode_places(self.places.partitions, self.places.file_ids, self.places.instants_ms)
             used, codes = np.unique(found.numbers, return_inverse=True)
             entries: Any = values.take(from_numpy(used)).take(from_numpy(codes.astype(np.int64)))
-            data = write_hfile(found.keys, entries, schema_json=SCHEMA_JSON, codec=self.codec)
+            data = write_hfile(found.keys, entries, schema_json=SCHEMA_JSON, codec=self.codec, bloom=self.bloom)
             size = len(data)
             self.storage.create(path, data)
         file = GroupFile(

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from table_format.errors import ConflictError, OptionError, RecordIndexError, SchemaError
+from table_format.errors import ConflictError, MissingFileError, OptionError, RecordIndexError, SchemaError
 from table_format.instant import Action, instant_epoch_ms
 from table_format.mapping import Mapper, in_threads
 from table_format.meta_client import TableClient
@@ -117,7 +117,7 @@ def verify_index(
     client.reload()
     require_keys(client)
     job = _Job(client, mapper, tell, shared=shared)
-    found = job.compare(sample)
+    found = _compared(job, sample)
     mended: tuple[str | None, str | None] = None, None
     if repair and found.index_faults:
         found, mended = _mend(job, found, dict(options or {}))
@@ -228,6 +228,15 @@ class _Job:
             yield self.client.storage, folder
         finally:
             self.client.storage.delete_dir(folder)
+
+
+def _compared(job: _Job, sample: float | None) -> _Found:
+    """Compare; anew where cleaning took files away meanwhile."""
+    for _ in range(_ATTEMPTS - 1):
+        with contextlib.suppress(MissingFileError):
+            return job.compare(sample)
+        job.tell("files were cleaned meanwhile; beginning anew")
+    return job.compare(sample)
 
 
 def _sampled(sources: Sequence[KeySource], sample: float | None) -> tuple[list[KeySource], list[KeySource]]:

@@ -242,6 +242,38 @@ def test_a_write_under_way_is_waited_for(tmp_path: Path) -> None:
     assert index_places(table.client) == data_places(table.client)
 
 
+def test_files_that_are_cleaned_while_they_are_read(tmp_path: Path) -> None:
+    table = make(tmp_path, BUCKETS)
+    table.write("upsert", rows(0, 6, partitions=1))
+    times: list[int] = []
+
+    def mapper(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        times.append(1)
+        if len(times) == 1:
+            for x in range(3):
+                table.write("upsert", rows(0, 8, partitions=1, x=x), {"hoodie.cleaner.commits.retained": "1"})
+        return in_threads(function, items)
+
+    told: list[str] = []
+    report = bootstrap_index(table.client, groups=1, mapper=mapper, tell=told.append)
+    assert any("cleaned meanwhile" in text for text in told)
+    assert report.keys == 8
+    assert index_places(table.client) == data_places(table.client)
+    times.clear()
+    assert verify_index(table.client, mapper=mapper).is_right
+
+
+def test_codec_and_bloom_filters_are_options(tmp_path: Path) -> None:
+    table = make(tmp_path, BUCKETS)
+    table.write("upsert", rows(0, 200, partitions=1))
+    plain = bootstrap_index(table.client, groups=1).size
+    options = {"hoodie.hfile.compression.algorithm": "NONE"}
+    large = bootstrap_index(table.client, options, groups=1).size
+    assert large > plain
+    assert bootstrap_index(table.client, {**options, "hoodie.metadata.bloom.filter.enable": "true"}).size > large
+    assert verify_index(table.client).is_right
+
+
 def test_other_kinds_of_tables_are_refused(tmp_path: Path) -> None:
     table = make(tmp_path, BUCKETS)
     path = tmp_path / "things" / ".hoodie" / "hoodie.properties"
