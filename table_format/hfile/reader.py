@@ -226,10 +226,7 @@ class HFileReader:
         if len(keys) < len(blocks):
             owners = np.array([blocks.block_of(keys.key(row)) for row in range(len(keys))], dtype=np.int64)
             return np.searchsorted(owners, np.arange(len(blocks) + 1))
-        cuts = [0]
-        for first_key in blocks.first_keys:
-            cuts.append(keys.first_from(first_key, cuts[-1]))
-        return np.array([*cuts[1:], len(keys)], dtype=np.int64)
+        return np.append(keys.first_from_each(blocks.first_keys), len(keys))
 
     def _look_into(self, number: int, raw: memoryview, keys: KeySpans) -> tuple[int, Positions, pa.BinaryArray]:
         """Entries of a block, rows of the keys that it holds, and their values."""

@@ -6,6 +6,7 @@ search over the first such numbers finds nearly all of them; what is the same so
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -61,9 +62,18 @@ class KeySpans:
         """The keys, copied out."""
         return binary_array(self.buffer, self.starts, self.lengths)
 
-    def first_from(self, key: bytes, low: int = 0) -> int:
+    def first_from_each(self, keys: Sequence[bytes]) -> Positions:
+        """The row of the first of these ascending keys that is not before each of some others."""
+        words = self.words(0)
+        aims = np.array([int.from_bytes(key[:_WORD].ljust(_WORD, b"\x00"), "big") for key in keys], dtype=np.uint64)
+        low, high = (np.searchsorted(words, aims, side=side) for side in ("left", "right"))
+        for row in np.flatnonzero(low < high).tolist():
+            low[row] = self.first_from(keys[row], int(low[row]), int(high[row]))
+        return low
+
+    def first_from(self, key: bytes, low: int = 0, high: int | None = None) -> int:
         """The row of the first of these ascending keys, from row `low` on, that is not before a key."""
-        high = len(self)
+        high = len(self) if high is None else high
         while low < high:
             middle = (low + high) // 2
             if self.key(middle) < key:

@@ -7,6 +7,7 @@ exactly from each entry to the next and from the first to the end, these are the
 
 from __future__ import annotations
 
+from collections import Counter
 from struct import Struct
 from typing import Any, Final, cast
 
@@ -76,10 +77,7 @@ def _walk(buffer: Bytes, position: int, end: int, found: list[int], most: int = 
 
 def _by_key_ends(buffer: Bytes, begin: int, end: int) -> Positions | None:
     """All entries between two places, found by the ends of their keys; None where that does not prove itself."""
-    first: list[int] = []
-    _walk(buffer, begin, end, first, _SAMPLE)
-    sampled = _key_lengths(buffer, np.array(first, dtype=np.int64))
-    starts, heads = _starts(buffer, _key_ends(buffer, begin, end), sampled)
+    starts, heads = _starts(buffer, begin, end)
     if not len(starts) or starts[0] != begin:
         return None
     following = starts + ENTRY_OVERHEAD
@@ -89,11 +87,12 @@ def _by_key_ends(buffer: Bytes, begin: int, end: int) -> Positions | None:
     return starts if proven else None
 
 
-def _key_lengths(buffer: Bytes, starts: Positions) -> list[int]:
-    """The distinct lengths of some keys, the most frequent first."""
-    lengths, counts = np.unique(_heads(buffer)[starts].astype(np.uint64) >> _HALF, return_counts=True)
-    rows = (lengths[np.argsort(-counts, kind="stable")].astype(np.int64) - KEY_OVERHEAD).tolist()
-    return [length for length in rows if 0 <= length <= len(buffer)]
+def _key_lengths(buffer: Bytes, begin: int, end: int, most: int) -> list[int]:
+    """The distinct lengths of the keys of some first entries, the most frequent first."""
+    starts: list[int] = []
+    _walk(buffer, begin, end, starts, most)
+    lengths = [LENGTHS.unpack_from(memoryview(cast("Any", buffer)), start)[0] - KEY_OVERHEAD for start in starts]
+    return [length for length, _ in Counter(lengths).most_common() if 0 <= length <= len(buffer)]
 
 
 def _key_ends(buffer: Bytes, begin: int, end: int) -> Positions:
@@ -112,13 +111,14 @@ def _key_ends(buffer: Bytes, begin: int, end: int) -> Positions:
     return cast("Positions", full)
 
 
-def _starts(buffer: Bytes, key_ends: Positions, sampled: list[int]) -> tuple[Positions, NDArray[np.uint64]]:
-    """The entries whose keys end at some places, ascending, and the lengths that stand at their starts."""
-    heads = _heads(buffer)
-    if sampled:  # mostly all keys are equally long
-        starts, words, fits = _with_length(heads, key_ends, sampled[0])
+def _starts(buffer: Bytes, begin: int, end: int) -> tuple[Positions, NDArray[np.uint64]]:
+    """The entries whose keys end where it seems, ascending, and the lengths that stand at their starts."""
+    heads, key_ends = _heads(buffer), _key_ends(buffer, begin, end)
+    for length in _key_lengths(buffer, begin, end, 1):  # mostly all keys are equally long
+        starts, words, fits = _with_length(heads, key_ends, length)
         if fits.all():
             return starts, words
+    sampled = _key_lengths(buffer, begin, end, _SAMPLE)
     left = key_ends[heads[np.minimum(key_ends + 1, len(heads) - 1)].astype(np.uint64) == _PATTERN]
     found, found_heads = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
     for length in [*sampled, *(other for other in range(_MOST_LENGTHS) if other not in sampled)]:

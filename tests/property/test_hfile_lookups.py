@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from table_format.byte_spans import binary_array
+from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.hfile import walk
 from table_format.hfile.reader import HFileReader
 from table_format.hfile.sorted_keys import KeySpans, matches
@@ -85,3 +86,24 @@ def test_spans_of_a_slice():
     assert found.to_arrow().to_pylist() == binary_array(found.buffer, found.starts, found.lengths).to_pylist()
     assert found.first_from(b"b") == 1
     assert len(KeySpans.of(keys.slice(0, 0))) == 0
+
+
+@given(
+    content=st.dictionaries(KEYS, TEXTS, min_size=1, max_size=30),
+    flips=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(1, 255)), min_size=1, max_size=3),
+    codec=st.sampled_from(["GZ", "NONE"]),
+    scan=st.sampled_from([None, True, False]),
+)
+def test_damage_is_an_error_of_ours_or_harmless(content, flips, codec, scan):
+    keys = sorted(content)
+    values = [content[key] for key in keys]
+    data = bytearray(write_hfile(keys, values, schema_json="{}", codec=codec, block_size=200, bloom=True))
+    for place, bits in flips:
+        data[place % len(data)] ^= bits
+    try:
+        reader = HFileReader(bytes(data), "damaged")
+        rows, found = reader.find(spans(set(keys) | {b"absent", b"\xef"}), scan=scan, bloom=True)
+        assert len(rows) == len(found) <= len(keys) + 2
+        reader.entries().values()
+    except (CorruptFileError, UnsupportedTableError):
+        pass
