@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _GROUPS = (
     ("trino", re.compile("engines/test_(trino|presto|engine_servers)")),
     ("hive", re.compile("engines/test_(hive|local_metastore)")),
-    ("pyspark", re.compile("tests/spark/|/test_(apache_interop|killed_driver|oldest_pyspark)")),
+    ("pyspark", re.compile("tests/spark/|engines/test_(apache_interop|record_index|surgery_r|killed_driver|oldest)")),
     ("apache", re.compile("/test_(apache|crash_interop|spark_sql|plans)")),
 )
 

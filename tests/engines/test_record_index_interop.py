@@ -1,0 +1,242 @@
+"""Apache Hudi and we write in turns to a table with a record index, each finding records by what the other left."""
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_writer import write_hudi
+from table_format.errors import HudiError
+from table_format.meta_client import TableClient
+from table_format.record_index.bootstrap import bootstrap_index
+from table_format.record_index.verify import verify_index
+from table_format.storage import Storage
+from tests.engines.apache_hudi.client import ApacheHudi
+from tests.engines.indexed_rows import (
+    COMMIT_TIME,
+    EVENT_TIME,
+    INDEX,
+    SCHEMA,
+    Rows,
+    Step,
+    apply,
+    by_our_index,
+    in_files,
+    step,
+)
+from tests.local_writes import LocalTable
+from tests.unit.table_format.transaction.faults import Faults, FaultyStorage, Frozen
+
+pytestmark = [pytest.mark.engine, pytest.mark.spark]
+PARTITIONS = "abc"
+MOVES = {"hoodie_record_index_update_partition_path": "true"}
+COMPACTING = {"hoodie_metadata_compact_max_delta_commits": "1"}
+
+
+def some(numbers: range, value: int, partition: str | None = None) -> Rows:
+    """Records of some numbers, in the partitions they were first put into unless one is named."""
+    return {f"k{n:03d}": (partition or PARTITIONS[n % 3], value + n) for n in numbers}
+
+
+#: Each step changes what the step before it, of the other writer, left.
+HISTORY = [
+    step("insert", some(range(60), 1000)),
+    step("upsert", some(range(0, 90, 4), 2000)),
+    # older values, in place and elsewhere; newer ones elsewhere, which stay where they are
+    step("upsert", some(range(0, 60, 5), 10) | some(range(2, 60, 9), 3000, "a")),
+    step("delete", some(range(0, 60, 7), 9000, "b")),
+    step("delete", some(range(0, 60, 7), 9000)),
+    # deleted ones come back, in another partition than before
+    step("upsert", some(range(0, 60, 14), 4000, "d") | some(range(100, 110), 4000), **COMPACTING),
+    step("upsert", some(range(0, 110, 6), 5000, "e") | some(range(1, 60, 11), 20, "c"), **MOVES),
+    step("delete", some(range(3, 110, 8), 9000)),
+    # a key that another partition has would be there twice: nobody looks for it then
+    step("insert_overwrite", some(range(6, 48, 12), 6000, "e") | some(range(200, 206), 6000, "e")),
+    step("upsert", some(range(0, 210, 5), 7000, "c"), **MOVES, **COMPACTING),
+    step("delete_partition", some(range(1), 0), "c"),
+    step("upsert", some(range(0, 210, 5), 8000)),
+]
+KEYS = sorted({key for done in HISTORY for key in done.rows} | {"never"})
+
+
+class Writers:
+    """Ours and an Apache release, on one table."""
+
+    def __init__(self, spark: Any, apache: ApacheHudi, path: Path, options: dict[str, str]) -> None:
+        self.spark = spark
+        self.apache = apache
+        self.path = path
+        self.options = options
+
+    def ours(self, done: Step) -> None:
+        write_hudi(
+            self.spark.createDataFrame(done.batch), str(self.path), done.all_options(self.options), mode="append"
+        )
+
+    def theirs(self, done: Step) -> None:
+        self.apache.write(self.path, done.batch, done.all_options(self.options))
+
+    def check(self, rows: Rows, *, read: bool = False) -> None:
+        """The files hold the rows, and both look-ups find each where it is; what is gone they do not find."""
+        found, places = in_files(self.path)
+        assert found == rows
+        assert by_our_index(self.path, KEYS) == places
+        assert {k: (p, file) for k, (p, file, _) in self.apache.record_index(self.path, KEYS).items()} == places
+        if read:
+            table = self.apache.read(self.path).to_pylist()
+            assert {r["id"]: (r["_hoodie_partition_path"], r["v"]) for r in table} == rows
+            assert len(table) == len(rows)
+
+
+def is_listed(path: Path) -> bool:
+    return "record_index" in TableClient.open(Storage(str(path))).config.metadata_partitions
+
+
+@pytest.mark.parametrize(
+    ("release_of", "first", "payload"), [("0.15.0", "ours", EVENT_TIME), ("1.2.0", "theirs", COMMIT_TIME)]
+)
+def test_writers_take_turns(
+    release: Callable[[str], ApacheHudi], spark: Any, tmp_path: Path, release_of: str, first: str, payload: str
+) -> None:
+    options = INDEX | {"hoodie.datasource.write.payload.class": payload}
+    writers = Writers(spark, release(release_of), tmp_path / "t", options)
+    turns: list[Callable[[Step], None]] = [writers.ours, writers.theirs]
+    if first == "theirs":
+        turns.reverse()
+    rows: Rows = {}
+    for number, done in enumerate(HISTORY):
+        turns[number % 2](done)
+        rows = apply(rows, done, event_time=payload == EVENT_TIME)
+        try:
+            writers.check(rows, read=number in (6, len(HISTORY) - 1))
+        except AssertionError as error:
+            error.add_note(f"after step {number}, a {done.operation} by {turns[number % 2].__name__}")
+            raise
+        assert is_listed(writers.path)
+
+
+def test_apache_goes_on_with_an_index_that_we_built(apache: ApacheHudi, tmp_path: Path) -> None:
+    """Over a table of theirs; and clears up after a writer of ours that died with the index already written."""
+    path = tmp_path / "t"
+    plain = {"hoodie.index.type": "SIMPLE", "hoodie.datasource.write.payload.class": EVENT_TIME}
+    options = INDEX | {"hoodie.datasource.write.payload.class": EVENT_TIME}
+    first, second = step("insert", some(range(40), 1000)), step("upsert", some(range(0, 50, 3), 2000, "d"), **MOVES)
+    apache.write(path, first.batch, first.all_options(plain))
+    rows = apply({}, first, event_time=True)
+    assert not is_listed(path)
+    client = TableClient.open(Storage(str(path)))
+    bootstrap_index(client, INDEX)
+    assert is_listed(path)
+    writers = Writers(None, apache, path, options)
+    writers.check(rows)
+
+    die_at_publication(path, second.all_options(options), second)
+    assert TableClient.open(Storage(str(path))).timeline().pending
+    writers.check(rows)
+
+    third = step("upsert", some(range(0, 60, 4), 3000, "a"), **MOVES)
+    writers.theirs(third)
+    rows = apply(rows, third, event_time=True)
+    writers.check(rows, read=True)
+    assert not TableClient.open(Storage(str(path))).timeline().pending
+    local(path, second.all_options(options)).write(second.operation, second.batch)
+    rows = apply(rows, second, event_time=True)
+    writers.check(rows)
+    assert verify_index(TableClient.open(Storage(str(path)))).is_right
+
+
+def local(path: Path, options: dict[str, str], storage: type[Storage] = Storage) -> LocalTable:
+    return LocalTable(TableClient.open(storage(str(path))), options)
+
+
+def die_at_publication(path: Path, options: dict[str, str], done: Step) -> None:
+    """The index has changed, the commit has not appeared."""
+    plain = FaultyStorage.create
+
+    def create(self: Storage, name: str, data: bytes) -> None:
+        if name.startswith(".hoodie/2") and name.endswith(".commit"):
+            FaultyStorage.faults = Faults(1, "before", "freeze")
+        plain(self, name, data)
+
+    FaultyStorage.faults = Faults()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FaultyStorage, "create", create)
+        with contextlib.suppress(Frozen):
+            local(path, options, FaultyStorage).write(done.operation, done.batch)
+            pytest.fail("the writer lived on")
+    FaultyStorage.faults = Faults()
+
+
+#: Keys that several partitions have; each (partition, key) is a record of its own.
+SCOPED = [
+    step("upsert", {"k1": ("a", 1), "k2": ("a b/c", 2), "k3": ("a", 3), "k4": ("x-y%z", 4)}),
+    step("upsert", {"k1": ("a b/c", 11), "k2": ("a b/c", 12), "k5": ("new", 15)}),
+    step("delete", {"k3": ("a", 9), "k4": ("a", 9)}),
+    step("upsert", {"k3": ("new", 33), "k4": ("x-y%z", 34), "k1": ("a", 31)}, **COMPACTING),
+    step("delete", {"k1": ("a b/c", 9)}),
+    step("upsert", {"k1": ("a b/c", 51), "k6": ("later", 56)}, **COMPACTING),
+]
+
+
+@pytest.mark.parametrize("first", ["ours", "theirs"])
+def test_writers_take_turns_in_an_index_by_partition(
+    release: Callable[[str], ApacheHudi], tmp_path: Path, first: str
+) -> None:
+    """Only 1.2.0 knows such an index in tables of version 6."""
+    apache, path = release("1.2.0"), tmp_path / "t"
+    options = {
+        "hoodie.index.type": "RECORD_LEVEL_INDEX",
+        "hoodie.metadata.record.level.index.enable": "true",
+        "hoodie.metadata.global.record.level.index.enable": "false",
+        "hoodie.metadata.record.level.index.min.filegroup.count": "2",
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+        "hoodie.datasource.write.payload.class": EVENT_TIME,
+        "hoodie.catalog.write.surgery": "always",
+    }
+    held: dict[tuple[str, str], int] = {}
+    for number, done in enumerate(SCOPED):
+        all_options = done.all_options(options)
+        if (first == "theirs") == (number % 2 == 0):
+            apache.write(path, done.batch, all_options)
+        else:
+            table = local(path, all_options) if number else LocalTable.create(str(path), SCHEMA, all_options)
+            table.write(done.operation, done.batch)
+        for key, (partition, value) in done.rows.items():
+            held.pop((f"p={partition}", key), None)
+            if done.operation != "delete":
+                held[f"p={partition}", key] = value
+        found = apache.read(path).to_pylist()
+        assert {(r["_hoodie_partition_path"], r["id"]): r["v"] for r in found} == held
+        assert len(found) == len(held), "a record stands twice"
+        assert is_listed(path)
+        report = verify_index(TableClient.open(Storage(str(path))))
+        assert report.is_right, (number, report)
+
+
+def test_an_index_that_apache_cannot_read_is_put_aside_by_its_next_write(
+    release: Callable[[str], ApacheHudi], tmp_path: Path
+) -> None:
+    """Nobody may believe it then: our next upsert says what to do, and after that all is well again."""
+    apache, path = release("0.15.0"), tmp_path / "t"
+    own = INDEX | {"hoodie.catalog.record.index.hash": "xxhash64"}
+    plain = {"hoodie.index.type": "SIMPLE"}
+    first = step("insert", some(range(30), 1000))
+    later = step("upsert", some(range(20, 40), 2000))
+    last = step("upsert", some(range(0, 50, 5), 3000))
+    LocalTable.create(str(path), SCHEMA, first.all_options(own)).write("insert", first.batch)
+    rows = apply({}, first, event_time=True)
+    assert by_our_index(path, KEYS) == in_files(path)[1]
+    assert not is_listed(path)
+    apache.write(path, later.batch, later.all_options(plain))
+    rows = apply(rows, later, event_time=True)
+    assert in_files(path)[0] == rows
+    with pytest.raises(HudiError, match="index bootstrap"):
+        local(path, last.all_options(own)).write("upsert", last.batch)
+    bootstrap_index(TableClient.open(Storage(str(path))), own)
+    local(path, last.all_options(own)).write("upsert", last.batch)
+    rows = apply(rows, last, event_time=True)
+    found, places = in_files(path)
+    assert found == rows
+    assert by_our_index(path, KEYS) == places
