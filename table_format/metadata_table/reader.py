@@ -25,6 +25,8 @@ from table_format.metadata_table.keys import (
 )
 from table_format.metadata_table.sources import Known, PartitionSources, Piece, Sources, newest_versions, settled_apart
 from table_format.metadata_table.validity import ValidInstants, missing_instants, open_metadata_timeline
+from table_format.record_index.index import groups_in_order
+from table_format.record_index.layout import IndexLayout
 from table_format.timeline import Timeline
 
 _LOG = logging.getLogger(__name__)
@@ -42,12 +44,15 @@ class MetadataTable:
         client: the data table.
         timeline: the data table's timeline; it decides which blocks count.
         metadata_timeline: the metadata table's own.
-        partitions: the partitions that are ready for use.
+        partitions: the partitions that are ready for use; a record index that the table does not list may turn out
+            not to be.
     """
 
     def __init__(
         self, client: TableClient, timeline: Timeline, metadata_timeline: Timeline, partitions: Sequence[str]
     ) -> None:
+        self._client = client
+        self._timeline = timeline
         self._storage = client.storage
         self._valid = ValidInstants(timeline, metadata_timeline)
         self._lock = threading.Lock()
@@ -74,7 +79,8 @@ class MetadataTable:
         if missing is not None:
             _LOG.warning("%s: the metadata table is not used: %s", client.storage.uri, missing)
             return None
-        return cls(client, timeline, metadata_timeline, listed)
+        unlisted = (layout.RECORD_INDEX,) if record_index.is_private(client.config) else ()
+        return cls(client, timeline, metadata_timeline, (*listed, *unlisted))
 
     def refreshed(self, client: TableClient, timeline: Timeline) -> MetadataTable | None:
         """The metadata table as it is now; files that this instance has read are not read again.
@@ -190,14 +196,16 @@ class MetadataTable:
         if layout.RECORD_INDEX not in self.partitions:
             return None
         with self._lock:
-            return record_index.record_locations(self._open(layout.RECORD_INDEX), keys)
+            sources = self._open_record_index()
+            return None if sources is None else record_index.record_locations(sources, keys, self._private_layout)
 
     def count_record_keys(self, most: int) -> int | None:
         """How many keys the record index has; None without one, or with more than `most` entries to look through."""
         if layout.RECORD_INDEX not in self.partitions:
             return None
         with self._lock:
-            return record_index.count_keys(self._open(layout.RECORD_INDEX), most)
+            sources = self._open_record_index()
+            return None if sources is None else record_index.count_keys(sources, most)
 
     def bloom_filters(self, files: pa.Table) -> pa.Table | None:
         """Bloom filters of the record keys of some files; see `bloom_index.bloom_filters`.
@@ -218,10 +226,25 @@ class MetadataTable:
         with self._lock:
             return self._open(layout.COLUMN_STATS).open()
 
-    def _open(self, partition: str) -> PartitionSources:
+    @functools.cached_property
+    def _private_layout(self) -> IndexLayout | None:
+        """The layout of a record index that the table does not list; None where others left that behind."""
+        private = record_index.is_private(self._client.config)
+        return IndexLayout.of(self._client, self._timeline) if private else None
+
+    def _open_record_index(self) -> PartitionSources | None:
+        """The sources of the record index; None when it is out of date."""
+        if not record_index.is_private(self._client.config):
+            return self._open(layout.RECORD_INDEX)
+        found = self._private_layout
+        return None if found is None else self._open(layout.RECORD_INDEX, groups_in_order(self._storage, found))
+
+    def _open(self, partition: str, groups: tuple[layout.FileGroup, ...] | None = None) -> PartitionSources:
         sources = self._sources.get(partition)
         if sources is None:
-            sources = PartitionSources(self._storage, partition, self._valid, known=self._known.pop(partition, None))
+            sources = PartitionSources(
+                self._storage, partition, self._valid, known=self._known.pop(partition, None), groups=groups
+            )
             self._sources[partition] = sources
         return sources
 

@@ -6,14 +6,21 @@ import numpy as np
 import pyarrow as pa
 
 from table_format.metadata_table.arrow import Column, schema_of
+from table_format.metadata_table.layout import RECORD_INDEX
 from table_format.metadata_table.sources import PartitionSources, Piece, newest_versions
 from table_format.record_index.index import locate
-from table_format.record_index.layout import IndexLayout
+from table_format.record_index.layout import LAYOUT_KEY, IndexLayout
+from table_format.table_config import TableConfig
 
 LOCATIONS_SCHEMA = schema_of(key=pa.string(), partition=pa.string(), file_id=pa.string())
 
 
-def record_locations(sources: PartitionSources, keys: Column) -> pa.Table:
+def is_private(config: TableConfig) -> bool:
+    """Whether a table has, or had, a record index that the metadata table does not list; see `IndexLayout.of`."""
+    return RECORD_INDEX not in config.metadata_partitions and bool(config.raw.get(LAYOUT_KEY, "").strip())
+
+
+def record_locations(sources: PartitionSources, keys: Column, layout: IndexLayout | None = None) -> pa.Table:
     """Where records lie.
 
     Only shards, and only blocks of their base files, that can hold one of the keys are read.
@@ -21,6 +28,7 @@ def record_locations(sources: PartitionSources, keys: Column) -> pa.Table:
     Args:
         sources: of the record index.
         keys: record keys as the table's key generator makes them; nulls are passed over.
+        layout: of the index; None for that which the names of its file groups tell.
 
     Returns:
         Schema `LOCATIONS_SCHEMA`; a key that the index does not know has no row. In a partitioned record index, where
@@ -29,7 +37,8 @@ def record_locations(sources: PartitionSources, keys: Column) -> pa.Table:
     Raises:
         CorruptFileError: the index is damaged.
     """
-    return locate(sources, IndexLayout.of_groups(sources.groups), keys).select(LOCATIONS_SCHEMA.names)
+    layout = layout or IndexLayout.of_groups(sources.groups)
+    return locate(sources, layout, keys).select(LOCATIONS_SCHEMA.names)
 
 
 def count_keys(sources: PartitionSources, most: int) -> int | None:

@@ -84,12 +84,7 @@ class RecordIndex:
             raise RecordIndexError(
                 f"{client.storage.uri}: the metadata table with the record index is stale: {missing}"
             )
-        by_id = {group.file_id: group for group in list_file_groups(client.storage, names.RECORD_INDEX)}
-        absent = [file_id for file_id in layout.groups if file_id not in by_id]
-        if absent:
-            place = f"{names.FOLDER}/{names.RECORD_INDEX}"
-            raise CorruptFileError(place, 0, f"the file group {absent[0]} of the record index is missing; rebuild it")
-        groups = [by_id[file_id] for file_id in layout.groups]
+        groups = groups_in_order(client.storage, layout)
         return cls(client.storage, layout, groups, ValidInstants(timeline, metadata_timeline), options or {})
 
     def get_record_locations(self, keys: Column, partitions: Column | None = None) -> pa.Table:
@@ -134,6 +129,20 @@ class RecordIndex:
 
     def _shard(self, group: int) -> Sequence[Source]:
         return self._sources.open([group]).shards[0]
+
+
+def groups_in_order(storage: Storage, layout: IndexLayout) -> tuple[FileGroup, ...]:
+    """The files of each file group of a layout.
+
+    Raises:
+        CorruptFileError: a file group is missing.
+    """
+    by_id = {group.file_id: group for group in list_file_groups(storage, names.RECORD_INDEX)}
+    absent = [file_id for file_id in layout.groups if file_id not in by_id]
+    if absent:
+        place = f"{names.FOLDER}/{names.RECORD_INDEX}"
+        raise CorruptFileError(place, 0, f"the file group {absent[0]} of the record index is missing; rebuild it")
+    return tuple(by_id[file_id] for file_id in layout.groups)
 
 
 def locate(

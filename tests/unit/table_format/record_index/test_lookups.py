@@ -14,13 +14,16 @@ from table_format.hfile.reader import HFileReader
 from table_format.hfile.writer import write_hfile
 from table_format.meta_client import TableClient
 from table_format.metadata_table import layout as names
+from table_format.metadata_table.reader import MetadataTable
 from table_format.metadata_table.record_schema import SCHEMA_JSON
 from table_format.metadata_table.sources import Source, _parsed
 from table_format.record_index.choice import BLOOM_KEY, DYNAMIC_KEY, LOOKUP_KEY, Choice
 from table_format.record_index.entries import encode_places
 from table_format.record_index.index import RecordIndex
+from table_format.record_index.layout import IndexLayout
 from table_format.record_index.shard import live_entries, look_up
 from table_format.storage import Storage
+from table_format.timeline import Timeline
 from tests.unit.table_format.record_index.index_writes import BY_PARTITION, change, gone, make, put
 
 KEYS = st.text(alphabet="ab0\uffee\U0001f600", max_size=4)
@@ -147,3 +150,53 @@ def test_nothing_is_decoded_for_keys_that_are_absent(monkeypatch):
     assert look_up(sources, pa.array(["aa", "", "c"])).num_rows == 0
     assert look_up(sources, pa.array(["b"]))["file_id"].to_pylist() == ["g"]
     assert np.array_equal(look_up([], pa.array(["b"]))["key"].to_pylist(), [])
+
+
+def test_the_metadata_table_asks_an_index_that_it_does_not_list(tmp_path):
+    client = make(Storage(str(tmp_path / "t")), {"hoodie.catalog.record.index.hash": "xxhash64"})
+    change(client, *(put(f"k{n}", "p", f"f{n}") for n in range(20)))
+    change(client, gone("k3"))
+    client.reload()
+    table = MetadataTable.open(client, client.timeline())
+    assert "record_index" in table.partitions
+    found = table.record_locations(pa.array([f"k{n}" for n in range(25)])).to_pylist()
+    assert {row["key"]: row["file_id"] for row in found} == {f"k{n}": f"f{n}" for n in range(20) if n != 3}
+    assert table.count_record_keys(1000) == 19
+    newer = table.refreshed(client, client.timeline())
+    assert newer.record_locations(pa.array(["k4"])).num_rows == 1
+
+
+def test_an_index_that_others_left_behind_is_not_asked(tmp_path, monkeypatch):
+    client = make(Storage(str(tmp_path / "t")), {"hoodie.catalog.record.index.hash": "xxhash64"})
+    change(client, put("a"))
+    client.reload()
+    monkeypatch.setattr(Timeline, "extra_metadata", lambda *_: {})
+    table = MetadataTable.open(client, client.timeline())
+    assert table.record_locations(pa.array(["a"])) is None
+    assert table.count_record_keys(1000) is None
+    with pytest.raises(RecordIndexError):
+        RecordIndex.open(client)
+
+
+def test_the_newest_family_that_knows_a_key_counts(tmp_path):
+    """As after growth by file groups, whose older families get tombstones of what is put into the newest one."""
+    client = make(Storage(str(tmp_path / "t")))
+    layout = IndexLayout((("record-index-", 2), ("record-index-b1-", 3)))
+    groups = [names.FileGroup(file_id, (), ()) for file_id in layout.groups]
+    index = RecordIndex.open(client)
+    grown = RecordIndex(client.storage, layout, groups, index._valid, {})
+    keys = [f"k{n}" for n in range(40)]
+    old, new = layout.groups_of(pa.array(keys))
+    places = [{} for _ in layout.groups]
+    for number, key in enumerate(keys):
+        if number % 3 != 1:
+            places[old[number]][key] = "old"
+        if number % 3 != 0:
+            places[new[number]][key] = "new"
+    opened = {number: [source(number, puts)] if puts else [] for number, puts in enumerate(places)}
+    grown._sources._opened.update(opened)
+    found = grown.get_record_locations(pa.array(keys))
+    assert {row["key"]: row["file_id"] for row in found.to_pylist()} == {
+        key: "old" if number % 3 == 0 else "new" for number, key in enumerate(keys)
+    }
+    assert found.num_rows == len(keys)
