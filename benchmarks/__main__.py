@@ -7,11 +7,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks import hive, indexes, million, peers, planning, surgery, sync, trino, writing
+from benchmarks import hive, indexes, million, peers, planning, record_index, surgery, sync, trino, writing
 from benchmarks.writing import Job
 
 PAGE = Path(__file__).parents[1] / "docs/benchmarks.md"
-WHAT = ["writing", "planning", "million", "peers", "trino", "hive", "sync", "surgery", "indexes"]
+WHAT = ["writing", "planning", "million", "peers", "trino", "hive", "sync", "record_index", "surgery", "indexes"]
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 
 
@@ -61,6 +61,8 @@ def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
             return f"Hive, {hive.shipments.FILES} files", "\n".join(hive.table(hive.run(folder, repeats)))
         case "sync":
             return f"Sync, {sync.PARTITIONS:,} partitions", "\n".join(sync.table(sync.run(folder, repeats)))
+        case "record_index":
+            return "Record index", "\n".join(record_index.table(record_index.run(folder, repeats)))
         case "surgery":
             return "Row-group surgery", "\n".join(surgery.table(surgery.run(folder, repeats)))
         case "indexes":

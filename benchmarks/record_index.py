@@ -1,0 +1,289 @@
+"""The record index by itself: look-ups in one HFile, building the index of 50 million keys, and tagging 1 % of them.
+
+Keys are random UUIDs. Tagging starts with rows in memory and ends when each has its file group: on this side with the
+tagging stages of the writer, on Apache's with `tagLocation` of its index. Both look into the same index, built
+by this project, with two cores and a warm session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks import keyed
+from benchmarks.writing import RIVAL, spark_session
+from spark_writer import HudiTable
+from spark_writer.options import WriteOptions
+from spark_writer.plans import KeyPlan
+from spark_writer.progress import default_parallelism
+from spark_writer.record_index.files import indexed_files, sizing
+from spark_writer.record_index.job import IndexedWrite
+from spark_writer.record_index.rows import Profile, RowPlan
+from spark_writer.record_index.tagging import Known, TagPlan, file_names_of
+from table_format.arrow_numpy import from_numpy
+from table_format.base_file_options import BaseFileOptions
+from table_format.bucket_index import BucketHashRule
+from table_format.key_generator import key_spec_of_properties
+from table_format.meta_client import TableClient
+from table_format.record_index.bootstrap import bootstrap_index
+from table_format.record_index.index import RecordIndex
+from tests.engines.apache_hudi.client import ApacheHudi
+
+ROWS = 50_000_000
+ENTRIES, RUNS = 1_000_000, 60
+WANTED = (100, 1_000, 10_000, 100_000, 300_000, 1_000_000)
+GOAL = 100_000  # keys of the look-up that is run often
+WAYS: dict[str, dict[str, str]] = {
+    "chosen": {},
+    "seek": {
+        "hoodie.catalog.record.index.dynamic.lookup": "false",
+        "hoodie.catalog.record.index.lookup": "seek",
+    },
+    "scan": {
+        "hoodie.catalog.record.index.dynamic.lookup": "false",
+        "hoodie.catalog.record.index.lookup": "scan",
+    },
+}
+OURS, PLAIN, APACHE = "hudi-catalog, the writer", "hudi-catalog, without Spark", f"Apache Hudi {RIVAL}"
+OPTIONS = {
+    "hoodie.table.name": keyed.NAME,
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "",
+    "hoodie.datasource.write.keygenerator.class": keyed.PROPERTIES["hoodie.table.keygenerator.class"],
+    "hoodie.datasource.write.precombine.field": "v",
+    "hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+    "hoodie.index.type": "RECORD_INDEX",
+    "hoodie.metadata.record.index.enable": "true",
+}
+
+
+@dataclass
+class Figures:
+    """What was measured.
+
+    Attributes:
+        rows: of the large table.
+        hfile: bytes of the HFile with a million entries.
+        often: seconds of looking up so many keys in it, run by run.
+        lookups: median seconds, by number of keys and way.
+        written: seconds of writing the large table.
+        built: seconds of building its index in Spark's tasks.
+        index: bytes of that index.
+        groups: its file groups.
+        tagging: seconds of tagging, run by run, by side.
+        wanted: rows that are tagged.
+    """
+
+    rows: int
+    hfile: int = 0
+    often: list[float] = field(default_factory=list)
+    lookups: dict[tuple[int, str], float] = field(default_factory=dict)
+    written: float | None = None
+    built: float = 0.0
+    index: int = 0
+    groups: int = 0
+    tagging: dict[str, list[float]] = field(default_factory=dict)
+    wanted: int = 0
+
+
+class _Tagged(Exception):  # noqa: N818  # no error: the write is over as soon as it is tagged
+    """The rows of a write are tagged."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+
+
+def run(folder: Path, repeats: int, rows: int = ROWS, entries: int = ENTRIES) -> Figures:
+    """Measure all of it.
+
+    Raises:
+        RuntimeError: a side did not find all keys.
+    """
+    figures = Figures(rows)
+    _measure_hfile(folder, entries, figures)
+    path = folder / f"keyed-{rows}"
+    if not path.exists():
+        start = time.perf_counter()
+        keyed.build(path, rows)
+        figures.written = time.perf_counter() - start
+    wanted = keyed.wanted(folder / f"keyed-{rows}.parquet", rows)
+    figures.wanted = pq.read_metadata(wanted).num_rows
+    with spark_session() as spark:
+        _bootstrap(spark, path, figures)
+        _tag(spark, path, wanted, repeats, figures)
+    _tag_plainly(path, wanted, repeats, figures)
+    with contextlib.closing(ApacheHudi(RIVAL, folder)) as apache:
+        answer = apache.tag_seconds(path, wanted, OPTIONS, repeats + 1)
+    _require(APACHE, answer["found"], figures)
+    figures.tagging[APACHE] = answer["seconds"][1:]  # the first run warms up
+    return figures
+
+
+def _measure_hfile(folder: Path, entries: int, figures: Figures) -> None:
+    """Look keys up in an index of one file group; the file is in memory, and every run opens it anew."""
+    path = folder / f"keyed-one-{entries}"
+    shutil.rmtree(path, ignore_errors=True)
+    keyed.build(path, entries)
+    bootstrap_index(TableClient.open(str(path)), {}, groups=1)
+    (hfile,) = (path / ".hoodie/metadata/record_index").glob("*.hfile")
+    figures.hfile = hfile.stat().st_size
+    keys = keyed.keys_of_file(0, min(entries, keyed.ROWS_PER_FILE))
+    random = np.random.default_rng(3)
+    for number in range(RUNS + 1):
+        seconds = _look_up(path, _some(keys, min(GOAL, entries // 10), random), {})
+        if number:
+            figures.often.append(seconds)
+    for count in WANTED:
+        for way, options in WAYS.items():
+            runs = [_look_up(path, _some(keys, min(count, len(keys)), random), options) for _ in range(5)]
+            figures.lookups[count, way] = statistics.median(runs)
+
+
+def _some(keys: pa.Array[Any], count: int, random: np.random.Generator) -> pa.Array[Any]:
+    return keys.take(from_numpy(random.permutation(len(keys))[:count]))
+
+
+def _look_up(path: Path, keys: pa.Array[Any], options: dict[str, str]) -> float:
+    index = RecordIndex.open(TableClient.open(str(path)), options=options)
+    start = time.perf_counter()
+    found = index.get_record_locations(keys)
+    seconds = time.perf_counter() - start
+    if found.num_rows != len(keys):
+        raise RuntimeError(f"{found.num_rows} of {len(keys)} keys found")
+    return seconds
+
+
+def _bootstrap(spark: SparkSession, path: Path, figures: Figures) -> None:
+    table = HudiTable.for_path(spark, str(path))
+    start = time.perf_counter()
+    table.bootstrap_index({"hoodie.catalog.write.progress": "false"})
+    figures.built = time.perf_counter() - start
+    files = list((path / ".hoodie/metadata/record_index").glob("*.hfile"))
+    figures.groups, figures.index = len(files), sum(file.stat().st_size for file in files)
+
+
+def _tag(spark: SparkSession, path: Path, wanted: Path, repeats: int, figures: Figures) -> None:
+    rows = spark.read.parquet(str(wanted)).repartition(default_parallelism(spark)).persist()
+    rows.count()
+    found = []
+    for attempt in range(repeats + 1):
+        start = time.perf_counter()
+        profile = _tag_once(path, rows)
+        seconds = time.perf_counter() - start
+        _require(OURS, sum(profile.updates.values()), figures)
+        if attempt:
+            found.append(seconds)
+    rows.unpersist()
+    figures.tagging[OURS] = found
+
+
+def _tag_once(path: Path, rows: DataFrame) -> Profile:
+    """The stages of an upsert up to its rows' file groups; nothing is written."""
+    options = WriteOptions.of(OPTIONS)
+    client = TableClient.open(str(path))
+    timeline = client.timeline()
+    files = indexed_files(client, timeline)
+    places = files.table
+    plan = TagPlan(
+        files=file_names_of(places["partition"], places["file_id"]),
+        partitions=places["partition"].combine_chunks(),
+        known=Known.MERGE,
+        by_partition=False,
+        move=False,
+        delete=False,
+        moves=None,
+    )
+    keys = KeyPlan(key_spec_of_properties(client.config.raw), BucketHashRule.of_properties(client.config.raw), (), 0)
+    driver_rows = 200_000  # as the option's default
+    keying = RowPlan(
+        keys=keys,
+        schema=keyed.SCHEMA,
+        payload=tuple(keyed.SCHEMA.names),
+        ordering=(),
+        flush_bytes=32 << 20,
+        tagged=True,
+        thin_rows=driver_rows,
+        measured=False,
+        file_options=BaseFileOptions(),
+    )
+    write = IndexedWrite(
+        rows=keying,
+        tags=plan,
+        index=RecordIndex.open(client, timeline),
+        files=files,
+        placed=True,
+        sizing=lambda measured: sizing(options, None, measured),
+        partitioned=False,
+        parallelism=default_parallelism(rows.sparkSession),
+        tasks=None,
+        driver_rows=driver_rows,
+    )
+
+    def finish(profile: Profile, _: pa.Table) -> Any:
+        raise _Tagged(profile)
+
+    try:
+        write.run(rows, finish)
+    except _Tagged as tagged:
+        return tagged.profile
+    raise RuntimeError("there was nothing to tag")
+
+
+def _tag_plainly(path: Path, wanted: Path, repeats: int, figures: Figures) -> None:
+    keys: Any = pq.read_table(wanted, columns=["id"])["id"].combine_chunks()
+    found = []
+    for attempt in range(repeats + 1):
+        start = time.perf_counter()
+        locations = RecordIndex.open(TableClient.open(str(path))).get_record_locations(keys)
+        seconds = time.perf_counter() - start
+        _require(PLAIN, locations.num_rows, figures)
+        if attempt:
+            found.append(seconds)
+    figures.tagging[PLAIN] = found
+
+
+def _require(side: str, found: int, figures: Figures) -> None:
+    if found != figures.wanted:
+        raise RuntimeError(f"{side}: {found} of {figures.wanted} keys found")
+
+
+def table(figures: Figures) -> Iterator[str]:
+    """The figures as Markdown tables."""
+    often = np.array(figures.often) * 1000
+    yield f"One HFile with a million keys ({figures.hfile / 1e6:.1f} MB), gzip, in memory:"
+    yield ""
+    yield "| keys looked up | " + " | ".join(f"{way} (ms)" for way in WAYS) + " |"
+    yield "|---|" + "---|" * len(WAYS)
+    for count in WANTED:
+        yield f"| {count:,} | " + " | ".join(f"{figures.lookups[count, way] * 1000:.0f}" for way in WAYS) + " |"
+    yield ""
+    low, middle, high = np.percentile(often, [50, 95, 100])
+    yield f"{GOAL:,} keys, {len(often)} runs: median {low:.0f} ms, 95 % {middle:.0f} ms, longest {high:.0f} ms."
+    yield ""
+    yield "| job | runs (s) | median (s) | times as fast as Apache | rate |"
+    yield "|---|---|---|---|---|"
+    millions = figures.rows / 1e6
+    if figures.written is not None:
+        rate = f"{millions / figures.written:.2f} million rows/s"
+        what = f"write {millions:g} million rows, without Spark"
+        yield f"| {what} | {figures.written:.1f} | {figures.written:.1f} | - | {rate} |"
+    rate = f"{millions / figures.built:.2f} million keys/s"
+    what = f"build their index, {figures.groups} file groups, {figures.index / 1e6:.0f} MB, in Spark"
+    yield f"| {what} | {figures.built:.1f} | {figures.built:.1f} | - | {rate} |"
+    rival = statistics.median(figures.tagging[APACHE])
+    for side, seconds in figures.tagging.items():
+        median = statistics.median(seconds)
+        runs = ", ".join(f"{second:.2f}" for second in seconds)
+        rate = f"{figures.wanted / median / 1e6:.2f} million rows/s"
+        yield f"| tag {figures.wanted:,} rows, {side} | {runs} | {median:.2f} | {rival / median:.1f} | {rate} |"
