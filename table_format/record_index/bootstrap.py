@@ -16,7 +16,7 @@ from table_format.record_index.build import Built, IndexBuild, Tell, begun_layou
 from table_format.record_index.founding import BuiltFile
 from table_format.record_index.growth import HASH_KEY, IndexOptions, new_layout
 from table_format.record_index.key_source import current_sources, require_keys
-from table_format.record_index.layout import GLOBAL, PARTITION, IndexLayout
+from table_format.record_index.layout import PARTITION, IndexLayout
 from table_format.record_index.publish import publish_index
 from table_format.table_config import require_writable
 from table_format.timeline import Timeline
@@ -114,7 +114,8 @@ def _layout(client: TableClient, options: Mapping[str, str], groups: int | None,
     asked = new_layout(_wanted(client, timeline, options), keys, partitions, groups=groups)
     for begun in begun_layouts(client.storage):
         alike = (begun.scope, begun.hash_name) == (asked.scope, asked.hash_name)
-        if alike and groups is None and begun.scope == GLOBAL and begun.count >= asked.count:
+        enough = begun.scope == PARTITION or begun.count >= asked.count
+        if alike and groups is None and begun.families and enough:
             return begun
     return asked
 
@@ -167,7 +168,7 @@ def _publish_when_current(
                     lock.check()
                 tell("taking the index into use")
                 files = [BuiltFile(file.group, file.path, file.size, file.rows) for file in built.files if file.path]
-                publish_index(client, build.layout, files, options)
+                publish_index(client, built.layout, files, options)
                 return built
         if time.monotonic() >= deadline:
             raise TransactionError(

@@ -7,6 +7,7 @@ process made it, so that a restart, and a commit that came meanwhile, cost no mo
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import posixpath
@@ -21,9 +22,9 @@ from table_format.mapping import Mapper, in_threads
 from table_format.meta_client import TableClient
 from table_format.record_index.choice import Choice
 from table_format.record_index.group_file import GroupFile, GroupFileWriter, Places, finished_files
-from table_format.record_index.growth import IndexOptions
+from table_format.record_index.growth import IndexOptions, with_partitions
 from table_format.record_index.key_source import KeyReader, KeySource
-from table_format.record_index.layout import IndexLayout
+from table_format.record_index.layout import GLOBAL, IndexLayout
 from table_format.record_index.runs import RunSet, finished_runs, write_run
 from table_format.storage import Storage
 from table_format.timeline import Timeline
@@ -89,13 +90,14 @@ class IndexBuild:
         options: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.layout = layout
+        self._options = options
         self._client = client
         self._storage = client.storage
         self._mapper = mapper
         self._tell = tell
         self._codec = IndexOptions.parse(options).codec
         self._bloom = Choice.of(options).bloom
-        self._folder = f"{FOLDER}/{_digest(layout.to_json(''))}"
+        self._folder = f"{FOLDER}/{_name(layout)}"
 
     def start(self) -> None:
         """Note the layout, so that a restart takes the same."""
@@ -111,6 +113,7 @@ class IndexBuild:
         Raises:
             CorruptFileError: a data file cannot be read.
         """
+        self._extend(sources)
         runs, keys_read = self._runs(timeline, sources)
         folder = f"{self._folder}/{_digest(*sorted(source.identity for source in sources))}"
         done = finished_files(self._storage, folder)
@@ -123,6 +126,14 @@ class IndexBuild:
             done |= {file.group: file for file in self._mapper(writer, todo)}
         files = tuple(done[group] for group in range(self.layout.count))
         return Built(self.layout, files, frozenset(source.identity for source in sources), keys_read)
+
+    def _extend(self, sources: Sequence[KeySource]) -> None:
+        """Give partitions that came meanwhile file groups, behind those that there are."""
+        partitions = sorted({source.partition for source in sources})
+        extended = with_partitions(self.layout, partitions, self._options)
+        if extended != self.layout:
+            self.layout = extended
+            self.start()
 
     def _runs(self, timeline: Timeline, sources: Sequence[KeySource]) -> tuple[RunSet, int]:
         """The keys of the slices; those that no run holds are read."""
@@ -168,7 +179,8 @@ def begun_layouts(storage: Storage) -> list[IndexLayout]:
     for folder in storage.list(FOLDER):
         entry = storage.entry(posixpath.join(folder.path, _LAYOUT)) if folder.is_dir else None
         if entry is not None:
-            found.append((entry.mtime_ms, IndexLayout.from_json(storage.read(entry.path).decode())[0]))
+            with contextlib.suppress(RecordIndexError):  # of another release
+                found.append((entry.mtime_ms, IndexLayout.from_json(storage.read(entry.path).decode())[0]))
     return [layout for _, layout in sorted(found, key=lambda pair: pair[0], reverse=True)]
 
 
@@ -179,6 +191,12 @@ def clear_builds(storage: Storage) -> None:
 
 def _count(reader: KeyReader, sources: Sequence[KeySource]) -> int:
     return sum(map(reader.count, sources))
+
+
+def _name(layout: IndexLayout) -> str:
+    """What stays the same while an index by partition gets file groups for more partitions."""
+    families = layout.families if layout.scope == GLOBAL else layout.families[:1]
+    return _digest(layout.scope, layout.hash_name, *(f"{prefix} {count}" for prefix, count in families))
 
 
 def _digest(*texts: str) -> str:

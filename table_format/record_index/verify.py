@@ -12,7 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from table_format.errors import ConflictError, MissingFileError, OptionError, RecordIndexError, SchemaError
+from table_format.errors import (
+    ConflictError,
+    MissingFileError,
+    OptionError,
+    RecordIndexError,
+    SchemaError,
+    TransactionError,
+)
 from table_format.instant import Action, instant_epoch_ms
 from table_format.mapping import Mapper, in_threads
 from table_format.meta_client import TableClient
@@ -35,6 +42,7 @@ from table_format.record_index.layout import GLOBAL, IndexLayout
 from table_format.record_index.runs import RunSet, write_run
 from table_format.storage import Storage
 from table_format.timeline import Timeline
+from table_format.transaction.options import ProtocolOptions
 from table_format.transaction.transaction import WriteTransaction
 
 _FOLDER: Final = ".hoodie/.catalog/record_index_verify"
@@ -108,6 +116,7 @@ def verify_index(
         RecordIndexError: the table has no record index, or its files hold no record keys.
         OptionError: a sample that is no share, or one that is to be mended.
         ConflictError: other writes kept coming while the index was mended.
+        TransactionError: a write is under way that the repair of a single writer would roll back.
     """
     if sample is not None and not 0 < sample <= 1:
         raise OptionError(f"a sample of {sample}: give the share of file slices to read, above 0 and up to 1")
@@ -249,9 +258,20 @@ def _sampled(sources: Sequence[KeySource], sample: float | None) -> tuple[list[K
     return picked, [source for at, source in enumerate(sources) if at not in chosen]
 
 
+def _refuse_live_writers(client: TableClient, options: Mapping[str, str]) -> None:
+    """A single writer takes whatever is pending for dead; who mends an index does not know that."""
+    pending = next((i for i in client.timeline().pending if i.action != Action.SAVEPOINT), None)
+    if pending is not None and not ProtocolOptions.parse(options).optimistic:
+        raise TransactionError(
+            f"{client.storage.uri}: {pending} is pending, and a repair would roll it back. Wait until it has ended, or "
+            "give the options of the table's writers: hoodie.write.concurrency.mode=optimistic_concurrency_control"
+        )
+
+
 def _mend(job: _Job, found: _Found, options: Mapping[str, str]) -> tuple[_Found, tuple[str, str | None]]:
     """Mend the index of a table that nothing else is written to meanwhile; else try again."""
     client = job.client
+    _refuse_live_writers(client, options)
     for attempt in range(_ATTEMPTS):
         if found.counts[MISPLACED]:
             # what a write says of a key does not reach an entry in another file group

@@ -60,6 +60,7 @@ def test_an_empty_table_gets_an_index_without_entries(tmp_path: Path) -> None:
     report = bootstrap_index(table.client, groups=2)
     assert (report.keys, report.groups, report.slices) == (0, 2, 0)
     assert index_places(table.client) == {}
+    assert verify_index(table.client).is_right
     table.write("upsert", rows(0, 6))
     assert index_places(table.client) == data_places(table.client)
 
@@ -296,4 +297,17 @@ def test_a_partition_scoped_index_stays_one(tmp_path: Path) -> None:
     layout = IndexLayout.of(table.client)
     assert layout is not None
     assert layout.scope == "partition"
+    assert verify_index(table.client).is_right
+
+
+def test_a_partition_that_comes_while_an_index_by_partition_is_built(tmp_path: Path) -> None:
+    table = make(tmp_path, BUCKETS)
+    table.write("upsert", rows(0, 9, partitions=2))
+    with pytest.raises(Killed):
+        bootstrap_index(table.client, {"hoodie.metadata.record.level.index.enable": "true"}, mapper=KilledAfter(1))
+    table.write("upsert", rows(0, 9, partitions=3))
+    meanwhile = Meanwhile(lambda: table.write("upsert", rows(0, 9, partitions=5)))
+    report = bootstrap_index(table.client, {"hoodie.metadata.record.level.index.enable": "true"}, mapper=meanwhile)
+    assert index_places(table.client) == data_places(table.client)
+    assert report.groups == 5
     assert verify_index(table.client).is_right

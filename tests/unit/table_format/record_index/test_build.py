@@ -147,8 +147,13 @@ def test_an_index_by_partition_keeps_both(client: Client) -> None:
     built = run(client, layout, sources)
     assert (built.keys, built.duplicates) == (4, 0)
     content(client, built)
-    with pytest.raises(RecordIndexError, match="no file groups for 'r'"):
-        run(client, layout, [*sources, client.add(["x"], "r", "f2")])
+    steps = Steps()
+    more = run(client, layout, [*sources, client.add(["a", "x"], "r", "f2")], steps)
+    assert more.keys_read == 2  # the others are known, though there are more file groups now
+    assert [prefix for prefix, _ in more.layout.families] == [partition_family(name) for name in "pqr"]
+    assert len(content(client, more)) == 4
+    assert more.keys == 6
+    assert begun_layouts(client.storage) == [more.layout]
 
 
 def test_a_restart_goes_on(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from table_format.errors import ConflictError, OptionError, RecordIndexError
+from table_format.errors import ConflictError, OptionError, RecordIndexError, TransactionError
 from table_format.mapping import in_threads
 from table_format.meta_client import TableClient
 from table_format.record_index.build import IndexBuild
@@ -18,6 +18,7 @@ from table_format.record_index.key_source import current_sources
 from table_format.record_index.layout import IndexLayout
 from table_format.record_index.publish import publish_index
 from table_format.record_index.verify import VerifyReport, verify_index
+from table_format.transaction.transaction import WriteTransaction
 from tests.local_writes import LocalTable
 from tests.unit.table_format.record_index.indexed_table import (
     RECORD_INDEX,
@@ -185,6 +186,15 @@ def test_writes_that_come_while_it_is_mended(table: LocalTable) -> None:
     with pytest.raises(ConflictError):
         verify_index(table.client, options, repair=True, mapper=make_busy(table, options, writes=9))
     assert verify_index(table.client).counts[MISSING] == 1
+
+
+def test_a_repair_does_not_take_live_writers_for_dead(table: LocalTable) -> None:
+    change_index(table.client, ("k001", "p1", None))
+    with WriteTransaction.begin(table.client, "commit", "UPSERT") as transaction:
+        with pytest.raises(TransactionError, match=f"{transaction.instant} .* is pending"):
+            verify_index(table.client, repair=True)
+        assert [instant.time for instant in table.client.timeline().pending] == [transaction.instant]
+    assert verify_index(table.client, repair=True).repaired == "entries"
 
 
 def make_busy(table: LocalTable, options: dict[str, str], writes: int) -> Any:
