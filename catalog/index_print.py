@@ -15,7 +15,7 @@ from table_format.hfile.reader import HFileReader
 from table_format.meta_client import TableClient
 from table_format.metadata_table import layout as names
 from table_format.record_index.bootstrap import BootstrapReport
-from table_format.record_index.layout import LAYOUT_KEY, IndexLayout
+from table_format.record_index.layout import GLOBAL, LAYOUT_KEY, IndexLayout
 from table_format.record_index.verify import VerifyReport
 from table_format.storage import Storage
 
@@ -70,7 +70,8 @@ def index_lines(facts: dict[str, Any]) -> Iterator[RenderableType]:
         }
         yield told[facts["state"]]
         return
-    whose = "Apache Hudi reads it" if facts["read_by_apache"] else "Apache Hudi does not read it"
+    since = "" if facts["scope"] == GLOBAL else " from 1.1 on; 0.15 must not write to the table"
+    whose = f"Apache Hudi reads it{since}" if facts["read_by_apache"] else "Apache Hudi does not read it"
     yield _grid(
         {
             "scope": {"global": "the whole table", "partition": "each partition by itself"}[facts["scope"]],
