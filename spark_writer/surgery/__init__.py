@@ -4,6 +4,7 @@ Where what is:
 - `merge_file`: an upsert or delete on a base file: locates rows, chooses what to touch, splices
 - `opened`: a base file that is open for it: footer, row groups on demand
 - `locate`: row groups that may hold some keys, by the footer
+- `key_pages`: keys of a row group page by page, by the column index
 - `changes`: columns in which updated rows differ from what they were
 - `inserts`: where new rows go
 - `group_edits`: new columns and rows of touched row groups

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,13 +48,21 @@ def key_ranges(metadata: pq.FileMetaData) -> list[KeyRange]:
     return ranges
 
 
-def candidate_groups(footer: BaseFileFooter, ranges: Sequence[KeyRange], keys: Any) -> list[int]:
+def candidate_groups(
+    footer: BaseFileFooter,
+    ranges: Sequence[KeyRange],
+    keys: Any,
+    pages: Callable[[int], Sequence[KeyRange] | None] | None = None,
+) -> list[int]:
     """Numbers of the row groups that may hold one of some keys.
 
+    Where the keys are few, the file's bloom filter of keys is asked, and the pages of row groups.
+
     Args:
-        footer: of the file; its bloom filter of keys is asked where that pays.
+        footer: of the file.
         ranges: see `key_ranges`.
         keys: record keys in their order by bytes, a string array without nulls.
+        pages: gives the keys of each page of a row group, None where nobody knows them all.
     """
     if len(keys) == 0:
         return []
@@ -63,9 +71,12 @@ def candidate_groups(footer: BaseFileFooter, ranges: Sequence[KeyRange], keys: A
     if len(keys) * _ROWS_PER_ASKED_KEY >= rows:
         return found
     known = _may_be_known(footer, keys)
-    if known is None or known.all():
+    if known is not None and not known.all():
+        keys = keys.take(from_numpy(np.flatnonzero(known)))
+        found = _in_ranges(ranges, keys)
+    if pages is None:
         return found
-    return _in_ranges(ranges, keys.take(from_numpy(np.flatnonzero(known))))
+    return [number for number in found if _may_hold(pages(number), keys)]
 
 
 def _in_ranges(ranges: Sequence[KeyRange], keys: Any) -> list[int]:
@@ -80,6 +91,10 @@ def _in_ranges(ranges: Sequence[KeyRange], keys: Any) -> list[int]:
     inside = (up_to_last > up_to_first) | at_first
     asked = set(range(len(ranges))) - set(bounded) if len(keys) else set()
     return sorted(asked | {number for number, is_inside in zip(bounded, inside, strict=True) if is_inside})
+
+
+def _may_hold(pages: Sequence[KeyRange] | None, keys: Any) -> bool:
+    return pages is None or bool(_in_ranges(pages, keys))
 
 
 def _equal_before(keys: Any, texts: Any, ends: npt.NDArray[np.int64]) -> Mask:

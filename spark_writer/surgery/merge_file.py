@@ -65,7 +65,9 @@ class _Merge:
 
     def run(self) -> NewVersion | None:
         """Locate, compare, edit."""
-        candidates = candidate_groups(self.opened.footer, self.opened.ranges, self.request.incoming.keys)
+        opened = self.opened
+        with opened.key_pages() as pages:
+            candidates = candidate_groups(opened.footer, opened.ranges, self.request.incoming.keys, pages)
         old = self.opened.read(candidates, list(dict.fromkeys([RECORD_KEY, *self.request.ordering])))
         old_keys = one_chunk(old.column(RECORD_KEY))
         changes = self.request.changes(old, old_keys)
@@ -146,7 +148,7 @@ class _Merge:
         )
         edit = FileEdit(edit.groups, edit.appended, edit.constants, {**edit.texts, **keys})
         request.announce()
-        result = splice(plan.storage, request.path, request.target, edit, self.settings)
+        result = splice(plan.storage, request.path, request.target, edit, self.settings, footer=self.opened.structs)
         statistics: pa.Table | None = None
         if plan.indexed is not None:
             statistics = spliced_statistics(

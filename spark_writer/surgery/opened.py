@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -11,8 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_writer.few_values import few_valued_columns
+from spark_writer.surgery.footer import Footer, read_footer
+from spark_writer.surgery.key_pages import key_pages
 from spark_writer.surgery.locate import KeyRange, key_ranges
 from spark_writer.surgery.refusal import CannotSplice, why_not
+from spark_writer.surgery.source import open_source
 from table_format.base_file import BaseFileFooter, as_schema, footer_of, named_corruption
 from table_format.schema_evolution import storage_type
 from table_format.storage import Storage
@@ -29,10 +32,13 @@ class OpenedFile:
     Attributes:
         footer: of the file.
         schema: of the table, meta columns included.
+        structs: the footer as structs of Thrift, once somebody needed it.
     """
 
-    def __init__(self, file: Any, footer: BaseFileFooter, schema: pa.Schema) -> None:
+    def __init__(self, storage: Storage, file: Any, footer: BaseFileFooter, schema: pa.Schema) -> None:
+        self._storage = storage
         self._file = file
+        self.structs: Footer | None = None
         self.footer = footer
         self.schema = schema
 
@@ -40,6 +46,21 @@ class OpenedFile:
     def ranges(self) -> list[KeyRange]:
         """The keys of each row group."""
         return key_ranges(self.footer.metadata)
+
+    @contextlib.contextmanager
+    def key_pages(self) -> Iterator[Callable[[int], Sequence[KeyRange] | None]]:
+        """The keys of each page of a row group, see `candidate_groups`; the footer is read when they are asked for."""
+        with open_source(self._storage, self.footer.path) as source:
+            pages: Callable[[int], Sequence[KeyRange] | None] | None = None
+
+            def ask(group: int) -> Sequence[KeyRange] | None:
+                nonlocal pages
+                if pages is None:
+                    self.structs = read_footer(source)
+                    pages = key_pages(source, self.structs)
+                return pages(group)
+
+            yield ask
 
     @cached_property
     def chunk_sizes(self) -> list[dict[str, int]]:
@@ -96,7 +117,7 @@ def open_file(storage: Storage, path: str, schema: pa.Schema) -> Iterator[Opened
             coerce_int96_timestamp_unit="us",
             pre_buffer=True,
         )
-        yield OpenedFile(file, footer, schema)
+        yield OpenedFile(storage, file, footer, schema)
 
 
 def _other_columns(file: pa.Schema, table: pa.Schema) -> str | None:

@@ -100,7 +100,15 @@ class SpliceResult:
     groups_touched: int
 
 
-def splice(storage: Storage, source: str, target: str, edit: FileEdit, options: BaseFileOptions) -> SpliceResult:
+def splice(
+    storage: Storage,
+    source: str,
+    target: str,
+    edit: FileEdit,
+    options: BaseFileOptions,
+    *,
+    footer: Footer | None = None,
+) -> SpliceResult:
     """Write a new version of a Parquet file, copying what does not change.
 
     Pages are copied with their checksums, column indexes and bloom filters as they are; offset indexes and the footer
@@ -112,6 +120,7 @@ def splice(storage: Storage, source: str, target: str, edit: FileEdit, options: 
         target: path of the new version; what stands there is replaced, and taken away when this fails.
         edit: what changes.
         options: how to encode what is encoded.
+        footer: the source's, where it is known already.
 
     Raises:
         CannotSplice: the file or the edit needs a whole rewrite; nothing is left of the target then.
@@ -119,7 +128,7 @@ def splice(storage: Storage, source: str, target: str, edit: FileEdit, options: 
         StorageError: a file cannot be read or written.
     """
     with open_source(storage, source) as opened:
-        footer = read_footer(opened)
+        footer = footer or read_footer(opened)
         _check(footer, edit)
         with open_target(storage, target) as out, concurrent.futures.ThreadPoolExecutor(1) as pool:
             return _Splice(opened, footer, edit, options, out, pool=pool).run()

@@ -6,10 +6,12 @@ import pytest
 
 from spark_writer.plans import GONE_COLUMN
 from spark_writer.surgery.locate import KeyRange, candidate_groups, key_ranges
+from spark_writer.surgery.opened import open_file
 from spark_writer.surgery.policy import loose_share
 from table_format.arrow_numpy import from_numpy
 from table_format.base_file import footer, read_base_file
 from table_format.errors import SchemaError
+from table_format.meta_columns import META_FIELDS
 from table_format.record_index.deltas import read_deltas
 from table_format.record_index.layout import IndexLayout
 from tests.surgery_files import ALWAYS, NEVER, Slot, rows_per_group
@@ -179,6 +181,20 @@ def test_candidates_are_few(slot):
     assert candidate_groups(file, ranges, pa.array(["k00199"])) == []
     assert candidate_groups(file, ranges, pa.array(["k00201"])) == []
     assert candidate_groups(file, [KeyRange(100, None, None), *ranges[1:]], pa.array(["k00200"])) == [0, 1]
+
+
+def test_pages_tell_of_keys_between_them(tmp_path):
+    numbers = np.concatenate([np.arange(3072), np.arange(5000, 8000)])  # a page has 1,024 rows
+    slot = Slot(tmp_path / "t", SCHEMA)
+    options = {"hoodie.parquet.page.size": "1", "hoodie.parquet.bloom.filter.enabled": "false"}
+    slot.write(rows_of(numbers), options)
+    assert slot.group_rows() == [6072]
+    with open_file(slot.storage, slot.path, pa.schema([*META_FIELDS, *SCHEMA])) as opened, opened.key_pages() as pages:
+        assert [page.first for page in pages(0)][2:4] == ["k02048", "k05000"]
+        asked = {}
+        for key in ("k00000", "k03071", "k04000", "k05000", "k07999", "k08000"):
+            asked[key] = candidate_groups(opened.footer, opened.ranges, pa.array([key]), pages)
+    assert asked == {"k00000": [0], "k03071": [0], "k04000": [], "k05000": [0], "k07999": [0], "k08000": []}
 
 
 def test_loose_rows_are_those_whose_keys_lie_among_others():
