@@ -56,7 +56,7 @@ def _buckets(files: pa.Table) -> Any:
         path = files.filter(pc.invert(named))["path"][0].as_py()
         raise UnsupportedTableError(
             f"{path}: the name starts with no bucket number, so another index than the bucket index wrote this table; "
-            "only the bucket index is supported for writing"
+            "build a record index by `hudi-catalog index bootstrap`, and write with hoodie.index.type=RECORD_INDEX"
         )
     return pc.cast(pc.utf8_slice_codeunits(ids, 0, 8), pa.int32())
 

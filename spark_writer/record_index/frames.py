@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from spark_writer.interpreter import use_this_interpreter
 from spark_writer.placement import placements
 from spark_writer.progress import default_parallelism
-from spark_writer.record_index.rows import open_rows
+from spark_writer.record_index.rows import whole_rows
 from spark_writer.shuffle import prepare_memory, task_context, workers_errors
 from spark_writer.split import BLOCK_DDL, slot_blocks
 from table_format.arrow_numpy import one_chunk
@@ -186,8 +186,7 @@ def _keeper(storage: Storage, folder: str, layout: IndexLayout) -> _Worker:
 
 def _received(batches: _Batches) -> pa.Table | None:
     payloads: list[Any] = [value for batch in batches for value in batch.column("payload")]
-    tables = [open_rows(payload.as_buffer()) for payload in payloads]
-    return pa.concat_tables(tables).combine_chunks() if tables else None
+    return whole_rows(payload.as_buffer() for payload in payloads) if payloads else None
 
 
 def _delta(text: str) -> DeltaFile:

@@ -124,8 +124,8 @@ class IndexedWrite:
         """Tag a small batch, whose keys and ordering values alone come to the driver."""
         slims = dict(early)
         if slims.keys() != blocks.keys():
-            rows = keyed.select("task", "block", "slim").where("slim is not null").collect()
-            slims |= {(row["task"], row["block"]): row["slim"] for row in rows}
+            rows = keyed.select("task", "block", "slim").collect()
+            slims |= {(row["task"], row["block"]): row["slim"] for row in rows if row["slim"] is not None}
         if slims.keys() != blocks.keys():
             raise other_rows()
         found = sorted(slims.items())

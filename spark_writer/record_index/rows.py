@@ -20,6 +20,7 @@ from spark_writer.split import keyed_rows, stream, user_rows
 from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.base_file_options import BaseFileOptions
 from table_format.byte_spans import spans_of
+from table_format.errors import SchemaError
 from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
 
 pc: Any = compute  # the stubs lag behind the functions
@@ -218,6 +219,23 @@ def key_check(rows: pa.Table) -> int:
 def open_rows(payload: Any) -> pa.Table:
     """The rows of an Arrow stream."""
     return pa.ipc.open_stream(payload).read_all()
+
+
+def whole_rows(payloads: Iterable[Any]) -> pa.Table:
+    """The rows of several Arrow streams, each column in one piece.
+
+    Raises:
+        SchemaError: a column is too large for that.
+    """
+    whole = pa.concat_tables([open_rows(payload) for payload in payloads]).unify_dictionaries()
+    for column in whole.schema:
+        size = whole.column(column.name).nbytes
+        if size >= 1 << 31 and not pa.types.is_fixed_size_binary(column.type):
+            raise SchemaError(
+                f"column {column.name!r} has {size} bytes in the rows of one task of this write, more than 2 GiB: many "
+                "rows of one key, or rows that are very large; write them in several batches"
+            )
+    return whole.combine_chunks()
 
 
 def _block(rows: pa.Table, place: tuple[int, int], summary: BlockSummary, thin: pa.Table | None) -> pa.RecordBatch:

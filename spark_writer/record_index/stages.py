@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from spark_writer.plans import BUCKET_COLUMN, GONE_COLUMN
 from spark_writer.record_index.placement import Numbers, Places
-from spark_writer.record_index.rows import Profile, key_check, open_rows
+from spark_writer.record_index.rows import Profile, key_check, open_rows, whole_rows
 from spark_writer.record_index.tagging import NEW, TagPlan, Tags, slim_rows, tag_rows
 from spark_writer.record_index.targets import Targets, other_rows
 from spark_writer.split import slot_blocks, stream
@@ -126,7 +126,7 @@ def tag_blocks(
     )
     if not found:
         return
-    rows = pa.concat_tables([open_rows(payload) for _, _, payload in found]).unify_dictionaries().combine_chunks()
+    rows = whole_rows(payload for _, _, payload in found)
     found.clear()
     slim = slim_rows(rows, ordering)
     tags = tag_rows(slim, None if index is None else index.get_record_locations, plan)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_writer.record_index import job
+from spark_writer.record_index import rows as record_rows
 from spark_writer.record_index.placement import Places
 from spark_writer.record_index.rows import KEYED_SCHEMA, key_check
 from spark_writer.record_index.stages import Assigned, PlacePlan, place_blocks
@@ -97,6 +98,17 @@ def test_driver_and_tasks_tag_alike(tmp_path: Path) -> None:
         )
     assert tables[0] == tables[1]
     assert len(tables[0]) == 600
+
+
+def test_keys_come_to_the_driver_in_a_second_job_where_they_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_rows, "_EARLY_ROWS", 10)
+    local = table(tmp_path)
+    local.write("upsert", rows(range(8)), {"hoodie.catalog.write.split.bytes": "1"})
+    assert local.write("upsert", rows(range(5, 40), v=1)).rows_updated == 3
+    assert current_rows(local.client).num_rows == 40
+    assert verify_index(local.client).is_right
 
 
 def test_an_index_by_partition_keeps_a_key_in_each(tmp_path: Path) -> None:
