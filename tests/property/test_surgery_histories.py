@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 from hypothesis import event, given
@@ -10,7 +11,11 @@ from hypothesis import strategies as st
 
 from spark_writer.operations import Duplicates
 from spark_writer.plans import GONE_COLUMN
+from spark_writer.surgery import locate
+from spark_writer.written_file import WrittenFile
 from table_format.meta_columns import IS_DELETED
+from table_format.record_index.deltas import read_deltas
+from table_format.record_index.layout import IndexLayout
 from tests.property.profile import examples
 from tests.surgery_files import ALWAYS, NEVER, Slot, differences, rows_per_group
 
@@ -29,6 +34,7 @@ FIELDS: list[tuple[str, pa.DataType]] = [
     ("ts", pa.float64()),
 ]
 SCHEMA = pa.schema(FIELDS)
+LAYOUT = IndexLayout((("record-index-", 2),), "global")
 KEYS = [*(f"k{number:02d}" for number in range(40)), "é", "日本", "𝄞", "\uffff", "", "a" * 70]
 FLOATS = [None, 0.0, -0.0, 1.5, NAN, float("inf")]
 NESTED = [None, [], [{"a": 1, "b": None}], [None, {"a": None, "b": "é"}], [{"a": 1, "b": None}, {"a": 2, "b": "q"}]]
@@ -78,13 +84,26 @@ def plan_of(step: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def index_changes(slot: Slot, made: WrittenFile) -> list[str]:
+    """What a write tells the record index."""
+    files = [made.index_delta] if made.index_delta else []
+    return sorted(str(row) for group in range(2) for row in read_deltas(slot.storage, files, group).to_pylist())
+
+
 @examples(60)
-@given(st.lists(ROW, min_size=1, max_size=40), st.lists(STEP, min_size=1, max_size=4), st.booleans(), st.integers(2, 9))
+@given(
+    st.lists(ROW, min_size=1, max_size=40),
+    st.lists(STEP, min_size=1, max_size=4),
+    st.booleans(),
+    st.integers(2, 9),
+    st.sampled_from([0, 10]),
+)
 def test_surgery_equals_a_whole_rewrite(
-    first: list[dict[str, Any]], steps: list[dict[str, Any]], event_time: bool, group: int
+    first: list[dict[str, Any]], steps: list[dict[str, Any]], event_time: bool, group: int, asked: int
 ) -> None:
-    rules = {"ordering": ("ts",), "event_time": event_time}
-    with tempfile.TemporaryDirectory() as folder, rows_per_group(group):
+    rules = {"ordering": ("ts",), "event_time": event_time, "index": LAYOUT, "index_folder": ".hoodie/deltas"}
+    always_asked = mock.patch.object(locate, "_ROWS_PER_ASKED_KEY", asked)  # with 0 the bloom filter and pages are
+    with tempfile.TemporaryDirectory() as folder, rows_per_group(group), always_asked:
         whole = Slot(Path(folder) / "whole", SCHEMA, **rules)
         whole.write(pa.Table.from_pylist(first, SCHEMA), NEVER)
         spliced = whole.copy(Path(folder) / "spliced")
@@ -96,6 +115,7 @@ def test_surgery_equals_a_whole_rewrite(
                 continue
             event("spliced" if made.work.spliced else "rewritten")
             assert differences((spliced, made), (whole, expected)) == []
+            assert index_changes(spliced, made) == index_changes(whole, expected)
             sizes = [len(pages) for pages in spliced.chunks().values()]
             assert made.work.bytes_copied + made.work.bytes_encoded == sum(sizes)
             assert bool(sizes) <= made.work.chunks_encoded <= len(sizes)
