@@ -23,6 +23,7 @@ _HEAD = Struct(">ii")
 _VERSION = 3
 _NAMESPACE = "org.apache.hudi.avro.model"
 _PRESENT, _INT_BRANCH = b"\x02", b"\x04"
+_NATURAL = _INT_BRANCH + b"\x00"
 _WRAPPED: tuple[tuple[str, Any], ...] = (
     ("Boolean", "boolean"),
     ("Int", "int"),
@@ -111,7 +112,7 @@ def write_key_deletes(keys: pa.BinaryArray, partition: str) -> bytes:
     counts = encode_longs(to_numpy(pc.binary_length(keys)))
     name = partition.encode()
     # the second branch of a nullable text, and the third of the ordering value, the int 0
-    tail = _PRESENT + (encode_longs(np.array([len(name)]))[0].as_py() or b"") + name + _INT_BRANCH + b"\x00"
+    tail = _PRESENT + (encode_longs(np.array([len(name)]))[0].as_py() or b"") + name + _NATURAL
     data, starts, lengths = spans_of(join_bytes(_PRESENT, counts, keys, tail))
     head = encode_longs(np.array([len(keys)]))[0].as_py() or b""
     payload = head + data[int(starts[0]) : int(starts[-1] + lengths[-1])].tobytes() + b"\x00"
@@ -150,6 +151,65 @@ def read_deletes(block: LogBlock) -> list[DeletedRecord]:
         DeletedRecord(record["recordKey"], record["partitionPath"], _ordering(record["orderingVal"]))
         for record in listed["deleteRecordList"]
     ]
+
+
+def read_deleted_keys(block: LogBlock) -> list[bytes]:
+    """The keys of a delete block, those that are null left out; many times as fast as `read_deletes` where it can be.
+
+    Raises:
+        CorruptFileError: the content does not follow the format.
+        UnsupportedTableError: versions 1 and 2.
+    """
+    content = bytes(block.content)
+    if len(content) > _HEAD.size and _HEAD.unpack_from(content) == (_VERSION, len(content) - _HEAD.size):
+        keys = _uniform_keys(content[_HEAD.size :])
+        if keys is not None:
+            return keys
+    return [record.key.encode() for record in read_deletes(block) if record.key is not None]
+
+
+def _uniform_keys(payload: bytes) -> list[bytes] | None:
+    """Keys of records that all end alike, as those of one partition without ordering values do; None for others.
+
+    The payload is split at the end of the first record. Each part must then be as long as its key says, or a key
+    holds such an end itself.
+    """
+    count, at = _long(payload, 0)
+    length, key = _long(payload, at + 1)
+    name_length, name = _long(payload, key + length + 1)
+    end = payload[key + length : name + name_length + 2]
+    if count < 1 or length < 0 or not 0 <= name_length < len(payload) or end[:1] != _PRESENT or end[-2:] != _NATURAL:
+        return None
+    parts = payload[at:].split(end)
+    if len(parts) != count + 1 or parts[-1] != b"\x00":
+        return None
+    sizes = np.fromiter(map(len, parts), dtype=np.int64, count=count + 1)[:-1]
+    starts = at + np.cumsum(sizes + len(end)) - sizes - len(end)
+    data = np.frombuffer(payload, dtype=np.uint8)
+    widths = np.ones(count, dtype=np.int64) + (sizes - 3 >= 64) + (sizes - 4 >= 8192)
+    lengths = sizes - 1 - widths
+    if (lengths < 0).any() or (lengths >= 1 << 20).any() or (data[starts] != _PRESENT[0]).any():
+        return None
+    told = np.zeros(count, dtype=np.int64)
+    for place in range(3):
+        inside = widths > place
+        byte = data[np.where(inside, starts + 1 + place, 0)].astype(np.int64)
+        told |= np.where(inside, (byte & 0x7F) << (7 * place), 0)
+        if (inside & ((byte >= 0x80) != (widths > place + 1))).any():
+            return None
+    if (told != 2 * lengths).any():
+        return None
+    return [part[width:] for part, width in zip(parts, (1 + widths).tolist(), strict=False)]
+
+
+def _long(data: bytes, at: int) -> tuple[int, int]:
+    """A zigzag varint and the place behind it; -1 where there is none of up to five bytes."""
+    value = 0
+    for place, byte in enumerate(data[at : at + 5]):
+        value |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at + place + 1
+    return -1, at
 
 
 def _ordering(wrapped: Any) -> Any:

@@ -19,7 +19,7 @@ from table_format.avro_schema_tree import Node, parse
 from table_format.errors import CorruptFileError
 from table_format.hfile.entries import HFileEntries
 from table_format.hfile.reader import HFileReader
-from table_format.log.deletes import read_deletes
+from table_format.log.deletes import read_deleted_keys
 from table_format.log.format import BlockType, LogBlock
 from table_format.metadata_table.arrow import Column, binaries, pc
 from table_format.metadata_table.keys import shards_of_keys
@@ -305,8 +305,7 @@ def _open_base(storage: Storage, base: BaseFile, origin: Origin) -> Source:
 def _open_block(block: LogBlock, origin: Origin) -> Source:
     name = f"{block.path} (log block at byte {block.offset})"
     if block.type is BlockType.DELETE:
-        keys = tuple(record.key.encode() for record in read_deletes(block) if record.key is not None)
-        return Source(name, origin, None, None, keys)
+        return Source(name, origin, None, None, tuple(read_deleted_keys(block)))
     reader = HFileReader(block.content, name)
     return Source(name, origin, reader, _schema(block.schema_json or reader.schema_json, name))
 

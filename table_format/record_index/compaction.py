@@ -25,6 +25,7 @@ from table_format.metadata_table.sources import PartitionSources, Piece, Source,
 from table_format.metadata_table.validity import ValidInstants
 from table_format.record_index.entries import decode_values, encode_places
 from table_format.record_index.growth import IndexOptions
+from table_format.record_index.key_order import sorted_order
 from table_format.storage import Storage
 from table_format.transaction.markers import scratch_folder
 
@@ -162,7 +163,7 @@ def merged_entries(pieces: Sequence[Piece]) -> tuple[Any, pa.BinaryArray]:
     ]
     keys = pa.concat_arrays([keys, one_chunk(newer).take(rows)])
     values = pa.concat_arrays([values, one_chunk(pa.chunked_array(stored, pa.binary())).take(rows)])
-    order = pc.sort_indices(keys)
+    order = from_numpy(sorted_order(keys))
     return keys.take(order), values.take(order)
 
 

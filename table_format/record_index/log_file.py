@@ -16,6 +16,7 @@ from table_format.metadata_table import layout
 from table_format.metadata_table.arrow import pc
 from table_format.metadata_table.record_schema import SCHEMA_JSON
 from table_format.record_index.entries import encode_locations
+from table_format.record_index.key_order import sorted_order
 
 _LOG = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ def write_log_content(changes: pa.Table, instant: str, instant_ms: int, codec: s
         blocks.append(write_hfile_block(instant, SCHEMA_JSON, hfile))
     if len(gone):
         keys = gone.cast(pa.binary())
-        keys = keys.take(pc.sort_indices(keys))
+        keys = keys.take(from_numpy(sorted_order(keys)))
         blocks.append(write_key_delete_block(instant, SCHEMA_JSON, keys, layout.RECORD_INDEX))
     return b"".join(blocks), puts.num_rows + len(gone)
 
@@ -53,7 +54,7 @@ def write_log_content(changes: pa.Table, instant: str, instant_ms: int, codec: s
 def _sorted_once(puts: pa.Table) -> pa.Table:
     """By the bytes of the keys, each once; a key with two places keeps the last by partition and file id."""
     keys = one_chunk(puts["key"]).cast(pa.binary())
-    order = pc.sort_indices(keys)
+    order = from_numpy(sorted_order(keys))
     in_order = keys.take(order)
     if len(keys) < 2 or pc.all(pc.less(in_order[:-1], in_order[1:])).as_py():
         return puts.take(order)
