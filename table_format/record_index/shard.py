@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.errors import CorruptFileError
 from table_format.hfile.entries import HFileEntries
 from table_format.hfile.sorted_keys import KeySpans
 from table_format.metadata_table.arrow import Column, binaries, pc
@@ -71,8 +72,20 @@ def live_entries(sources: Sequence[Source]) -> pa.Table:
     Raises:
         CorruptFileError: a file is damaged.
     """
-    pieces = [source.select(lambda reader: reader.entries(), lambda _: True) for source in sources]
-    return newest(pieces)
+    first, *later = [source.select(lambda reader: reader.entries(), lambda _: True) for source in sources] or [_NOTHING]
+    if first.schema is None or _repeats(first.entries):
+        return newest([first, *later])
+    entries = first.entries
+    if later:  # what the log blocks speak of, they decide; that is little beside the base file
+        again: Any = pc.is_in(entries.keys(), value_set=pa.concat_arrays([piece.keys() for piece in later]))
+        entries = entries.take(~to_numpy(again).astype(np.bool_))
+    return pa.concat_tables([_table(entries, first.schema, first.name), newest(later)])
+
+
+def _repeats(entries: HFileEntries) -> bool:
+    """Whether neighbouring entries have the same key."""
+    keys: Any = entries.keys()
+    return len(keys) > 1 and bool(pc.any(pc.equal(keys[1:], keys[:-1])).as_py())
 
 
 def newest(pieces: Sequence[Piece]) -> pa.Table:
@@ -86,6 +99,7 @@ def newest(pieces: Sequence[Piece]) -> pa.Table:
     return rows.take(from_numpy(versions.newest())).select(LOCATIONS_SCHEMA.names)
 
 
+_NOTHING = Piece("", HFileEntries.empty(), None)
 _EMPTY = LOCATIONS_SCHEMA.empty_table().append_column(_DELETED, pa.array([], pa.bool_()))
 
 
@@ -104,7 +118,11 @@ def _flagged(rows: pa.Table, deleted: NDArray[np.bool_]) -> pa.Table:
 
 
 def _table(entries: HFileEntries, schema: Any, name: str) -> pa.Table:
-    return _with_keys(entries.keys().cast(pa.string()), decode_values(entries.values(), schema, name))
+    try:
+        keys = entries.keys().cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise CorruptFileError(name, 0, f"a key of the record index is no text ({error}); rebuild the index") from error
+    return _with_keys(keys, decode_values(entries.values(), schema, name))
 
 
 def _with_keys(keys: Column, places: pa.Table) -> pa.Table:

@@ -8,7 +8,7 @@ import pytest
 
 from table_format.bloom import dynamic_bloom
 from table_format.errors import CorruptFileError, OptionError, RecordError, UnsupportedTableError
-from table_format.hfile import block
+from table_format.hfile import block, walk
 from table_format.hfile.crc32c import CHUNK, crc32c, crc32c_chunks
 from table_format.hfile.index import write_entry
 from table_format.hfile.reader import HFileReader
@@ -419,3 +419,19 @@ def test_a_length_that_leads_out_of_a_large_block():
     content[place - 1] ^= 1
     _, wrong = find_entries(np.frombuffer(bytes(content), np.uint8), np.zeros(1, np.int64), np.array([len(content)]))
     assert wrong == 0
+
+
+def test_large_blocks_are_walked_by_the_ends_of_keys(monkeypatch):
+    monkeypatch.setattr(walk, "_one_by_one", lambda *_: pytest.fail("entry by entry"))
+    for keys, values in (many(3000), ([b"%d" % number for number in sorted(range(3000), key=str)], many(3000)[1])):
+        data = write_hfile(keys, values, schema_json=SCHEMA)
+        assert pairs(HFileReader(data, "large").entries()) == list(zip(keys, values, strict=True))
+
+
+def test_values_that_look_like_ends_of_keys_are_walked_over():
+    keys, _ = many(3000)
+    values = [SUFFIX * (number % 4) + b"\xff" * (number % 23) for number in range(3000)]
+    reader = HFileReader(write_hfile(keys, values, schema_json=SCHEMA), "odd")
+    assert pairs(reader.entries()) == list(zip(keys, values, strict=True))
+    rows, found = reader.find(spans(keys[::7]))
+    assert [values[row * 7] for row in rows] == found.to_pylist()

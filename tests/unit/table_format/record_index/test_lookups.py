@@ -200,3 +200,11 @@ def test_the_newest_family_that_knows_a_key_counts(tmp_path):
         key: "old" if number % 3 == 0 else "new" for number, key in enumerate(keys)
     }
     assert found.num_rows == len(keys)
+
+
+def test_a_key_that_is_no_text_is_an_error():
+    values = encode_places(["p"], ["f"], [1])
+    data = write_hfile(pa.array([b"\xff"], pa.binary()), values, schema_json=SCHEMA_JSON)
+    damaged = Source("damaged", ("f", 0, 0), HFileReader(data, "f"), _parsed(SCHEMA_JSON))
+    with pytest.raises(CorruptFileError, match="no text"):
+        live_entries([damaged])
