@@ -21,7 +21,7 @@ from spark_writer.spark_types import arrow_schema
 from spark_writer.summary import WriteSummary
 from spark_writer.table_properties import new_table_properties
 from spark_writer.write_job import WriteJob
-from table_format.errors import TableNotFoundError
+from table_format.errors import OptionError, TableNotFoundError
 from table_format.meta_client import TableClient
 from table_format.record_index.bootstrap import BootstrapReport
 from table_format.record_index.verify import VerifyReport
@@ -97,6 +97,8 @@ class HudiTable:
                 registry.ORDERING.key: _names(ordering) or None,
             }
         )
+        if not given.given(registry.BUCKETS) and not given.given(registry.INDEX_TYPE):
+            raise OptionError("a new table needs buckets=… for the bucket index, or index='RECORD_INDEX'")
         return create(session, path, _arrow(schema), given, storage_options)
 
     @classmethod

@@ -139,13 +139,14 @@ def tag_rows(slim: pa.Table, lookup: Lookup | None, plan: TagPlan) -> Tags:
     if _DELETED in slim.column_names:
         deletes |= to_numpy(one_chunk(slim[_DELETED]).take(from_numpy(rows))).astype(np.bool_)
     located = numbers != NEW
-    kept = located | ~deletes
+    # what is only inserted has nothing to delete
+    kept = ~deletes | (located & (plan.known is Known.MERGE))
     if not kept.all():
         chosen = np.flatnonzero(kept)
         rows, numbers, located, deletes = rows[chosen], numbers[chosen], located[chosen], deletes[chosen]
         keys, own = keys.take(from_numpy(chosen)), None if own is None else own.take(from_numpy(chosen))
     if plan.known is not Known.MERGE:
-        return _known(rows, numbers, keys, deletes, plan)
+        return _known(rows, numbers, keys, plan)
     if not plan.move or own is None:
         return Tags(rows, numbers, np.zeros(len(rows), np.bool_), {})
     moving = np.flatnonzero(located & ~deletes)
@@ -175,13 +176,12 @@ def _moved(rows: Rows, numbers: Numbers, moving: Rows, lost: Mask) -> Tags:
     return Tags(np.concatenate([rows[kept], rows[won]]), np.concatenate([numbers[kept], old]), gone, {})
 
 
-def _known(rows: Rows, numbers: Numbers, keys: Any, deletes: Mask, plan: TagPlan) -> Tags:
+def _known(rows: Rows, numbers: Numbers, keys: Any, plan: TagPlan) -> Tags:
     located = numbers != NEW
     nothing = np.zeros(len(rows), np.bool_)
     if plan.known is Known.REPLACE:
         elsewhere = _elsewhere(numbers[located], keys.filter(from_numpy(located)), plan)
-        fresh = ~deletes
-        return Tags(rows[fresh], np.full(int(fresh.sum()), NEW, np.int32), nothing[fresh], elsewhere)
+        return Tags(rows, np.full(len(rows), NEW, np.int32), nothing, elsewhere)
     if plan.known is Known.FAIL and located.any():
         key = keys[int(np.flatnonzero(located)[0])].as_py()
         raise RecordError(

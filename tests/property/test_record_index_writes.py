@@ -94,7 +94,7 @@ def expected(state: State, operation: str, rows: list[Row], ordered: bool, move:
     if operation == "table":
         return fresh
     homes = {row["home"] for row in fresh.values()}
-    if any(state[key]["home"] not in homes for key in batch if key in state):
+    if any(state[key]["home"] not in homes for key in fresh if key in state):
         return None
     return {key: row for key, row in state.items() if row["home"] not in homes} | fresh
 

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from spark_writer import HudiTable
 from spark_writer.record_index.frames import insert_records
-from table_format.errors import RecordError, RecordIndexError, SchemaError
+from table_format.errors import OptionError, RecordError, RecordIndexError, SchemaError
 from table_format.record_index.layout import IndexLayout
 from table_format.record_index.verify import verify_index
 from table_format.transaction.transaction import WriteTransaction
@@ -119,5 +119,7 @@ def put_in(spark: SparkSession, table: HudiTable) -> None:
 
 def test_a_table_without_a_record_index_says_so(spark: SparkSession, tmp_path: Path) -> None:
     table = HudiTable.create(spark, str(tmp_path / "t"), DDL, record_key="id", buckets=1)
+    with pytest.raises(OptionError, match="RECORD_INDEX"):
+        HudiTable.create(spark, str(tmp_path / "u"), DDL, record_key="id")
     with pytest.raises(RecordIndexError, match="index bootstrap"):
         table.get_record_locations(spark.createDataFrame([("k",)], "key string"))

@@ -103,6 +103,12 @@ def test_known_keys_can_be_dropped_or_refused() -> None:
         tagged(batch("axb"), known=Known.FAIL)
 
 
+def test_what_is_inserted_has_nothing_to_delete() -> None:
+    rows = batch("axb", deleted=[True, False, True])
+    for known in (Known.DROP, Known.FAIL, Known.REPLACE):
+        assert tagged(rows, known=known) == {(1, NEW, False)}
+
+
 def test_overwrites_insert_all_and_tell_where_their_keys_lie() -> None:
     tags = tag_rows(batch("abxc", "qqqq"), lookup, TagPlan(FILES, PARTITIONS, known=Known.REPLACE))
     assert entries(tags) == {(0, NEW, False), (1, NEW, False), (2, NEW, False), (3, NEW, False)}
