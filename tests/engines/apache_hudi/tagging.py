@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 def tag_seconds(spark: SparkSession, frame: DataFrame, path: str, options: dict, repeats: int) -> dict:
     """Seconds of finding the file groups of all rows, run by run, and how many rows have one.
 
-    The records are made and kept in memory before the clock starts: what is timed is `tagLocation` of the index that
-    the options name, with a client that knows nothing of the table yet.
+    The rows are in memory before the clock starts. What is timed is making records of them, as a write does, and
+    `tagLocation` of the index that the options name, with a client that knows nothing of the table yet.
 
     Args:
         spark: the session.
@@ -25,7 +25,8 @@ def tag_seconds(spark: SparkSession, frame: DataFrame, path: str, options: dict,
     name = options["hoodie.table.name"]
     names = (f"{name}_record", f"hoodie.{name}")
     partitions = spark.sparkContext.defaultParallelism
-    rows = frame.repartition(partitions)._jdf
+    cached = frame.repartition(partitions).cache()
+    count, rows = cached.count(), cached._jdf
     schema = _module(spark, "org.apache.hudi.HoodieSchemaConversionUtils").convertStructTypeToHoodieSchema(
         rows.schema(), *names
     )
@@ -39,19 +40,18 @@ def tag_seconds(spark: SparkSession, frame: DataFrame, path: str, options: dict,
     arguments = _module(spark, "org.apache.hudi.HoodieCreateRecordUtils$createHoodieRecordRddArgs").apply(
         rows, config, chosen, *names, schema, schema, kind, instant, *flags, table
     )
-    records = _module(spark, "org.apache.hudi.HoodieCreateRecordUtils").createHoodieRecordRdd(arguments).cache()
-    records.count()
+    make = _module(spark, "org.apache.hudi.HoodieCreateRecordUtils")
     seconds = []
     for _ in range(repeats):
         start = time.perf_counter()
         engine = hudi.client.common.HoodieSparkEngineContext(spark.sparkContext._jsc)
         client = hudi.client.SparkRDDReadClient(engine, config)
-        # the client wants to choose the storage level, which the kept records have already
-        client.tagLocation(records.coalesce(partitions)).count()
+        records = make.createHoodieRecordRdd(arguments)
+        client.tagLocation(records).count()
         seconds.append(time.perf_counter() - start)
-    unknown = client.filterExists(records.coalesce(partitions)).count()
-    found = records.count() - unknown
-    records.unpersist()
+        records.unpersist()  # which the index keeps for the write
+    found = count - client.filterExists(make.createHoodieRecordRdd(arguments)).count()
+    cached.unpersist()
     return {"seconds": seconds, "found": found}
 
 
