@@ -1,4 +1,4 @@
-"""Second stage: the rows of a slot become new versions of base files, one file group per bucket and partition."""
+"""Second stage: the rows of a slot become new versions of base files, one for each file group that they go to."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ from spark_writer.group_writer import CurrentFile, GroupWriter
 from spark_writer.incoming import Incoming
 from spark_writer.index_changes import IndexChanges
 from spark_writer.plans import BUCKET_COLUMN, FilePlan, TaskIdentity
-from spark_writer.written_file import WRITTEN_DDL, WRITTEN_SCHEMA, WrittenFile
+from spark_writer.written_file import WRITTEN_SCHEMA, WrittenFile
 from table_format.arrow_numpy import one_chunk, to_numpy
 from table_format.errors import SchemaError
 from table_format.meta_columns import PARTITION_PATH
-
-__all__ = ["WRITTEN_DDL", "WRITTEN_SCHEMA", "WrittenFile", "write_blocks", "write_slot"]
 
 pc: Any = compute  # the stubs lag behind the functions
 Rows = npt.NDArray[np.int64]

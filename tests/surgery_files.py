@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_writer.plans import BUCKET_COLUMN, CURRENT_SCHEMA, FilePlan, TaskIdentity
-from spark_writer.slot_writer import WrittenFile, write_slot
+from spark_writer.slot_writer import write_slot
+from spark_writer.written_file import WrittenFile
 from table_format.avro_schema import schema_text
 from table_format.base_file import footer, read_base_file
 from table_format.base_file_options import BaseFileOptions
