@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,8 @@ from table_format.base_file import BaseFileFooter
 
 pc: Any = compute  # the stubs lag behind the functions
 types = pa.types
+
+_EXACT = Context(prec=80)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +99,25 @@ def _bounds(chunks: list[Any], counts: list[int | None], stored: pa.DataType, ki
 
 
 def _stored_bounds(statistics: Any, stored: pa.DataType) -> tuple[Any, Any]:
-    """The bounds of a chunk; of dates and timestamps the numbers, since Python has no dates beyond the year 9999."""
-    if types.is_date(stored) or types.is_timestamp(stored):
+    """The bounds of a chunk; None for one that may be missing.
+
+    Of dates and timestamps the numbers, since Python has no dates beyond the year 9999, and of decimals the unscaled
+    ones, since pyarrow before 20 reads none that are stored as whole numbers.
+    """
+    if types.is_date(stored) or types.is_timestamp(stored) or isinstance(stored, pa.Decimal128Type):
         return statistics.min_raw, statistics.max_raw
-    return statistics.min, statistics.max
+    # pyarrow before 20 gives an empty text where a chunk has one of the two bounds only.
+    greatest = statistics.max
+    return statistics.min, (None if greatest in ("", b"") else greatest)
 
 
 def _value(value: Any, stored: pa.DataType, kind: pa.DataType) -> Any:
     """A footer's bound as a scalar of the table's type; None when it cannot be told."""
-    if isinstance(stored, pa.Decimal128Type) and isinstance(value, bytes):
-        value = Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-stored.scale)
+    if value is None:
+        return None
+    if isinstance(stored, pa.Decimal128Type):
+        unscaled = int.from_bytes(value, "big", signed=True) if isinstance(value, bytes) else value
+        value = Decimal(unscaled).scaleb(-stored.scale, _EXACT)
     try:
         if types.is_date(stored):
             return pa.scalar(value, pa.int32()).cast(stored).cast(kind)

@@ -92,7 +92,7 @@ def _matched(encoded: Footer, footer: Footer, columns: list[str]) -> dict[int, S
 
 def _has_integer_decimals(footer: Footer, columns: list[str]) -> bool:
     meanings = [leaf.meaning for leaf in footer.leaves if leaf.column in columns]
-    return any(meaning[0] in ("INT32", "INT64") and "Decimal" in meaning[2] for meaning in meanings)
+    return any(meaning[0] in ("INT32", "INT64") and ("Type", "Decimal") in meaning for meaning in meanings)
 
 
 def _as_in_file(table: pa.Table, footer: Footer) -> pa.Table:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,8 +34,8 @@ MAGIC = b"PAR1"
 _ENCRYPTED_MAGIC = b"PARE"
 # Some writers say of a whole number that it is one.
 _PLAIN_NUMBERS = {
-    "INT32": '"Type":"Int","bitWidth":32,"isSigned":true',
-    "INT64": '"Type":"Int","bitWidth":64,"isSigned":true',
+    "INT32": {"Type": "Int", "bitWidth": 32, "isSigned": True},
+    "INT64": {"Type": "Int", "bitWidth": 64, "isSigned": True},
 }
 TAIL = 8
 """Bytes behind the footer: its length and the magic."""
@@ -312,12 +313,12 @@ def _meaning(column: Any) -> tuple[Any, ...]:
     kind = logical.type
     if column.physical_type == "BYTE_ARRAY" and kind in ("NONE", "STRING", "ENUM", "JSON", "BSON"):
         return ("BYTE_ARRAY",)
-    notes = ("is_from_converted_type", "force_set_converted_type")
-    parts = logical.to_json().strip("{}").split(",")
-    text = ",".join(part for part in parts if not any(note in part for note in notes))
-    if text == _PLAIN_NUMBERS.get(column.physical_type):
-        text = '"Type":"None"'
-    return (column.physical_type, column.length, text)
+    notes = json.loads(logical.to_json())
+    for note in ("is_from_converted_type", "force_set_converted_type"):
+        notes.pop(note, None)
+    if notes == _PLAIN_NUMBERS.get(column.physical_type):
+        notes = {"Type": "None"}
+    return (column.physical_type, column.length, *sorted(notes.items()))
 
 
 def _check(footer: Footer) -> None:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pyarrow import compute
 
 from spark_writer.surgery.splice import FileEdit, NewColumns
-from spark_writer.surgery.statistics import has_whole_bounds
+from spark_writer.surgery.statistics import has_whole_bounds, may_be_made_up
 from table_format.arrow_numpy import from_numpy, one_chunk
 from table_format.base_file import (
     BLOOM,
@@ -135,6 +135,8 @@ class _Keys:
         if statistics is None or not statistics.has_min_max:
             return None
         least, greatest = _text(statistics.min), _text(statistics.max)
+        if may_be_made_up(least) or may_be_made_up(greatest):
+            return None
         private = any(_PRIVATE_USE <= ord(character) < _SUPPLEMENTARY for character in least)
         if private or any(ord(character) >= _SUPPLEMENTARY for character in greatest):
             return None

@@ -22,11 +22,17 @@ types: Any = pa.types
 
 # These writers leave statistics out that would be too long; others cut them, and then no value need be as small.
 _WHOLE_BOUNDS = re.compile(r"parquet-(mr|cpp)")
+_MAKES_BOUNDS_UP = int(pa.__version__.partition(".")[0]) < 26
 
 
 def has_whole_bounds(metadata: pq.FileMetaData) -> bool:
     """Whether the bounds in a footer are values of the column, as its creator writes them."""
     return _WHOLE_BOUNDS.match(metadata.created_by or "") is not None
+
+
+def may_be_made_up(bound: Any) -> bool:
+    """Whether a bound may be missing in truth: older releases of pyarrow give an empty text then."""
+    return _MAKES_BOUNDS_UP and bound in ("", b"")
 
 
 def spliced_statistics(
@@ -98,8 +104,11 @@ class _Extremes:
         if told.null_count is None:
             return False
         if told.null_count < told.row_count:
-            cut = (types.is_string(kind) or types.is_binary(kind)) and not has_whole_bounds(self._footer.metadata)
-            if cut or told.lower is None or told.upper is None:
+            if told.lower is None or told.upper is None:
+                return False
+            # Bounds of times need not be times of Python.
+            text = types.is_string(kind) or types.is_binary(kind)
+            if text and (not has_whole_bounds(self._footer.metadata) or may_be_made_up(told.lower.as_py())):
                 return False
             self._found.append(pa.array([told.lower, told.upper], kind))
         self.nulls += told.null_count

@@ -1,5 +1,6 @@
 """Statistics by the footer, where it is silent or says too little."""
 
+import decimal
 import math
 import os
 
@@ -50,6 +51,16 @@ def test_texts_of_writers_that_may_cut_them_are_read(tmp_path, monkeypatch):
     storage = Storage(str(tmp_path))
     spliced_statistics(storage, "f", metadata, schema, ["s", "i"], file_name="f", partition="")
     assert read == ["s"]
+
+
+def test_times_beyond_those_of_python(tmp_path):
+    numbers = pa.array([2**62, 5, -(2**62), None])
+    check(tmp_path, pa.table({"t": numbers.cast(pa.timestamp("us")), "d": pa.array([2**30, 1, 2, 3], pa.date32())}))
+
+
+def test_decimals_of_more_digits_than_python_takes_by_itself(tmp_path):
+    values = [decimal.Decimal("123456789012345.678901234567891"), decimal.Decimal("-1e-15"), None]
+    check(tmp_path, pa.table({"n": pa.array(values, pa.decimal128(30, 15))}))
 
 
 def test_a_file_of_no_rows(tmp_path):
