@@ -136,7 +136,8 @@ def bucket_count(options: WriteOptions, config: TableConfig) -> int:
     if not options.given(registry.BUCKETS):
         raise OptionError(
             f"this table does not record its bucket count, as Apache's do not: give {registry.BUCKETS.key} as the jobs "
-            "that wrote it did (Apache's default is 256)"
+            f"that wrote it did (Apache's default is 256), or {registry.INDEX_TYPE.key}=RECORD_INDEX where its record "
+            "index is to be used"
         )
     return int(options.texts[registry.BUCKETS.key])
 

@@ -14,6 +14,7 @@ from spark_writer.options import WriteOptions
 from spark_writer.plans import CURRENT_SCHEMA
 from spark_writer.record_index.placement import Numbers, Sizing
 from table_format.arrow_numpy import from_numpy, to_numpy
+from table_format.errors import UnsupportedTableError
 from table_format.file_slices import latest_base_files, list_data_files
 from table_format.meta_client import TableClient
 from table_format.metadata_table.reader import MetadataTable
@@ -24,6 +25,8 @@ pc: Any = compute  # the stubs lag behind the functions
 _COMMITS_LOOKED_AT = 8
 # An average over fewer rows says more of a file's footer than of its rows.
 _ROWS_TO_TRUST = 1000
+# Three zeros and five decimal digits: one random file id in 40,000 looks so, too.
+_BUCKET_SHAPE = "^000[0-9]{5}-"
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,20 @@ def indexed_files(client: TableClient, timeline: Timeline) -> CurrentFiles:
     table = pa.table(columns, schema=CURRENT_SCHEMA).combine_chunks()
     sizes: Any = latest["size"].combine_chunks()
     return CurrentFiles(table, sizes)
+
+
+def refuse_buckets(files: CurrentFiles) -> None:
+    """Refuse a table whose files all bear buckets in their names: records in other files would be lost to its writers.
+
+    Raises:
+        UnsupportedTableError: it is one.
+    """
+    bucketed = pc.match_substring_regex(files.table["file_id"], _BUCKET_SHAPE)
+    if files.table.num_rows and pc.all(bucketed).as_py():
+        raise UnsupportedTableError(
+            f"{files.table['path'][0].as_py()}: the files of this table are buckets, where its other writers look for "
+            "records by their hash: leave hoodie.index.type=RECORD_INDEX out, and give hoodie.bucket.index.num.buckets"
+        )
 
 
 def sizing(options: WriteOptions, known: float | None, measured: float | None) -> Sizing:

@@ -14,7 +14,7 @@ from spark_writer.operations import Duplicates, Operation
 from spark_writer.options import WriteOptions
 from spark_writer.plans import FilePlan, KeyPlan
 from spark_writer.progress import default_parallelism
-from spark_writer.record_index.files import CurrentFiles, average_record, indexed_files, sizing
+from spark_writer.record_index.files import CurrentFiles, average_record, indexed_files, refuse_buckets, sizing
 from spark_writer.record_index.job import IndexedWrite
 from spark_writer.record_index.moves import MovePlan
 from spark_writer.record_index.replaced import index_changes
@@ -69,6 +69,8 @@ def write_by_index(plans: WritePlans) -> Outcome:
         )
     operation, options = plans.operation, plans.options
     files = indexed_files(plans.client, plans.timeline)
+    if plans.client.config.index_type is None:
+        refuse_buckets(files)
     keys = _keys(plans, files)
     plans.transaction.mark_inflight()
     if operation is Operation.DELETE_PARTITION:

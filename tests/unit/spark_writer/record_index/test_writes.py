@@ -17,9 +17,10 @@ from spark_writer.record_index.stages import Assigned, PlacePlan, place_blocks
 from spark_writer.record_index.tagging import Tags
 from spark_writer.record_index.targets import Targets
 from spark_writer.split import stream
-from table_format.errors import OptionError, RecordIndexError, TransactionError
+from table_format.errors import OptionError, RecordIndexError, TransactionError, UnsupportedTableError
 from table_format.file_names import bucket_of_file_id
 from table_format.meta_columns import RECORD_KEY
+from table_format.record_index.bootstrap import bootstrap_index
 from table_format.record_index.index import RecordIndex
 from table_format.record_index.verify import verify_index
 from tests.local_writes import LocalTable
@@ -158,17 +159,24 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     local.write("upsert", rows([1]), {"hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX"})
 
 
-def test_a_table_that_lost_its_index_is_not_written(tmp_path: Path) -> None:
-    options = OPTIONS | {"hoodie.bucket.index.num.buckets": "2"}
-    local = LocalTable.create(str(tmp_path / "t"), SCHEMA, options)
-    job_options = {"hoodie.index.type": "RECORD_INDEX"}
+def test_tables_of_another_index_are_not_written(tmp_path: Path) -> None:
+    local = LocalTable.create(str(tmp_path / "t"), SCHEMA, OPTIONS | {"hoodie.bucket.index.num.buckets": "2"})
+    local.write("upsert", rows(range(9)))
+    given = {"hoodie.index.type": "RECORD_INDEX"}
     with pytest.raises(OptionError, match="BUCKET"):
-        local.write("upsert", rows([1]), job_options)
+        local.write("upsert", rows([1]), given)
+    # as Apache leaves it
     path = tmp_path / "t/.hoodie/hoodie.properties"
-    lines = [line for line in path.read_text().splitlines() if "index.type" not in line]
-    path.write_text("\n".join(lines))
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(line for line in lines if "index.type" not in line and "num.buckets" not in line))
+    local = LocalTable(local.client, OPTIONS)
+    with pytest.raises(OptionError, match="RECORD_INDEX where its record"):
+        local.write("upsert", rows([1]))
     with pytest.raises(RecordIndexError, match="index bootstrap"):
-        local.write("upsert", rows([1]), job_options)
+        local.write("upsert", rows([1]), given)
+    bootstrap_index(local.client, {})
+    with pytest.raises(UnsupportedTableError, match="are buckets"):
+        local.write("upsert", rows([1]), given)
 
 
 def test_rows_that_come_out_differently_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
