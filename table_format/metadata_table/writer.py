@@ -150,6 +150,14 @@ def ready_partitions(client: TableClient, *, record_index: bool = False) -> tupl
     if not record_index and has_private_index(client):
         stale.append(layout.RECORD_INDEX)
     if stale:
+        _LOG.warning(
+            "%s: the metadata table's %s cannot be maintained by this writer and would be stale: removed. %s",
+            client.storage.uri,
+            ", ".join(stale),
+            "`hudi-catalog index bootstrap` builds it again"
+            if stale == [layout.RECORD_INDEX]
+            else "Apache Hudi can build it again",
+        )
         remove_indexes(client, stale)
     return client.config.metadata_partitions
 
@@ -161,12 +169,6 @@ def remove_indexes(client: TableClient, names: Sequence[str]) -> None:
     """
     if layout.FILES in names:
         raise TransactionError("without `files` there is no metadata table; drop the whole of it instead")
-    _LOG.warning(
-        "%s: the metadata table's %s cannot be maintained by this writer and would be stale: removed. "
-        "Apache Hudi can build it again",
-        client.storage.uri,
-        ", ".join(names),
-    )
     remaining = [name for name in client.config.metadata_partitions if name not in names]
     _set_partitions(client, remaining, {LAYOUT_KEY: None} if layout.RECORD_INDEX in names else None)
     _forget_definitions(client.storage, names)

@@ -24,7 +24,8 @@ from table_format.record_index.log_file import write_log_content
 from table_format.storage import Storage
 from table_format.transaction.markers import scratch_folder
 
-_FEW_CHANGES = 50_000
+FEW_CHANGES: Final = 50_000
+"""Fewer are dealt with in threads, which start sooner than tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def append_changes(
     tasks = [
         _Task(storage, _of_group(changes.files, number), number, instant, milliseconds, codec) for number in counts
     ]
-    if changes.mapper is in_threads or sum(counts.values()) < _FEW_CHANGES:
+    if changes.mapper is in_threads or sum(counts.values()) < FEW_CHANGES:
         written = in_threads(_write, [(task, log.path) for task, log in zip(tasks, logs, strict=True)])
     else:
         written = _write_by(changes.mapper, tasks, [log.path for log in logs])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,10 +30,13 @@ from table_format.record_index.key_order import sorted_order
 from table_format.storage import Storage
 from table_format.transaction.markers import scratch_folder
 
+_LOG = logging.getLogger(__name__)
 _NODE = parse(SCHEMA)
 _FEW_BYTES = 64 * 1024 * 1024
 """Below, the file groups are compacted in threads, which start sooner than tasks."""
 _LARGE = 100_000
+_FULL = 2_000_000
+"""Of a file group with so many entries it is said that the index should have more of them."""
 _LOG_SHARE = 8
 _MOST_LOGS = 30
 """A file group of at least 100,000 entries waits until its logs hold an eighth as many, or are 30 files: a look-up
@@ -103,6 +107,15 @@ def compact_record_index(
         stat.total_log_blocks = found.blocks
         stats.append(stat)
     storage.delete_dir(scratch_folder(time))
+    fullest = max((stat.num_writes for stat in stats), default=0)
+    if fullest >= _FULL:
+        _LOG.warning(
+            "%s: a file group of the record index has %d entries, about a million is best: spread the index over more "
+            "than its %d file groups by `hudi-catalog index resize`",
+            storage.uri,
+            fullest,
+            len(groups),
+        )
     return stats
 
 
@@ -169,7 +182,7 @@ def merged_entries(pieces: Sequence[Piece]) -> tuple[Any, pa.BinaryArray]:
 
 def _values(piece: Piece, values: Any) -> Any:
     """Values in this project's schema: as they are where their own has the same shape, else each distinct one anew."""
-    if _is_ours(piece.schema):
+    if _is_ours(piece.schema) or not len(values):
         return values
     encoded = values.dictionary_encode()
     if piece.schema is None:

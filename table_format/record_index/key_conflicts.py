@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from table_format.arrow_numpy import one_chunk
 from table_format.errors import ConflictError
+from table_format.mapping import in_threads
 from table_format.meta_client import TableClient
 from table_format.metadata_table.arrow import pc
-from table_format.record_index.commit import IndexChanges
+from table_format.record_index.commit import FEW_CHANGES, IndexChanges
 from table_format.record_index.deltas import DeltaFile, changed_groups, read_deltas
 from table_format.record_index.index import RecordIndex
 from table_format.record_index.layout import IndexLayout
@@ -67,7 +68,8 @@ def check_keys(
         for group in counts
         if layout.groups[group] in ordinals
     ]
-    clashes = [key for found in changes.mapper(_clashes, tasks) for key in found]
+    mapper = in_threads if sum(counts.values()) < FEW_CHANGES else changes.mapper
+    clashes = [key for found in mapper(_clashes, tasks) for key in found]
     if clashes:
         shown = ", ".join(repr(key) for key in clashes[:_SHOWN])
         raise ConflictError(

@@ -72,7 +72,7 @@ FAULT = st.one_of(st.just((0, "error")), st.tuples(st.integers(1, 60), st.sample
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(os, "fsync", lambda fd: None)
-    monkeypatch.setattr(commit, "_FEW_CHANGES", 4)
+    monkeypatch.setattr(commit, "FEW_CHANGES", 4)
     monkeypatch.setattr(compaction, "_FEW_BYTES", 4096)
     FaultyStorage.faults = Faults()
     yield tmp_path

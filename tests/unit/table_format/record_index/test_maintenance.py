@@ -12,6 +12,7 @@ from table_format.mapping import in_threads
 from table_format.meta_client import TableClient
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.layout import list_file_groups
+from table_format.metadata_table.writer import update_metadata_table
 from table_format.record_index import commit, compaction
 from table_format.record_index.founding import DEFINITIONS_PATH
 from table_format.record_index.growth import group_count, new_layout, with_partitions
@@ -20,6 +21,7 @@ from table_format.record_index.layout import GLOBAL, LAYOUT_KEY, MAINTAINED_KEY,
 from table_format.record_index.publish import publish_index
 from table_format.record_index.resize import resize
 from table_format.storage import Storage
+from tests.unit.table_format import golden_metadata as golden
 from tests.unit.table_format.record_index.index_writes import (
     BY_PARTITION,
     PROPERTIES,
@@ -231,7 +233,7 @@ def test_leftover_deltas_are_swept(client, storage):
 
 @pytest.mark.parametrize("options", [{}, AT_ONCE])
 def test_workers_leave_logs_and_base_files_to_be_moved(client, storage, monkeypatch, options):
-    monkeypatch.setattr(commit, "_FEW_CHANGES", 0)
+    monkeypatch.setattr(commit, "FEW_CHANGES", 0)
     monkeypatch.setattr(compaction, "_FEW_BYTES", 0)
     change(client, *(put(f"k{number}") for number in range(40)), mapper=twice_pickled, options=options)
     change(client, *(gone(f"k{number}") for number in range(30)), mapper=twice_pickled, options=options)
@@ -248,6 +250,62 @@ def test_delete_blocks_of_many_keys_are_those_of_single_records():
     single = write_deletes([DeletedRecord(key, "record_index") for key in keys])
     assert write_key_deletes(pa.array(keys).cast(pa.binary()), "record_index") == single
     assert write_key_deletes(pa.array([], pa.binary()), "record_index") == write_deletes([])
+
+
+def test_a_large_file_group_waits_for_more_and_a_full_one_is_told(client, storage, monkeypatch, caplog):
+    monkeypatch.setattr(compaction, "_LARGE", 10)
+    monkeypatch.setattr(compaction, "_FULL", 10)
+    change(client, *(put(f"k{number}") for number in range(240)), options=AT_ONCE)
+    change(client, put("k1", "q", "g"), options=AT_ONCE)
+    assert "index resize" in caplog.text
+    for _ in range(3):
+        change(client, gone("k1"), put("new"), options=AT_ONCE)
+    groups = list_file_groups(storage, names.RECORD_INDEX)
+    assert [len(group.base_files) for group in groups] == [1, 1, 1]
+    change(client, *(gone(f"k{number}") for number in range(30)), options=AT_ONCE)
+    change(client, options=AT_ONCE)
+    assert sum(len(group.base_files) for group in list_file_groups(storage, names.RECORD_INDEX)) > 3
+    assert content(storage.uri).keys() == {(f"k{number}", "") for number in range(30, 240)} | {("new", "")}
+
+
+def test_entries_of_another_schema_are_encoded_anew(client, storage, monkeypatch):
+    change(client, *(put(f"k{number}", "p", f"f{number % 3}") for number in range(9)), options=AT_ONCE)
+    change(client, put("k1", "q", "g"), options=AT_ONCE)
+    before = content(storage.uri)
+    monkeypatch.setattr(compaction, "_is_ours", lambda schema: False)
+    change(client, put("k2", "r", "h"), options=AT_ONCE)
+    before["k2", ""] = ("r", "h")
+    assert content(storage.uri) == before
+    rows = [put(key, *place) for (key, _), place in before.items()]
+    change(client, *rows, options=AT_ONCE)  # nothing of the base files is left
+    change(client, options=AT_ONCE)
+    assert content(storage.uri) == before
+
+
+def _base_files(storage):
+    return {base.path for group in list_file_groups(storage, names.RECORD_INDEX) for base in group.base_files}
+
+
+@pytest.mark.parametrize("name", [name for name in golden.NAMES if "rli" in name and name.startswith("v6")])
+def test_an_index_of_apaches_is_compacted_continued_and_spread(name, tmp_path):
+    location = golden.lay_out(name, tmp_path)
+    before = content(location)
+    assert before
+    client = golden.client_of(location)
+    layout = IndexLayout.of(client)
+    bases = _base_files(client.storage)
+    for number in range(1, 4):
+        time = f"20991231{number:09d}"
+        for state in (".commit.requested", ".inflight"):
+            client.storage.create(f".hoodie/{time}{state}", b"")
+        update_metadata_table(client, time, index_changes=commit.UNCHANGED, options=AT_ONCE)
+        client.storage.create(f".hoodie/{time}.commit", b"{}")
+    if not client.timeline().pending:  # else nothing may be compacted
+        assert _base_files(client.storage) - bases
+    assert content(location) == before
+    if layout.scope == GLOBAL and not client.timeline().pending:
+        resize(client, layout.count + 3)
+        assert content(location) == before
 
 
 # --- several writers
