@@ -106,9 +106,12 @@ def _stored_bounds(statistics: Any, stored: pa.DataType) -> tuple[Any, Any]:
     """
     if types.is_date(stored) or types.is_timestamp(stored) or isinstance(stored, pa.Decimal128Type):
         return statistics.min_raw, statistics.max_raw
+    try:
+        least, greatest = statistics.min, statistics.max
+    except UnicodeDecodeError:
+        return None, None  # not in UTF-8, or cut within a character
     # pyarrow before 20 gives an empty text where a chunk has one of the two bounds only.
-    greatest = statistics.max
-    return statistics.min, (None if greatest in ("", b"") else greatest)
+    return least, (None if greatest in ("", b"") else greatest)
 
 
 def _value(value: Any, stored: pa.DataType, kind: pa.DataType) -> Any:

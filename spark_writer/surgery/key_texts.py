@@ -134,7 +134,10 @@ class _Keys:
         statistics = chunk.statistics
         if statistics is None or not statistics.has_min_max:
             return None
-        least, greatest = _text(statistics.min), _text(statistics.max)
+        try:
+            least, greatest = _text(statistics.min), _text(statistics.max)
+        except UnicodeDecodeError:
+            return None
         if may_be_made_up(least) or may_be_made_up(greatest):
             return None
         private = any(_PRIVATE_USE <= ord(character) < _SUPPLEMENTARY for character in least)

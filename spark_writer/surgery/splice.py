@@ -127,6 +127,8 @@ def splice(
         MissingFileError: there is no source.
         StorageError: a file cannot be read or written.
     """
+    if source == target:
+        raise CannotSplice("the new version has the name of the old one")
     with open_source(storage, source) as opened:
         footer = footer or read_footer(opened)
         _check(footer, edit)

@@ -189,6 +189,12 @@ def test_edits_that_do_not_fit_are_refused(folder, edit, reason):
     assert reason in refused(folder, edit)
 
 
+def test_a_file_is_not_written_over_itself(folder):
+    with pytest.raises(CannotSplice, match="name of the old one"):
+        splice(Storage(folder), "old.parquet", "old.parquet", FileEdit(), BaseFileOptions())
+    assert pq.read_table(os.path.join(folder, "old.parquet")).num_rows == ROWS
+
+
 def test_damage_is_refused(folder):
     with open(os.path.join(folder, "old.parquet"), "rb") as stream:
         data = stream.read()

@@ -63,6 +63,17 @@ def test_decimals_of_more_digits_than_python_takes_by_itself(tmp_path):
     check(tmp_path, pa.table({"n": pa.array(values, pa.decimal128(30, 15))}))
 
 
+def test_a_bound_that_is_no_text_is_not_taken_from_the_footer(tmp_path):
+    """Writers cut bounds within a character."""
+    pq.write_table(pa.table({"s": ["a", "\x7f"]}), tmp_path / "f")
+    with open(tmp_path / "f", "rb") as stream:
+        data = stream.read()
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    with open(tmp_path / "f", "wb") as stream:
+        stream.write(data[:start] + data[start:].replace(b"\x7f", b"\xff"))
+    check_statistics(Storage(str(tmp_path)), "f", pq.read_metadata(tmp_path / "f"))
+
+
 def test_a_file_of_no_rows(tmp_path):
     check(tmp_path, pa.table({"i": pa.array([], pa.int64())}))
 
