@@ -75,6 +75,10 @@ class LocalFrame:
                     made[murmur3_int(int(value)) % count].insert(0, sent)
         return LocalFrame(made, self._arrow)
 
+    def distinct(self) -> LocalFrame:
+        whole = pa.Table.from_batches([batch for batches in self._partitions for batch in batches])
+        return LocalFrame([whole.group_by(whole.column_names).aggregate([]).to_batches()], self._arrow)
+
     def collect(self) -> list[dict[str, Any]]:
         return [row for batches in self._partitions for batch in batches for row in batch.to_pylist()]
 

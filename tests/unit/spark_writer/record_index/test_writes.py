@@ -124,8 +124,9 @@ def test_an_index_by_partition_keeps_a_key_in_each(tmp_path: Path) -> None:
     assert verify_index(local.client).is_right
 
 
-def test_writes_by_buckets_keep_the_index_too(tmp_path: Path) -> None:
-    options = {"hoodie.metadata.record.index.enable": "true", "hoodie.bucket.index.num.buckets": "2"}
+@pytest.mark.parametrize("scope", ["record.index", "record.level.index"])
+def test_writes_by_buckets_keep_the_index_too(tmp_path: Path, scope: str) -> None:
+    options = {f"hoodie.metadata.{scope}.enable": "true", "hoodie.bucket.index.num.buckets": "2"}
     local = LocalTable.create(str(tmp_path / "t"), SCHEMA, OPTIONS | options)
     local.write("upsert", rows(range(40)))
     local.write("upsert", rows(range(30, 50), v=1))
