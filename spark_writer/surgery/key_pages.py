@@ -41,7 +41,8 @@ def _ranges(data: bytes) -> list[KeyRange] | None:
         firsts, lasts = [text.decode() for text in least], [text.decode() for text in greatest]
     except (CompactError, LookupError, TypeError, AttributeError, UnicodeDecodeError):
         return None
-    told = len(firsts) == len(lasts) == len(empty) > 0 and not any(empty)
+    # an empty text is what some writers give for a bound that they left out
+    told = len(firsts) == len(lasts) == len(empty) > 0 and not any(empty) and all(lasts)
     if not told or any(first > last for first, last in zip(firsts, lasts, strict=True)):
         return None
     return [KeyRange(0, first, last) for first, last in zip(firsts, lasts, strict=True)]

@@ -129,6 +129,7 @@ def _bounds(group: Any) -> tuple[str, str] | tuple[None, None]:
         least, greatest = statistics.min, statistics.max
     except (UnicodeDecodeError, pa.ArrowException):
         return None, None  # a bound that was cut within a character
-    if not (isinstance(least, str) and isinstance(greatest, str)):
+    # pyarrow before 20 gives an empty text for a bound that is not there, as where one of the keys is very long.
+    if not (isinstance(least, str) and isinstance(greatest, str) and greatest):
         return None, None
     return least, greatest

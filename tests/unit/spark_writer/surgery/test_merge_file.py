@@ -1,5 +1,7 @@
 """Upserts and deletes by surgery: what is touched, what is counted, and when a file is written anew instead."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,7 +13,7 @@ from spark_writer.surgery.policy import loose_share
 from table_format.arrow_numpy import from_numpy
 from table_format.base_file import footer, read_base_file
 from table_format.errors import SchemaError
-from table_format.meta_columns import META_FIELDS
+from table_format.meta_columns import META_FIELDS, RECORD_KEY
 from table_format.record_index.deltas import read_deltas
 from table_format.record_index.layout import IndexLayout
 from tests.surgery_files import ALWAYS, NEVER, Slot, rows_per_group
@@ -195,6 +197,24 @@ def test_pages_tell_of_keys_between_them(tmp_path):
         for key in ("k00000", "k03071", "k04000", "k05000", "k07999", "k08000"):
             asked[key] = candidate_groups(opened.footer, opened.ranges, pa.array([key]), pages)
     assert asked == {"k00000": [0], "k03071": [0], "k04000": [], "k05000": [0], "k07999": [0], "k08000": []}
+
+
+def test_very_long_keys_are_found(tmp_path):
+    slot = Slot(tmp_path / "t", SCHEMA)
+    long = "z" * 5000
+    with rows_per_group(3):
+        slot.write(rows_of(range(6), id=pa.array(["a", "b", long, "y", long + "x", long + "y"])), {})
+    made = slot.write(rows_of([0, 1], id=pa.array([long, long + "x"])), ALWAYS)
+    assert (made.stat.num_inserts, made.stat.num_update_writes) == (0, 2)
+
+
+def test_an_empty_bound_is_no_bound():
+    class Chunk:
+        path_in_schema = RECORD_KEY
+        statistics = SimpleNamespace(has_min_max=True, min="a", max="")
+
+    group = SimpleNamespace(num_rows=3, num_columns=1, column=lambda _: Chunk)
+    assert key_ranges(SimpleNamespace(num_row_groups=1, row_group=lambda _: group)) == [KeyRange(3, None, None)]
 
 
 def test_loose_rows_are_those_whose_keys_lie_among_others():
