@@ -25,6 +25,7 @@ from table_format.base_file_options import BaseFileOptions
 from table_format.errors import OptionError, RecordError, RecordIndexError
 from table_format.record_index.index import RecordIndex
 from table_format.record_index.layout import PARTITION
+from table_format.record_index.resize import make_room
 from table_format.table_config import EVENT_TIME
 
 pc: Any = compute  # the stubs lag behind the functions
@@ -188,6 +189,9 @@ class _Finish:
         if plans.operation is Operation.INSERT_OVERWRITE:
             refuse_elsewhere(profile)
         self.layout = plans.grown_layout(profile.inserts)
+        if self.layout is not None:
+            inserted = sum(sample.rows for sample in profile.inserts.values())
+            self.layout = make_room(plans.client, self.layout, inserted, plans.options.texts)
         tagged = tagging_of(plans.operation, plans.options).known is not None
         duplicates = Duplicates.MERGE if tagged else Duplicates.ADD
         return plans.file_plan(current, unique=False, duplicates=duplicates, bucketed=False, layout=self.layout)

@@ -61,6 +61,14 @@ def found_index(storage: Storage, layout: IndexLayout, files: Sequence[BuiltFile
     instants.complete(storage, time, Action.DELTACOMMIT, instants.commit_content(stats, "BULK_INSERT"))
 
 
+def add_groups(storage: Storage, groups: Sequence[str], time: str) -> None:
+    """Found further file groups, by their ids, in one deltacommit of the metadata table."""
+    instants.start(storage, time, Action.DELTACOMMIT)
+    for group in groups:
+        found_group(storage, group, time)
+    instants.complete(storage, time, Action.DELTACOMMIT, instants.commit_content([], "BULK_INSERT"))
+
+
 def define_index(storage: Storage, layout: IndexLayout) -> dict[str, str]:
     """Note in the table's index definitions whether the index is kept by partition, as Apache 1.1 and later read it.
 

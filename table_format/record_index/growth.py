@@ -93,8 +93,12 @@ class IndexOptions:
 
     def group_count(self, entries: int, scope: str = GLOBAL) -> int:
         """Number of file groups for a number of entries, with room for more."""
-        least, most = self.limits[scope == PARTITION]
-        return min(most, max(least, math.ceil(entries * self.growth / self.entries_per_group)))
+        return max(self.limits[scope == PARTITION][0], self.needed_groups(entries, scope))
+
+    def needed_groups(self, entries: int, scope: str = GLOBAL) -> int:
+        """The same, without regard to the least number."""
+        most = self.limits[scope == PARTITION][1]
+        return min(most, math.ceil(entries * self.growth / self.entries_per_group))
 
 
 def scope_of_type(index_type: str | None) -> str | None:

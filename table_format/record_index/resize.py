@@ -26,7 +26,7 @@ from table_format.metadata_table.sources import PartitionSources
 from table_format.metadata_table.validity import ValidInstants
 from table_format.metadata_table.writer import index_in_use, list_index
 from table_format.record_index.compaction import merged_entries
-from table_format.record_index.founding import BuiltFile, found_index
+from table_format.record_index.founding import BuiltFile, add_groups, found_index
 from table_format.record_index.growth import IndexOptions
 from table_format.record_index.key_order import sorted_order
 from table_format.record_index.layout import GLOBAL, IndexLayout
@@ -78,6 +78,40 @@ def resize(
         if asked.grows_by_groups:
             return _add_family(client, current, groups)
         return _spread_anew(client, current, groups, mapper, asked.codec)
+
+
+def make_room(client: TableClient, layout: IndexLayout, entries: int, options: Mapping[str, str]) -> IndexLayout:
+    """Give an index that has no entries yet the file groups that a first large write needs.
+
+    Where no file group holds anything, no key can be looked for in the wrong one. A write that began with the smaller
+    layout ends in a conflict.
+
+    Args:
+        client: the table; the caller's own write may be pending.
+        layout: as the caller knows it.
+        entries: that the write is about to put into the index.
+        options: of the writing protocol, and of the index's size.
+
+    Returns:
+        The layout to write by; the same one when the index has entries, or room.
+    """
+    wanted = IndexOptions.parse(options).needed_groups(entries)
+    if layout.is_private or layout.scope != GLOBAL or wanted <= layout.count:
+        return layout
+    storage = client.storage
+    with table_lock(client, ProtocolOptions.parse(options)):
+        there = names.list_file_groups(storage, names.RECORD_INDEX)
+        if any(group.base_files or len(group.log_files) > 1 for group in there):
+            return layout
+        if names.RECORD_INDEX not in client.config.metadata_partitions or len(there) >= wanted:
+            return layout
+        timeline = client.timeline()
+        latest = max((instant.time for instant in timeline.completed), default=names.EMPTY_TABLE_INSTANT)
+        recovery.recover(storage, latest + "0")
+        taken = {instant.time for instant in instants.load_metadata_timeline(storage).instants}
+        grown = dataclasses.replace(layout, families=((layout.families[0][0], wanted),))
+        add_groups(storage, grown.groups[len(there) :], free_init_instant(latest, taken))
+    return grown
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from table_format.record_index.growth import group_count, new_layout, with_parti
 from table_format.record_index.index import RecordIndex
 from table_format.record_index.layout import GLOBAL, LAYOUT_KEY, MAINTAINED_KEY, PARTITION, IndexLayout
 from table_format.record_index.publish import publish_index
-from table_format.record_index.resize import resize
+from table_format.record_index.resize import make_room, resize
 from table_format.storage import Storage
 from tests.unit.table_format import golden_metadata as golden
 from tests.unit.table_format.record_index.index_writes import (
@@ -437,6 +437,46 @@ def test_an_index_is_spread_over_more_file_groups_and_fewer(storage, mapper, opt
         before = content(storage.uri)
         assert (before["k4", ""], len(before)) == (("s", "i"), 58)
     assert storage.list(".hoodie/.catalog/record_index_resize") == []
+    assert_tidy(storage.uri)
+
+
+def test_an_empty_index_gets_room_for_a_first_large_write(client, storage):
+    options = {"hoodie.metadata.record.index.max.filegroup.size": "480"}  # ten entries
+    with begin(client) as tx:
+        small = IndexLayout.of(client)
+        assert make_room(client, small, 20, options) == small
+        grown = make_room(client, small, 70, options)
+        assert (small.count, grown.count) == (3, 10)
+        assert IndexLayout.of(client) == grown
+        rows = [put(f"k{number}") for number in range(70)]
+        files = deltas(tx, grown, rows)
+        tx.commit([], schema_json=SCHEMA_JSON, index_changes=files, index_layout=grown)
+    assert len(content(storage.uri)) == 70
+    with begin(client) as tx:
+        assert make_room(client, grown, 1000, options) == grown  # it has entries
+        with pytest.raises(ConflictError, match="built anew"):
+            tx.commit([], schema_json=SCHEMA_JSON, index_changes=deltas(tx, small, rows), index_layout=small)
+    change(client, gone("k1"), options=AT_ONCE)
+    assert len(content(storage.uri)) == 69
+    assert_tidy(storage.uri)
+
+
+def test_room_that_was_half_made_is_taken_back(client, storage, monkeypatch):
+    options = {"hoodie.metadata.record.index.max.filegroup.size": "480"}
+    small = IndexLayout.of(client)
+
+    def dies(*_):
+        raise KeyboardInterrupt
+
+    tx = begin(client)
+    with monkeypatch.context() as patch:
+        patch.setattr("table_format.record_index.founding.instants.complete", dies)
+        with pytest.raises(KeyboardInterrupt):
+            make_room(client, small, 70, options)
+    tx.abort()
+    assert IndexLayout.of(client) == small
+    change(client, put("a"))
+    assert content(storage.uri) == {("a", ""): ("p", "f")}
     assert_tidy(storage.uri)
 
 
