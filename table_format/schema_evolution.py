@@ -22,6 +22,7 @@ pc: Any = compute
 arrow: Any = pa
 types = pa.types
 
+_DECIMAL_BITS = 128  # of those that are stored; narrower ones are types of their own since pyarrow 18
 _PROMOTION_ORDER = (pa.int32(), pa.int64(), pa.float32(), pa.float64())
 _STORED_AS: dict[pa.DataType, pa.DataType] = {
     pa.int8(): pa.int32(),
@@ -54,7 +55,7 @@ def storage_type(kind: pa.DataType) -> pa.DataType:  # noqa: PLR0911  one line a
         return pa.struct([_storage_field(kind.field(index)) for index in range(kind.num_fields)])
     if _is_list(kind):
         return pa.list_(_storage_field(_element(kind)).with_name("element"))
-    if isinstance(kind, (pa.Decimal32Type, pa.Decimal64Type)):
+    if types.is_decimal(kind) and kind.bit_width < _DECIMAL_BITS:
         return pa.decimal128(kind.precision, kind.scale)
     return _STORED_AS.get(kind, kind)
 
