@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from table_format.errors import HudiError
 from table_format.meta_client import TableClient
 from table_format.record_index.bootstrap import bootstrap_index
+from table_format.record_index.resize import resize
 from table_format.record_index.verify import verify_index
 from table_format.storage import Storage
 from table_format.transaction.rollback import rollback_failed_writes
@@ -40,13 +41,13 @@ class Event:
     """One thing that happens to the table.
 
     Attributes:
-        operation: of a write; or `rollback`, `rebuild` of the index.
+        operation: of a write; or `rollback`, `rebuild` and `grow` of the index.
         rows: the batch.
         partition: that `delete_partition` takes.
         move: a changed partition moves the record.
         compact: the metadata table is compacted by this write.
         clean: old files are cleaned by this write.
-        fill: files that are there take new records.
+        fill: files that are there take new records; an index grows by further file groups.
         on_driver: the batch is looked up on the driver.
         death: the writer dies before its n-th change; 0 for one that lives.
     """
@@ -74,7 +75,7 @@ class Event:
         return Step(self.operation, self.rows, options, (self.partition,) * (self.operation == "delete_partition"))
 
 
-OPERATIONS = ["upsert"] * 5 + ["delete"] * 2 + ["insert_overwrite", "delete_partition", "rollback", "rebuild"]
+OPERATIONS = ["upsert"] * 5 + ["delete"] * 2 + ["insert_overwrite", "delete_partition", "rollback", "rebuild", "grow"]
 EVENTS = st.builds(
     Event,
     operation=st.sampled_from(OPERATIONS),
@@ -122,10 +123,14 @@ def test_table_and_index_hold_what_a_dictionary_does(events: list[Event], hashed
 
 def happen(path: str, rows: Rows, event: Event, options: dict[str, str]) -> Rows:
     """Let it happen; what the table holds after it."""
-    if event.operation in ("rollback", "rebuild"):
-        rollback_failed_writes(TableClient.open(Storage(path)))
+    if event.operation in ("rollback", "rebuild", "grow"):
+        client = TableClient.open(Storage(path))
+        rollback_failed_writes(client)
         if event.operation == "rebuild":
             bootstrap_index(TableClient.open(Storage(path)), options)
+        elif event.operation == "grow":
+            way = {"hoodie.catalog.record.index.growth": "groups" if event.fill else "rehash"}
+            resize(TableClient.open(Storage(path)), 1 + len(event.rows) % 4, options=way)
         compare(path, rows, KEYS)
         return rows
     after = apply(rows, event.step, event_time=True)
