@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from table_format.byte_spans import Bytes, Positions, spans_of
+from table_format.byte_spans import Positions
+from table_format.hfile.sorted_keys import KeySpans
 from table_format.metadata_table.arrow import pc
 
 _WORD = 8
@@ -29,25 +30,23 @@ def sorted_order(keys: pa.BinaryArray) -> Positions:
     count = len(keys)
     if count < 2:
         return np.arange(count, dtype=np.int64)
-    data, starts, lengths = spans_of(keys)
+    spans = KeySpans.of(keys)
     at = _common_prefix(keys)
-    padded = np.concatenate([data, np.zeros(_WORD, dtype=np.uint8)])
-    first = _words(padded, starts, lengths, at)
+    first = spans.words(at)
     order: Positions = np.argsort(first, kind="stable").astype(np.int64)
-    return _refined(order, first[order], padded, (starts, lengths), at + _WORD)
+    return _refined(order, first[order], spans, at + _WORD)
 
 
-def _refined(order: Positions, words: Words, padded: Bytes, spans: tuple[Positions, Positions], at: int) -> Positions:
+def _refined(order: Positions, words: Words, spans: KeySpans, at: int) -> Positions:
     """Sort further where the words so far are the same.
 
     Args:
         order: rows by those words.
         words: the last of them, in that order.
-        padded: the keys' bytes, with a word's room behind them.
-        spans: starts and lengths of the keys.
+        spans: the keys.
         at: byte of the keys from which on they are still to be compared.
     """
-    starts, lengths = spans
+    lengths = spans.lengths
     same = words[1:] == words[:-1]
     tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
     groups = np.cumsum(np.append(True, ~same))[tied]
@@ -55,7 +54,7 @@ def _refined(order: Positions, words: Words, padded: Bytes, spans: tuple[Positio
         rows = order[tied]
         longest = int(lengths[rows].max())
         # behind the end of all of them only the length differs, since missing bytes were taken for zeros
-        values = lengths[rows].astype(np.uint64) if at >= longest else _words(padded, starts[rows], lengths[rows], at)
+        values = lengths[rows].astype(np.uint64) if at >= longest else spans.words(at, rows)
         if (values != values[0]).any():
             within = np.lexsort((values, groups))
             order[tied] = rows[within]
@@ -68,20 +67,6 @@ def _refined(order: Positions, words: Words, padded: Bytes, spans: tuple[Positio
         groups = np.cumsum(np.append(True, ~same))[left]
         tied = tied[left]
     return order
-
-
-def _words(padded: Bytes, starts: Positions, lengths: Positions, at: int) -> Words:
-    """Eight bytes of each key from a place on, as a number; zeros stand for bytes behind its end."""
-    windows: Any = np.ndarray((len(padded) - _WORD + 1,), np.dtype(">u8"), padded, strides=(1,))
-    left = lengths - at
-    inside = np.where(left > 0, starts + at, 0)
-    words: Words = windows[inside].astype(np.uint64)
-    if int(left.min()) < _WORD:
-        spare = (np.clip(_WORD - left, 0, _WORD) * 8).astype(np.uint64)
-        # numpy leaves a shift by all 64 bits undefined
-        cut = np.where(spare < 64, words >> np.minimum(spare, np.uint64(63)) << np.minimum(spare, np.uint64(63)), 0)
-        words = cut.astype(np.uint64)
-    return words
 
 
 def _common_prefix(keys: Any) -> int:
