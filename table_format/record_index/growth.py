@@ -115,6 +115,8 @@ def layout_of(
     found: IndexOptions, entries: int = 0, partitions: Sequence[str] = (), groups: int | None = None
 ) -> IndexLayout:
     """See `new_layout`."""
+    if found.scope == PARTITION and found.hash_name != JAVA:
+        raise OptionError(f"{HASH_KEY}={found.hash_name}: an index that is kept by partition has Apache's hash, java")
     if found.scope != PARTITION:
         count = groups or found.group_count(entries)
         return IndexLayout(((names.FILE_ID_PREFIXES[names.RECORD_INDEX], count),), GLOBAL, found.hash_name)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from table_format.arrow_numpy import one_chunk, to_numpy
 from table_format.errors import CorruptFileError, RecordIndexError
 from table_format.index_definitions import load_index_definitions
+from table_format.instant import Action
 from table_format.meta_client import TableClient
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.arrow import pc
@@ -234,7 +235,10 @@ def _by_partition(client: TableClient) -> bool:
 
 
 def _neglected_by(timeline: Timeline, since: str) -> str | None:
-    """A completed write that did not keep a private index; None when all did."""
+    """A completed write that did not keep a private index, or a restore, which takes back writes; None without any."""
+    for instant in timeline.completed:
+        if instant.action == Action.RESTORE and instant.time > since:
+            return instant.time
     for instant in timeline.writes:
         if instant.time > since and timeline.extra_metadata(instant).get(MAINTAINED_KEY) != MAINTAINED:
             return instant.time

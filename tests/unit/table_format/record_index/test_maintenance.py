@@ -133,6 +133,20 @@ def test_an_unknown_hash_is_refused():
         new_layout({"hoodie.catalog.record.index.hash": "md5"})
 
 
+def test_an_index_by_partition_has_apaches_hash():
+    with pytest.raises(OptionError, match="java"):
+        new_layout({**BY_PARTITION, "hoodie.catalog.record.index.hash": "xxhash64"}, 1, ["a"])
+
+
+def test_a_restore_puts_a_private_index_out_of_date(storage):
+    client = make(storage, {"hoodie.catalog.record.index.hash": "xxhash64"})
+    change(client, put("a"))
+    time = str(int(client.timeline().writes[-1].time) + 1)
+    for state in (".restore.requested", ".restore.inflight", ".restore"):
+        storage.create(f".hoodie/{time}{state}", b"")
+    assert IndexLayout.of(client) is None
+
+
 def test_families_of_partitions_are_added_behind(storage):
     layout = with_partitions(IndexLayout((("record-index-p%3Da-", 3),), PARTITION), ["p=b", "p=a", "p=b"], {})
     assert layout.families == (("record-index-p%3Da-", 3), ("record-index-p%3Db-", 1))
