@@ -9,8 +9,10 @@ import pytest
 
 from spark_writer import write_hudi
 from table_format.errors import HudiError
+from table_format.mapping import in_threads
 from table_format.meta_client import TableClient
 from table_format.record_index.bootstrap import bootstrap_index
+from table_format.record_index.resize import resize
 from table_format.record_index.verify import verify_index
 from table_format.storage import Storage
 from tests.engines.apache_hudi.client import ApacheHudi
@@ -69,11 +71,13 @@ class Writers:
         self.apache = apache
         self.path = path
         self.options = options
+        self.copied = 0
 
     def ours(self, done: Step) -> None:
-        write_hudi(
-            self.spark.createDataFrame(done.batch), str(self.path), done.all_options(self.options), mode="append"
-        )
+        rows = self.spark.createDataFrame(done.batch)
+        summary = write_hudi(rows, str(self.path), done.all_options(self.options), mode="append")
+        assert summary is not None
+        self.copied += summary.bytes_copied
 
     def theirs(self, done: Step) -> None:
         self.apache.write(self.path, done.batch, done.all_options(self.options))
@@ -116,6 +120,7 @@ def test_writers_take_turns(
             error.add_note(f"after step {number}, a {done.operation} by {turns[number % 2].__name__}")
             raise
         assert is_listed(writers.path)
+    assert writers.copied, "no file came about by surgery"
 
 
 def test_apache_goes_on_with_an_index_that_we_built(apache: ApacheHudi, tmp_path: Path) -> None:
@@ -144,6 +149,13 @@ def test_apache_goes_on_with_an_index_that_we_built(apache: ApacheHudi, tmp_path
     assert not TableClient.open(Storage(str(path))).timeline().pending
     local(path, second.all_options(options)).write(second.operation, second.batch)
     rows = apply(rows, second, event_time=False)
+    writers.check(rows)
+
+    resize(TableClient.open(Storage(str(path))), 3, in_threads)
+    writers.check(rows)
+    fourth = step("upsert", some(range(30, 60, 2), 4000, "b"), **MOVES, **COMPACTING)
+    writers.theirs(fourth)
+    rows = apply(rows, fourth, event_time=False)
     writers.check(rows)
     assert verify_index(TableClient.open(Storage(str(path)))).is_right
 
