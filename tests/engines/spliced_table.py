@@ -27,6 +27,7 @@ OPTIONS = {
     "hoodie.table.name": NAME,
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+    "hoodie.datasource.write.precombine.field": "number",
     "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
     "hoodie.index.type": "BUCKET",
     "hoodie.bucket.index.num.buckets": "2",
