@@ -27,6 +27,7 @@ from table_format.metadata_table.sources import Known, PartitionSources, Piece, 
 from table_format.metadata_table.validity import ValidInstants, missing_instants, open_metadata_timeline
 from table_format.record_index.index import groups_in_order
 from table_format.record_index.layout import IndexLayout
+from table_format.table_config import load_table_config
 from table_format.timeline import Timeline
 
 _LOG = logging.getLogger(__name__)
@@ -196,16 +197,16 @@ class MetadataTable:
         if layout.RECORD_INDEX not in self.partitions:
             return None
         with self._lock:
-            sources = self._open_record_index()
-            return None if sources is None else record_index.record_locations(sources, keys, self._private_layout)
+            index = self._record_index
+            return None if index is None else record_index.record_locations(index[0], keys, index[1])
 
     def count_record_keys(self, most: int) -> int | None:
         """How many keys the record index has; None without one, or with more than `most` entries to look through."""
         if layout.RECORD_INDEX not in self.partitions:
             return None
         with self._lock:
-            sources = self._open_record_index()
-            return None if sources is None else record_index.count_keys(sources, most)
+            index = self._record_index
+            return None if index is None else record_index.count_keys(index[0], most)
 
     def bloom_filters(self, files: pa.Table) -> pa.Table | None:
         """Bloom filters of the record keys of some files; see `bloom_index.bloom_filters`.
@@ -227,17 +228,19 @@ class MetadataTable:
             return self._open(layout.COLUMN_STATS).open()
 
     @functools.cached_property
-    def _private_layout(self) -> IndexLayout | None:
-        """The layout of a record index that the table does not list; None where others left that behind."""
-        private = record_index.is_private(self._client.config)
-        return IndexLayout.of(self._client, self._timeline) if private else None
+    def _record_index(self) -> tuple[PartitionSources, IndexLayout | None] | None:
+        """The sources of the record index, and its layout if the names of its file groups do not tell it.
 
-    def _open_record_index(self) -> PartitionSources | None:
-        """The sources of the record index; None when it is out of date."""
-        if not record_index.is_private(self._client.config):
-            return self._open(layout.RECORD_INDEX)
-        found = self._private_layout
-        return None if found is None else self._open(layout.RECORD_INDEX, groups_in_order(self._storage, found))
+        None when it is out of date or out of use. By the properties as they are now: an index may have grown, or have
+        been built anew with other file groups, since the caller read them.
+        """
+        client = TableClient(self._storage, load_table_config(self._storage))
+        if layout.RECORD_INDEX in client.config.metadata_partitions:
+            return self._open(layout.RECORD_INDEX), None
+        found = IndexLayout.of(client, self._timeline)
+        if found is None:
+            return None
+        return self._open(layout.RECORD_INDEX, groups_in_order(self._storage, found)), found
 
     def _open(self, partition: str, groups: tuple[layout.FileGroup, ...] | None = None) -> PartitionSources:
         sources = self._sources.get(partition)

@@ -6,7 +6,7 @@ import concurrent.futures
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from table_format.errors import CorruptFileError, UnsupportedTableError
+from table_format.errors import CorruptFileError, MissingFileError, UnsupportedTableError
 from table_format.log.cuts import seems_cut
 from table_format.log.format import BlockType, LogBlock
 from table_format.log.reader import read_log_blocks
@@ -39,6 +39,8 @@ def read_slices(
     valid: ValidInstants,
     before: str | None = None,
     known: Mapping[LogFile, list[LogBlock]] | None = None,
+    *,
+    complete: bool = False,
 ) -> list[FileSlice]:
     """Read the log files of the newest slice of each file group, several files at a time.
 
@@ -48,14 +50,18 @@ def read_slices(
         valid: which blocks count.
         before: leave out slices of this instant and later ones.
         known: log files that need not be read again.
+        complete: whether what is not found is taken for absent, rather than unknown.
 
     Raises:
         CorruptFileError: a log file breaks the format, or a completed instant lost its block.
+        MissingFileError: the metadata table was compacted and cleaned, or built anew, since the timelines were read.
     """
     chosen = []
     for group in groups:
         base = valid.latest_base_file(group)
         logs = [log for log in valid.latest_log_files(group, base) if before is None or log.base_instant < before]
+        if base is None and complete:
+            _require_reach(group, valid)
         chosen.append((group, base, logs))
     blocks = _read_logs(storage, [log for _, _, logs in chosen for log in logs], known or {})
     for log, found in blocks.items():
@@ -70,6 +76,16 @@ def read_slices(
         )
         for group, base, logs in chosen
     ]
+
+
+def _require_reach(group: FileGroup, valid: ValidInstants) -> None:
+    """Refuse a file group of which only what came later is left: it would seem to hold nothing."""
+    if not group.base_files or any(valid.committed_in_metadata(log.base_instant) for log in group.log_files):
+        return
+    raise MissingFileError(
+        f"{group.base_files[-1].path}: the metadata table was compacted or built anew since this state of the table "
+        "was read, and the files of then are gone: read the table anew"
+    )
 
 
 def _read_logs(storage: Storage, logs: Sequence[LogFile], known: Mapping[LogFile, list[LogBlock]]) -> LogBlocks:

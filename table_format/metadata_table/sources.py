@@ -23,7 +23,7 @@ from table_format.log.deletes import read_deleted_keys
 from table_format.log.format import BlockType, LogBlock
 from table_format.metadata_table.arrow import Column, binaries, pc
 from table_format.metadata_table.keys import shards_of_keys
-from table_format.metadata_table.layout import BaseFile, FileGroup, list_file_groups
+from table_format.metadata_table.layout import FILES, RECORD_INDEX, BaseFile, FileGroup, list_file_groups
 from table_format.metadata_table.slices import FileSlice, LogBlocks, read_slices
 from table_format.metadata_table.validity import ValidInstants
 from table_format.storage import Storage
@@ -31,6 +31,9 @@ from table_format.storage import Storage
 _WORKERS = 4
 # Entries of HFiles that are looked through before threads have started.
 _FEW_ENTRIES = 10_000
+
+# Where what is not there does not exist; elsewhere it is unknown.
+_COMPLETE = frozenset({FILES, RECORD_INDEX})
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -262,7 +265,10 @@ class PartitionSources:
         unread = [number for number in numbers if number not in self._slices]
         if unread:
             groups = [self.groups[number] for number in unread]
-            slices = read_slices(self._storage, groups, self._valid, self._before, self._known_blocks)
+            complete = self.partition in _COMPLETE
+            slices = read_slices(
+                self._storage, groups, self._valid, self._before, self._known_blocks, complete=complete
+            )
             self._slices.update(zip(unread, slices, strict=True))
         return [self._slices[number] for number in numbers]
 

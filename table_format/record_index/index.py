@@ -19,7 +19,7 @@ from table_format.metadata_table.layout import FileGroup, list_file_groups
 from table_format.metadata_table.sources import PartitionSources, Source
 from table_format.metadata_table.validity import ValidInstants, missing_instants, open_metadata_timeline
 from table_format.record_index.choice import DYNAMIC, Choice
-from table_format.record_index.layout import PARTITION, IndexLayout
+from table_format.record_index.layout import LAYOUT_KEY, PARTITION, IndexLayout
 from table_format.record_index.locations import LOCATIONS_SCHEMA
 from table_format.record_index.shard import live_entries, look_up
 from table_format.storage import Storage
@@ -72,6 +72,7 @@ class RecordIndex:
             CorruptFileError: a file group is missing.
         """
         timeline = timeline or client.timeline()
+        state = _state(client)  # an index may have grown, or have been built anew, since the properties were read
         layout = IndexLayout.of(client, timeline)
         if layout is None:
             raise RecordIndexError(f"{client.storage.uri}: {_NONE}")
@@ -85,6 +86,8 @@ class RecordIndex:
                 f"{client.storage.uri}: the metadata table with the record index is stale: {missing}"
             )
         groups = groups_in_order(client.storage, layout)
+        if _state(client) != state:
+            raise RecordIndexError(f"{client.storage.uri}: the record index was built anew at this moment: try again")
         return cls(client.storage, layout, groups, ValidInstants(timeline, metadata_timeline), options or {})
 
     def get_record_locations(self, keys: Column, partitions: Column | None = None) -> pa.Table:
@@ -129,6 +132,13 @@ class RecordIndex:
 
     def _shard(self, group: int) -> Sequence[Source]:
         return self._sources.open([group]).shards[0]
+
+
+def _state(client: TableClient) -> tuple[str, ...]:
+    """What changes when an index is built anew or grows; reads the table's properties again."""
+    config = client.reload()
+    ids = [group.file_id for group in list_file_groups(client.storage, names.RECORD_INDEX)]
+    return config.raw.get(LAYOUT_KEY, ""), str(names.RECORD_INDEX in config.metadata_partitions), *ids
 
 
 def groups_in_order(storage: Storage, layout: IndexLayout) -> tuple[FileGroup, ...]:
