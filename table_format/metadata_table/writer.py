@@ -188,16 +188,17 @@ def add_partitions(client: TableClient, names: Sequence[str]) -> None:
     _set_partitions(client, [*client.reload().metadata_partitions, *names])
 
 
-def list_index(client: TableClient, found: IndexLayout, since: str) -> None:
+def list_index(client: TableClient, found: IndexLayout, since: str, *, private: bool = False) -> None:
     """Put a record index to use: list it as Apache does, or note the layout of one that Apache cannot read.
 
     Args:
         client: the data table.
         found: the layout.
         since: the newest instant that the index knows.
+        private: whether to hide it from Apache whatever its layout.
     """
     others = [name for name in client.reload().metadata_partitions if name != layout.RECORD_INDEX]
-    if found.is_private:
+    if found.is_private or private:
         _LOG.warning(
             "%s: the record index has a layout that Apache Hudi cannot read; it is not listed for Apache, and a write "
             "by Apache puts it out of date",

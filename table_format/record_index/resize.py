@@ -100,14 +100,14 @@ def make_room(client: TableClient, layout: IndexLayout, entries: int, options: M
         return layout
     storage = client.storage
     with table_lock(client, ProtocolOptions.parse(options)):
+        timeline = client.timeline()
+        latest = max((instant.time for instant in timeline.completed), default=names.EMPTY_TABLE_INSTANT)
+        recovery.recover(storage, latest + "0")  # takes back what a dead writer began to found
         there = names.list_file_groups(storage, names.RECORD_INDEX)
         if any(group.base_files or len(group.log_files) > 1 for group in there):
             return layout
         if names.RECORD_INDEX not in client.config.metadata_partitions or len(there) >= wanted:
             return layout
-        timeline = client.timeline()
-        latest = max((instant.time for instant in timeline.completed), default=names.EMPTY_TABLE_INSTANT)
-        recovery.recover(storage, latest + "0")
         taken = {instant.time for instant in instants.load_metadata_timeline(storage).instants}
         grown = dataclasses.replace(layout, families=((layout.families[0][0], wanted),))
         add_groups(storage, grown.groups[len(there) :], free_init_instant(latest, taken))
@@ -130,6 +130,9 @@ def _add_family(client: TableClient, current: IndexLayout, groups: int) -> Index
     latest = latest_data_instant(client)
     recovery.recover(storage, latest + "0")
     taken = {instant.time for instant in instants.load_metadata_timeline(storage).instants}
+    if not current.is_private:
+        # Further file groups would spread the keys otherwise for everybody who counts them, also after a death here.
+        list_index(client, current, latest, private=True)
     prefix = f"{names.FILE_ID_PREFIXES[names.RECORD_INDEX]}g{len(current.families)}-"
     time = free_init_instant(latest, taken)
     found_index(storage, dataclasses.replace(current, families=((prefix, groups),)), [], time)
