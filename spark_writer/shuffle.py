@@ -19,6 +19,7 @@ from spark_writer.slot_writer import write_blocks
 from spark_writer.split import BLOCK_DDL, split_batches, user_rows
 from spark_writer.written_file import WRITTEN_DDL, WrittenFile
 from table_format import errors
+from table_format.mapping import use_one_core
 
 _Batches = Iterable[pa.RecordBatch]
 _Worker = Callable[[_Batches], Iterator[pa.RecordBatch]]
@@ -83,7 +84,7 @@ def _splitter(plan: SplitPlan) -> _Worker:
     numbers = placements(plan.slots)
 
     def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        prepare_memory()
+        prepare_worker()
         yield from split_batches(plan, numbers, batches, task_context().partitionId())
 
     return run
@@ -93,7 +94,7 @@ def file_writer(plan: FilePlan) -> _Worker:
     """What a writing task does with its blocks."""
 
     def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        prepare_memory()
+        prepare_worker()
         context = task_context()
         number = context.partitionId()
         token = f"{number}-{context.stageId()}-{context.taskAttemptId()}"
@@ -102,13 +103,14 @@ def file_writer(plan: FilePlan) -> _Worker:
     return run
 
 
-def prepare_memory() -> None:
-    """Let a worker's Arrow take its memory from the C library.
+def prepare_worker() -> None:
+    """Set a worker's process up: Arrow takes its memory from the C library, and one thread computes.
 
     The C library keeps freed blocks for the next column; Arrow's own pool hands them back to the system, and getting
-    them again took a sixth of the workers' time.
+    them again took a sixth of the workers' time. A task has one core; more threads would take those of other tasks.
     """
     pa.set_memory_pool(pa.system_memory_pool())
+    use_one_core()
 
 
 def task_context() -> TaskContext:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from spark_writer.interpreter import use_this_interpreter
 from spark_writer.placement import placements
-from spark_writer.shuffle import workers_errors
+from spark_writer.shuffle import prepare_worker, workers_errors
 from table_format.mapping import Mapper
 
 T = TypeVar("T")
@@ -46,6 +46,7 @@ def spark_mapper(session: SparkSession) -> Mapper:
 
 def _applied(function: Callable[[T], R]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        prepare_worker()
         for batch in batches:
             for row in batch.to_pylist():
                 item = pickle.loads(row["item"])  # noqa: S301  # of our own driver

@@ -13,6 +13,22 @@ R = TypeVar("R")
 _MOST_THREADS = 8
 
 
+class _Cores:
+    """How many threads compute at a time in this process."""
+
+    most = min(_MOST_THREADS, os.cpu_count() or 1)
+
+
+def compute_threads() -> int:
+    """Threads for work that keeps a core busy; reads that wait for the storage may have more."""
+    return _Cores.most
+
+
+def use_one_core() -> None:
+    """Say that others have this machine's other cores, as in a task of Spark."""
+    _Cores.most = 1
+
+
 class Mapper(Protocol):
     """Runs a function on each item; the results come in the order of the items.
 
@@ -26,7 +42,7 @@ class Mapper(Protocol):
 
 def in_threads(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """The mapper of one process: a few threads, none for a single item."""
-    if len(items) <= 1:
+    if len(items) <= 1 or compute_threads() == 1:
         return [function(item) for item in items]
-    with concurrent.futures.ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1, len(items))) as pool:
+    with concurrent.futures.ThreadPoolExecutor(min(compute_threads(), len(items))) as pool:
         return list(pool.map(function, items))

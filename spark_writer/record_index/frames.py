@@ -21,7 +21,7 @@ from spark_writer.interpreter import use_this_interpreter
 from spark_writer.placement import placements
 from spark_writer.progress import default_parallelism
 from spark_writer.record_index.rows import whole_rows
-from spark_writer.shuffle import prepare_memory, task_context, workers_errors
+from spark_writer.shuffle import prepare_worker, task_context, workers_errors
 from spark_writer.split import BLOCK_DDL, slot_blocks
 from table_format.arrow_numpy import one_chunk
 from table_format.errors import RecordError, SchemaError
@@ -112,7 +112,7 @@ def _spread(rows: DataFrame, layout: IndexLayout, *, by_partition: bool) -> Data
     plan = _Spread(layout, by_partition, placements(tasks))
 
     def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        prepare_memory()
+        prepare_worker()
         yield from spread_keys(plan, batches, task_context().partitionId())
 
     return rows.mapInArrow(run, BLOCK_DDL).repartition(tasks, "slot")
@@ -157,7 +157,7 @@ def _spread_some(plan: _Spread, batches: list[pa.RecordBatch], task: int, block:
 
 def _looker(index: RecordIndex) -> _Worker:
     def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        prepare_memory()
+        prepare_worker()
         rows = _received(batches)
         if rows is None:
             return
@@ -170,7 +170,7 @@ def _looker(index: RecordIndex) -> _Worker:
 
 def _keeper(storage: Storage, folder: str, layout: IndexLayout) -> _Worker:
     def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        prepare_memory()
+        prepare_worker()
         rows = _received(batches)
         if rows is None:
             return

@@ -35,7 +35,7 @@ from spark_writer.record_index.stages import (
 )
 from spark_writer.record_index.tagging import TagPlan, Tags, tag_rows
 from spark_writer.record_index.targets import other_rows, slot_targets
-from spark_writer.shuffle import file_writer, prepare_memory, task_context, workers_errors
+from spark_writer.shuffle import file_writer, prepare_worker, task_context, workers_errors
 from spark_writer.split import BLOCK_DDL
 from spark_writer.written_file import WRITTEN_DDL, WrittenFile
 from table_format.record_index.index import RecordIndex
@@ -187,7 +187,7 @@ class IndexedWrite:
 
 def _keyer(plan: RowPlan) -> _Worker:
     def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        prepare_memory()
+        prepare_worker()
         yield from key_batches(plan, batches, task_context().partitionId())
 
     return run
@@ -195,7 +195,7 @@ def _keyer(plan: RowPlan) -> _Worker:
 
 def _tagger(plan: TagPlan, index: RecordIndex | None, ordering: tuple[str, ...]) -> _Worker:
     def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        prepare_memory()
+        prepare_worker()
         yield from tag_blocks(plan, index, ordering, batches, task_context().partitionId())
 
     return run
@@ -203,7 +203,7 @@ def _tagger(plan: TagPlan, index: RecordIndex | None, ordering: tuple[str, ...])
 
 def _on_batches(function: Callable[[Any, _Batches], Iterator[pa.RecordBatch]], plan: object) -> _Worker:
     def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        prepare_memory()
+        prepare_worker()
         yield from function(plan, batches)
 
     return run

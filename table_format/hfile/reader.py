@@ -5,7 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import functools
 import itertools
-import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -19,6 +18,7 @@ from table_format.hfile import block, index, trailer
 from table_format.hfile.entries import HFileEntries, key_spans, split_entries
 from table_format.hfile.sorted_keys import KeySpans, matches, matches_by_hash
 from table_format.hfile.walk import find_entries
+from table_format.mapping import compute_threads
 
 # Trailer, index and file info of most files fit into this; one read gets them all.
 _TAIL = 64 * 1024
@@ -338,8 +338,9 @@ def keys_of_doubtful_order(keys: KeySpans) -> Positions:
 
 
 def _map(function: Callable[[T], R], items: Sequence[T], threads: int | None = None) -> list[R]:
-    if len(items) <= _FEW:
+    count = threads or compute_threads()
+    if len(items) <= _FEW or count == 1:
         return [function(item) for item in items]
     # Decompression, numpy and storage let go of the interpreter lock.
-    with concurrent.futures.ThreadPoolExecutor(threads or min(8, os.cpu_count() or 1)) as pool:
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
         return list(pool.map(function, items))

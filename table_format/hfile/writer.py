@@ -1,7 +1,6 @@
 """Writing HFiles that every Hudi reader takes: HBase-shaped keys, one index level, no checksums beside gzip's own."""
 
 import concurrent.futures
-import os
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from table_format.hfile import block
 from table_format.hfile.index import write_entry
 from table_format.hfile.trailer import BLOOM_NAME, BLOOM_TYPE, Trailer, write_file_info
 from table_format.hfile.walk import ENTRY_OVERHEAD, KEY_OVERHEAD, SUFFIX
+from table_format.mapping import compute_threads
 
 DEFAULT_BLOCK_SIZE = 1024 * 1024
 _LONGEST_KEY = 32767
@@ -147,8 +147,8 @@ def _entries(keys: pa.BinaryArray, values: pa.BinaryArray) -> bytes:
 
 
 def _write_blocks(blocks: list[tuple[bytes, int]], codec: str) -> list[bytes]:
-    if codec == "GZ" and len(blocks) > 1:
-        with concurrent.futures.ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+    if codec == "GZ" and len(blocks) > 1 and compute_threads() > 1:
+        with concurrent.futures.ThreadPoolExecutor(compute_threads()) as pool:
             packed = list(pool.map(lambda part: block.write_block(block.DATA, part[0], -1, codec), blocks))
     else:
         packed = [block.write_block(block.DATA, content, -1, codec) for content, _ in blocks]
