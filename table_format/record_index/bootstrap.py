@@ -168,7 +168,7 @@ def _publish_when_current(
                     lock.check()
                 tell("taking the index into use")
                 files = [BuiltFile(file.group, file.path, file.size, file.rows) for file in built.files if file.path]
-                publish_index(client, built.layout, files, options)
+                publish_index(client, built.layout, files)
                 return built
         if time.monotonic() >= deadline:
             raise TransactionError(

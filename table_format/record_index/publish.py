@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from table_format.file_slices import FILES_SCHEMA, list_data_files
 from table_format.meta_client import TableClient
@@ -14,12 +14,7 @@ from table_format.record_index.founding import BuiltFile, found_index
 from table_format.record_index.layout import IndexLayout
 
 
-def publish_index(
-    client: TableClient,
-    layout: IndexLayout,
-    files: Sequence[BuiltFile],
-    options: Mapping[str, str] | None = None,
-) -> None:
+def publish_index(client: TableClient, layout: IndexLayout, files: Sequence[BuiltFile]) -> None:
     """Make base files that were built from the table's data its record index.
 
     Callers hold the table's lock; no instant may be pending. An index that the table has is replaced. A table without
@@ -29,12 +24,10 @@ def publish_index(
         client: the data table.
         layout: of the index.
         files: its base files; they are moved away. File groups without one are empty.
-        options: not used yet.
 
     Raises:
         TransactionError: instants are pending.
     """
-    del options
     storage = client.storage
     latest = latest_data_instant(client)
     if names.FILES not in client.reload().metadata_partitions:
