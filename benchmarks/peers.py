@@ -1,7 +1,6 @@
 """Planning beside hudi-rs and Apache Hudi 1.2.0 in Spark, on one table of 2,048 real files."""
 
 import contextlib
-import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from table_format.actions.commit import WriteStat
 from table_format.arrow_numpy import from_numpy
 from table_format.avro_schema import schema_text
 from table_format.column_statistics import concat_statistics, indexable_columns
+from table_format.index_definitions import IndexDefinition, define_index
 from table_format.meta_client import TableClient
 from table_format.storage import Storage
 from table_format.table_config import update_table_config
@@ -72,17 +72,8 @@ def build(path: Path) -> None:
 
 def define_indexes(client: TableClient, columns: list[str]) -> None:
     """Say which columns are indexed, as 1.x writers do: without that, Apache 1.2 does not use the statistics."""
-    definition = {
-        "indexName": "column_stats",
-        "indexType": "column_stats",
-        "indexFunction": "column_stats",
-        "sourceFields": columns,
-        "indexOptions": {},
-        "version": "V1",
-    }
-    path = ".hoodie/.index_defs/index.json"
-    client.storage.create(path, json.dumps({"indexDefinitions": {"column_stats": definition}}).encode())
-    update_table_config(client.storage, {"hoodie.table.index.defs.path": path})
+    definition = IndexDefinition("column_stats", "column_stats", "column_stats", tuple(columns))
+    update_table_config(client.storage, define_index(client.storage, client.config, definition))
 
 
 def write_file(transaction: WriteTransaction, number: int) -> tuple[WriteStat, pa.Table]:

@@ -1,10 +1,13 @@
-"""Definitions of a table's indexes, of table versions 8 and up: `.hoodie/.index_defs/index.json`."""
+"""Definitions of a table's indexes: `.hoodie/.index_defs/index.json`.
+
+Tables of versions 8 and up have them; Apache Hudi 1.x writes them beside tables of version 6, too.
+"""
 
 from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,6 +17,7 @@ from table_format.table_config import TableConfig
 
 PATH_KEY: Final = "hoodie.table.index.defs.path"
 DEFAULT_PATH: Final = ".hoodie/.index_defs/index.json"
+_DEFINITIONS: Final = "indexDefinitions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +51,71 @@ def load_index_definitions(storage: Storage, config: TableConfig) -> dict[str, I
         CorruptFileError: the file is damaged.
     """
     path = _path(storage, config)
+    found = _load(storage, path)[_DEFINITIONS]
+    try:
+        return {name: _definition(name, values) for name, values in found.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise _corrupt(path, error) from error
+
+
+def define_index(storage: Storage, config: TableConfig, definition: IndexDefinition) -> dict[str, str]:
+    """Define an index, in place of a definition of that name; all others stay as they are.
+
+    Callers hold the table's lock.
+
+    Returns:
+        Properties that the table needs for it.
+
+    Raises:
+        CorruptFileError: the file is damaged.
+    """
+    path = _path(storage, config)
+    content = _load(storage, path)
+    content[_DEFINITIONS][definition.name] = {
+        "indexName": definition.name,
+        "indexType": definition.kind,
+        "indexFunction": definition.function,
+        "sourceFields": list(definition.source_fields),
+        "indexOptions": dict(definition.options),
+        "version": f"V{definition.version}",
+    }
+    _save(storage, path, content)
+    return {PATH_KEY: path}
+
+
+def forget_indexes(storage: Storage, config: TableConfig, names: Collection[str]) -> None:
+    """Take definitions of indexes out, where there are any. Callers hold the table's lock.
+
+    Raises:
+        CorruptFileError: the file is damaged.
+    """
+    path = _path(storage, config)
+    content = _load(storage, path)
+    found = content[_DEFINITIONS]
+    content[_DEFINITIONS] = {name: values for name, values in found.items() if name not in names}
+    if content[_DEFINITIONS] != found:
+        _save(storage, path, content)
+
+
+def _load(storage: Storage, path: str) -> dict[str, Any]:
+    """The whole file, with definitions in it; those by name, empty where there are none."""
     try:
         data = storage.read(path)
     except MissingFileError:
-        return {}
-    if not data.strip():
-        return {}
+        data = b""
     try:
-        found = json.loads(data).get("indexDefinitions") or {}
-        return {str(name): _definition(str(name), values) for name, values in found.items()}
+        content = json.loads(data) if data.strip() else {}
+        return {**content, _DEFINITIONS: dict(content.get(_DEFINITIONS) or {})}
     except (AttributeError, TypeError, ValueError) as error:
-        raise CorruptFileError(path, 0, f"no definitions of indexes: {error!r}") from error
+        raise _corrupt(path, error) from error
+
+
+def _save(storage: Storage, path: str, content: Mapping[str, Any]) -> None:
+    storage.overwrite(path, json.dumps(content, indent=2).encode())
+
+
+def _corrupt(path: str, error: Exception) -> CorruptFileError:
+    return CorruptFileError(path, 0, f"no definitions of indexes: {error!r}")
 
 
 def _path(storage: Storage, config: TableConfig) -> str:

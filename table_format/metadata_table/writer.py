@@ -5,7 +5,6 @@ The metadata table must never say less than the data table: what is not maintain
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 
@@ -13,6 +12,7 @@ import pyarrow as pa
 
 from table_format.actions.commit import WriteStat
 from table_format.errors import CorruptFileError, RecordIndexError, SchemaError, TransactionError
+from table_format.index_definitions import forget_indexes
 from table_format.instant import Action
 from table_format.mapping import in_threads
 from table_format.meta_client import TableClient
@@ -21,9 +21,7 @@ from table_format.metadata_table import instants, layout, records, recovery
 from table_format.metadata_table.cleaning import clean_metadata_table
 from table_format.metadata_table.compaction import compact_metadata_table
 from table_format.record_index.commit import IndexChanges, append_changes
-from table_format.record_index.founding import DEFINITIONS_PATH, define_index
-from table_format.record_index.layout import LAYOUT_KEY, PARTITION, IndexLayout
-from table_format.storage import Storage
+from table_format.record_index.layout import LAYOUT_KEY, PARTITION, IndexLayout, define_layout
 from table_format.table_config import update_table_config
 
 _LOG = logging.getLogger(__name__)
@@ -171,7 +169,7 @@ def remove_indexes(client: TableClient, names: Sequence[str]) -> None:
         raise TransactionError("without `files` there is no metadata table; drop the whole of it instead")
     remaining = [name for name in client.config.metadata_partitions if name not in names]
     _set_partitions(client, remaining, {LAYOUT_KEY: None} if layout.RECORD_INDEX in names else None)
-    _forget_definitions(client.storage, names)
+    forget_indexes(client.storage, client.config, names)
     for name in names:
         client.storage.delete_dir(f"{layout.FOLDER}/{name}")
 
@@ -210,7 +208,7 @@ def list_index(client: TableClient, found: IndexLayout, since: str, *, private: 
         _LOG.warning(
             "%s: the record index is kept by partition, which Apache Hudi reads from 1.1 on only", client.storage.uri
         )
-    properties = define_index(client.storage, found)
+    properties = define_layout(client, found)
     _set_partitions(client, [*others, layout.RECORD_INDEX], {LAYOUT_KEY: None, **properties})
 
 
@@ -220,20 +218,6 @@ def _set_partitions(
     text = ",".join(sorted(set(names)))
     changes = {layout.PARTITIONS_KEY: text, layout.INFLIGHT_PARTITIONS_KEY: "", **(properties or {})}
     client.config = update_table_config(client.storage, changes)
-
-
-def _forget_definitions(storage: Storage, names: Sequence[str]) -> None:
-    """Index definitions of 1.x, which it writes beside tables of version 6 as well."""
-    if not storage.exists(DEFINITIONS_PATH):
-        return
-    try:
-        content = json.loads(storage.read(DEFINITIONS_PATH))
-        definitions = content["indexDefinitions"]
-        content["indexDefinitions"] = {name: value for name, value in definitions.items() if name not in names}
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise CorruptFileError(DEFINITIONS_PATH, 0, f"index definitions of an unknown shape: {error!r}") from error
-    if content["indexDefinitions"] != definitions:
-        storage.overwrite(DEFINITIONS_PATH, json.dumps(content, indent=2).encode())
 
 
 def _indexed_columns(client: TableClient) -> tuple[str, ...]:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
 
-from table_format.errors import CorruptFileError
 from table_format.instant import Action
 from table_format.metadata_table import instants
 from table_format.metadata_table import layout as names
 from table_format.partition_metadata import ensure_partition_metadata
 from table_format.record_index.commit import found_group
-from table_format.record_index.layout import PARTITION, IndexLayout
+from table_format.record_index.layout import IndexLayout
 from table_format.storage import Storage
-
-DEFINITIONS_PATH: Final = ".hoodie/.index_defs/index.json"
-DEFINITIONS_KEY: Final = "hoodie.table.index.defs.path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,34 +61,3 @@ def add_groups(storage: Storage, groups: Sequence[str], time: str) -> None:
     for group in groups:
         found_group(storage, group, time)
     instants.complete(storage, time, Action.DELTACOMMIT, instants.commit_content([], "BULK_INSERT"))
-
-
-def define_index(storage: Storage, layout: IndexLayout) -> dict[str, str]:
-    """Note in the table's index definitions whether the index is kept by partition, as Apache 1.1 and later read it.
-
-    Returns:
-        Properties that the table needs for it.
-
-    Raises:
-        CorruptFileError: the definitions cannot be read.
-    """
-    there = storage.exists(DEFINITIONS_PATH)
-    if layout.scope != PARTITION and not there:
-        return {}
-    content: dict[str, dict[str, Any]] = {"indexDefinitions": {}}
-    if there:
-        try:
-            content = json.loads(storage.read(DEFINITIONS_PATH))
-            content["indexDefinitions"].keys()
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
-            raise CorruptFileError(DEFINITIONS_PATH, 0, f"index definitions of an unknown shape: {error!r}") from error
-    content["indexDefinitions"][names.RECORD_INDEX] = {
-        "indexName": names.RECORD_INDEX,
-        "indexType": names.RECORD_INDEX,
-        "indexFunction": "",
-        "sourceFields": [],
-        "indexOptions": {"isPartitioned": "true" if layout.scope == PARTITION else "false"},
-        "version": "V1",
-    }
-    storage.overwrite(DEFINITIONS_PATH, json.dumps(content, indent=2).encode())
-    return {DEFINITIONS_KEY: DEFINITIONS_PATH}

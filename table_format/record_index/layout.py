@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from table_format.arrow_numpy import one_chunk, to_numpy
 from table_format.errors import CorruptFileError, RecordIndexError
-from table_format.index_definitions import load_index_definitions
+from table_format.index_definitions import IndexDefinition, define_index, load_index_definitions
 from table_format.instant import Action
 from table_format.meta_client import TableClient
 from table_format.metadata_table import layout as names
@@ -30,6 +30,7 @@ MAINTAINED_KEY: Final = "hoodie.catalog.record.index"
 MAINTAINED: Final = "maintained"
 """Extra metadata of the commits that keep such an index up to date."""
 
+_IS_PARTITIONED: Final = "isPartitioned"
 _PREFIX = names.FILE_ID_PREFIXES[names.RECORD_INDEX]
 Groups = NDArray[np.int32]
 
@@ -228,10 +229,30 @@ def family_partition(prefix: str) -> str:
     return unescape_path_name(prefix.removeprefix(_PREFIX).removesuffix("-"))
 
 
+def define_layout(client: TableClient, layout: IndexLayout) -> dict[str, str]:
+    """Note in the table's definitions of indexes whether one is kept by partition, as Apache 1.1 and later read it.
+
+    Callers hold the table's lock.
+
+    Returns:
+        Properties that the table needs for it.
+
+    Raises:
+        CorruptFileError: the definitions cannot be read.
+    """
+    storage, config = client.storage, client.config
+    # readers take an index without a definition for a global one
+    if layout.scope != PARTITION and not load_index_definitions(storage, config):
+        return {}
+    options = {_IS_PARTITIONED: "true" if layout.scope == PARTITION else "false"}
+    definition = IndexDefinition(names.RECORD_INDEX, names.RECORD_INDEX, options=options)
+    return define_index(storage, config, definition)
+
+
 def _by_partition(client: TableClient) -> bool:
     """Whether the table's definitions of indexes say that the record index is kept by partition."""
     defined = load_index_definitions(client.storage, client.config).get(names.RECORD_INDEX)
-    return defined is not None and defined.options.get("isPartitioned", "").lower() == "true"
+    return defined is not None and defined.options.get(_IS_PARTITIONED, "").lower() == "true"
 
 
 def _neglected_by(timeline: Timeline, since: str) -> str | None:

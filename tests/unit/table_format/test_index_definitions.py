@@ -3,7 +3,7 @@ import json
 import pytest
 
 from table_format.errors import CorruptFileError
-from table_format.index_definitions import IndexDefinition, load_index_definitions
+from table_format.index_definitions import IndexDefinition, define_index, forget_indexes, load_index_definitions
 from table_format.meta_client import TableClient
 from table_format.storage import Storage
 from table_format.table_config import TableConfig
@@ -71,9 +71,37 @@ def test_a_table_that_was_copied_elsewhere(tmp_path):
     assert set(_load(tmp_path, content, **properties)) == {"i"}
 
 
+@pytest.mark.parametrize("place", [None, "defs/index.json", "s3://bucket/table/.hoodie/.index_defs/index.json"])
+def test_definitions_are_edited_where_they_are_read(place, tmp_path):
+    storage = Storage(str(tmp_path))
+    config = TableConfig({} if place is None else {"hoodie.table.index.defs.path": place})
+    path = place if place == "defs/index.json" else PATH
+    forget_indexes(storage, config, ["a"])
+    assert not storage.exists(path)
+    theirs = {"indexType": "EXPR_INDEX", "later": 1}
+    storage.overwrite(path, json.dumps({"indexDefinitions": {"theirs": theirs}, "more": 2}).encode())
+    mine = IndexDefinition("mine", "expr_index", "year", ("ts",), {"expr": "year"}, 2)
+    assert define_index(storage, config, mine) == {"hoodie.table.index.defs.path": path}
+    assert load_index_definitions(storage, config)["mine"] == mine
+    content = json.loads(storage.read(path))
+    assert (content["indexDefinitions"]["theirs"], content["more"]) == (theirs, 2)
+    forget_indexes(storage, config, ["mine", "never there"])
+    assert json.loads(storage.read(path)) == {"indexDefinitions": {"theirs": theirs}, "more": 2}
+
+
 @pytest.mark.parametrize(
     "content", [b"{", b"[]", b"\xff", b'{"indexDefinitions": 7}', b'{"indexDefinitions": {"i": {"version": "new"}}}']
 )
 def test_damaged_definitions(content, tmp_path):
     with pytest.raises(CorruptFileError, match=r"index\.json"):
         _load(tmp_path, content)
+
+
+def test_damaged_definitions_are_not_written_over(tmp_path):
+    storage, config = Storage(str(tmp_path)), TableConfig({})
+    storage.overwrite(PATH, b"[]")
+    with pytest.raises(CorruptFileError, match=r"index\.json"):
+        forget_indexes(storage, config, ["a"])
+    with pytest.raises(CorruptFileError, match=r"index\.json"):
+        define_index(storage, config, IndexDefinition("a", "record_index"))
+    assert storage.read(PATH) == b"[]"

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from table_format.errors import ConflictError, OptionError, RecordIndexError, TransactionError
+from table_format.index_definitions import DEFAULT_PATH
 from table_format.log.deletes import DeletedRecord, write_deletes, write_key_deletes
 from table_format.log.format import BlockType
 from table_format.log.reader import read_log_blocks
@@ -14,7 +15,6 @@ from table_format.metadata_table import layout as names
 from table_format.metadata_table.layout import list_file_groups
 from table_format.metadata_table.writer import update_metadata_table
 from table_format.record_index import commit, compaction
-from table_format.record_index.founding import DEFINITIONS_PATH
 from table_format.record_index.growth import group_count, new_layout, with_partitions
 from table_format.record_index.index import RecordIndex
 from table_format.record_index.layout import GLOBAL, LAYOUT_KEY, MAINTAINED_KEY, PARTITION, IndexLayout
@@ -84,7 +84,7 @@ def test_options_ask_for_an_index_whatever_the_tables_own_is(storage, options, s
     client = make(storage, options, {**PROPERTIES, "hoodie.index.type": "BUCKET"})
     assert ("record_index" in client.config.metadata_partitions) == (scope is not None)
     if scope == PARTITION:
-        definition = json.loads(storage.read(DEFINITIONS_PATH))["indexDefinitions"]["record_index"]
+        definition = json.loads(storage.read(DEFAULT_PATH))["indexDefinitions"]["record_index"]
         assert definition["indexOptions"] == {"isPartitioned": "true"}
 
 
