@@ -14,7 +14,7 @@ from pyarrow import compute
 from table_format.avro_schema import avro_to_arrow
 from table_format.base_file_options import BaseFileOptions
 from table_format.bloom import BloomFilter, dynamic_bloom, filter_size, fitting_size, parse_bloom, simple_bloom
-from table_format.byte_spans import has_bytes_from
+from table_format.byte_spans import DISORDERED_BYTE, has_bytes_from
 from table_format.errors import CorruptFileError, StorageError
 from table_format.meta_columns import RECORD_KEY
 from table_format.schema_evolution import conform
@@ -30,10 +30,6 @@ BLOOM_TYPE = "hoodie_bloom_filter_type_code"
 MIN_KEY = "hoodie_min_record_key"
 MAX_KEY = "hoodie_max_record_key"
 _OLD_BLOOM = "com.uber.hoodie.bloomfilter"
-
-
-# First byte of the UTF-8 of U+E000, from which on UTF-16 sorts otherwise.
-_FIRST_BYTE_OF_E000 = 0xEE
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +201,7 @@ def key_range(keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> tuple[str, str] | N
     if len(whole) == 0:
         return None
     # Surrogates sort below U+E000 in UTF-16, above it in UTF-8; only such keys need the slow comparison.
-    if not has_bytes_from(whole, _FIRST_BYTE_OF_E000):
+    if not has_bytes_from(whole, DISORDERED_BYTE):
         if pc.all(pc.less_equal(whole.slice(0, len(whole) - 1), whole.slice(1))).as_py():
             return whole[0].as_py(), whole[-1].as_py()
         bounds = pc.min_max(whole).as_py()

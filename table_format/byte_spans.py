@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from table_format.arrow_numpy import Mask, from_numpy, packed
 
+DISORDERED_BYTE = 0xEE
+"""UTF-8 begins the characters from U+E000 on with this byte or a greater one. Of these, Java, which compares strings by
+UTF-16 units, puts those beyond U+FFFF first, and UTF-8 last. Strings without such bytes have the same order in both."""
 _INT32_MAX = 2**31 - 1
 
 Bytes = NDArray[np.uint8]

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 
+from table_format.byte_spans import DISORDERED_BYTE
 from table_format.errors import CorruptFileError
 from table_format.hfile.varint import BadEncodingError, read_hadoop_vint, require, write_hadoop_vint
 
 _ENTRY = Struct(">qi")
 _COUNT = Struct(">i")
-DOUBTFUL_BYTE = 0xEE
-"""UTF-8 begins the characters from U+E000 on with this byte or a greater one."""
+DOUBTFUL_BYTE = DISORDERED_BYTE
+"""Of keys with this byte or a greater one; see `order_is_doubtful`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from table_format.avro_columns import UnionColumn
-from table_format.byte_spans import has_bytes_from
+from table_format.byte_spans import DISORDERED_BYTE, has_bytes_from
 from table_format.metadata_table.arrow import Column, pc
 from table_format.metadata_table.value_types import ValueTypes, meanings
 
 _SHARED_SCALE = 15
-# UTF-8 lead bytes of characters from U+E000 on, from which UTF-16 sorts otherwise than UTF-8.
-_DISORDERED = 0xEE
 # Parquet leaves out statistics of 4096 bytes and more, so that one bound at least has half of that.
 _SMALLEST_OMITTED = 2048
 
@@ -181,7 +179,7 @@ def _is_variable(kind: pa.DataType) -> bool:
 
 def _limit(kind: pa.DataType) -> int | None:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _DISORDERED
+        return DISORDERED_BYTE
     return 0x80 if _is_variable(kind) else None
 
 
