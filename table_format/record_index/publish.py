@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from table_format.file_slices import FILES_SCHEMA, list_data_files
@@ -12,6 +13,8 @@ from table_format.metadata_table.creation import create_metadata_table, free_ini
 from table_format.metadata_table.writer import has_private_index, list_index, remove_indexes
 from table_format.record_index.founding import BuiltFile, found_index
 from table_format.record_index.layout import IndexLayout
+
+_LOG = logging.getLogger(__name__)
 
 
 def publish_index(client: TableClient, layout: IndexLayout, files: Sequence[BuiltFile]) -> None:
@@ -36,6 +39,7 @@ def publish_index(client: TableClient, layout: IndexLayout, files: Sequence[Buil
         )
     recovery.recover(storage, latest + "0")  # no instant of that time is tried again
     if names.RECORD_INDEX in client.config.metadata_partitions or has_private_index(client):
+        _LOG.info("%s: the record index is rebuilt, in %d file groups; the old one goes", storage.uri, layout.count)
         remove_indexes(client, [names.RECORD_INDEX])
     storage.delete_dir(f"{names.FOLDER}/{names.RECORD_INDEX}")
     taken = {instant.time for instant in instants.load_metadata_timeline(storage).instants}

@@ -1,5 +1,6 @@
 """The index of a table with data: what it says, restarts, and commits that come meanwhile."""
 
+import logging
 import tarfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -65,17 +66,21 @@ def test_an_empty_table_gets_an_index_without_entries(tmp_path: Path) -> None:
     assert index_places(table.client) == data_places(table.client)
 
 
-def test_the_writer_keeps_what_a_bootstrap_built(tmp_path: Path) -> None:
+def test_the_writer_keeps_what_a_bootstrap_built(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table = make(tmp_path, BUCKETS)
     table.write("upsert", rows(0, 20))
+    caplog.set_level(logging.INFO, "table_format")
     bootstrap_index(table.client, groups=3)
     table.write("upsert", rows(10, 30))
     table.write("delete", rows(0, 5))
     places = index_places(table.client)
     assert len(places) == 25
     assert places == data_places(table.client)
+    assert caplog.messages == []
     # and once more in place of the one that is there, with log files by now
     report = bootstrap_index(table.client, groups=2)
+    [message] = caplog.messages
+    assert "the record index is rebuilt, in 2 file groups" in message
     assert (report.keys, group_count(table.client)) == (25, 2)
     assert index_places(table.client) == places
 
