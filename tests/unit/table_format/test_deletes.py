@@ -30,6 +30,7 @@ def block_of(content):
 @example([END])
 @example(["a", END * 3])
 @example(["", "\x02"])
+@example(["", "a", "ü" * 100, "k" * 20_000])
 def test_keys_are_read_and_written_by_whole_columns_as_by_single_records(keys):
     content = write_deletes([DeletedRecord(key, "record_index") for key in keys])
     assert write_key_deletes(pa.array(keys, pa.string()).cast(pa.binary()), "record_index") == content

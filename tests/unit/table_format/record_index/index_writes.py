@@ -32,6 +32,8 @@ FEW_GROUPS = {
     "hoodie.metadata.record.index.min.filegroup.count": "3",
     "hoodie.metadata.record.level.index.min.filegroup.count": "2",
 }
+#: a write with these compacts what there is before it
+AT_ONCE = {"hoodie.metadata.compact.max.delta.commits": "1"}
 Place = tuple[str, str]
 #: (key, partition) -> file id in an index by partition, else (key, "") -> partition and file id
 Content = dict[tuple[str, str], Place]

@@ -65,11 +65,6 @@ def test_the_newest_block_that_knows_a_key_decides(blocks, asked, choice):
     assert len(live) == len(state)
 
 
-@pytest.fixture
-def client(tmp_path):
-    return make(Storage(str(tmp_path / "t")))
-
-
 def test_the_index_of_a_table_is_asked_by_key(client):
     change(client, *(put(f"k{n}", "p", f"f{n % 3}") for n in range(300)))
     change(client, put("k1", "q", "new"), gone("k2"), gone("absent"))
