@@ -1,4 +1,4 @@
-"""The rows of a batch that go to one file group, in key order."""
+"""The rows of a batch that go to one file group, in the order of the file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Incoming:
     Attributes:
         plan: the write's.
         rows: of the whole slot.
-        chosen: positions of the group's rows in it, in key order; one row a key where the plan says so.
+        chosen: positions of the group's rows in it, in key order unless the plan keeps theirs; one row a key where the
+            plan says so.
         keys: their record keys.
         first: where the row counter of their sequence numbers starts.
     """
@@ -44,10 +45,12 @@ class Incoming:
 
     @classmethod
     def of(cls, plan: FilePlan, rows: pa.Table, positions: Rows | None, first: int) -> Incoming:
-        """Sort the rows at some positions (all when None), and make them unique."""
+        """Sort the rows at some positions (all when None), and make them unique, as far as the plan asks for it."""
         keys = one_chunk(rows.column(RECORD_KEY))
         if positions is not None:
             keys = keys.take(from_numpy(positions))
+        if plan.as_they_come:
+            return cls(plan, rows, np.arange(rows.num_rows) if positions is None else positions, keys, first)
         ordering = [] if plan.delete else _ordering(plan, rows, positions)
         order = sorted_rows(keys, unique=plan.unique or plan.delete, ordering=ordering)
         chosen = order if positions is None else positions[order]

@@ -48,3 +48,14 @@ class Duplicates(Enum):
     ADD = "add"
     DROP = "drop"
     FAIL = "fail"
+
+
+class SortMode(Enum):
+    """How a bulk insert without buckets lays rows out in files; Apache's `hoodie.bulkinsert.sort.mode`."""
+
+    NONE = "NONE"
+    """Each of the DataFrame's partitions has files of its own, with the rows in the order in which they come."""
+    GLOBAL_SORT = "GLOBAL_SORT"
+    """Files follow each other by partition and record key; this needs a shuffle."""
+    PARTITION_SORT = "PARTITION_SORT"
+    """Each of the DataFrame's partitions has files of its own, which follow each other by partition and record key."""

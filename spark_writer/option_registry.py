@@ -200,6 +200,14 @@ INSERT_SPLIT: Final = Option(
     "500000",
     "Records of a new file where hoodie.copyonwrite.insert.auto.split is false.",
 )
+SORT_MODE: Final = Option(
+    "hoodie.bulkinsert.sort.mode",
+    Kind.CHOICE,
+    "GLOBAL_SORT",
+    "How bulk_insert lays rows out with the record index: in files that follow each other by partition and key, or, "
+    "without a shuffle, each of the DataFrame's partitions in files of its own, as its rows come or in key order.",
+    choices=("NONE", "GLOBAL_SORT", "PARTITION_SORT"),
+)
 BUCKET_ENGINE: Final = Option(
     "hoodie.index.bucket.engine",
     Kind.CHOICE,
@@ -420,6 +428,7 @@ REGISTRY: Final = (
     RECORD_SIZE,
     AUTO_SPLIT,
     INSERT_SPLIT,
+    SORT_MODE,
     BUCKET_ENGINE,
     BUCKETS,
     HASH_FIELDS,

@@ -100,6 +100,7 @@ class FilePlan:
         partial: the batch's columns only are written; the others of records that are there keep their values.
         index: the record index that the write keeps up to date; None when it keeps none.
         index_folder: where the slots leave what they changed in it, relative to the storage.
+        as_they_come: the rows are in the order that files shall have; else they are sorted by key.
     """
 
     storage: Storage
@@ -119,6 +120,7 @@ class FilePlan:
     partial: bool = False
     index: IndexLayout | None = None
     index_folder: str = ""
+    as_they_come: bool = False
 
 
 @dataclass(frozen=True, slots=True)

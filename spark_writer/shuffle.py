@@ -95,12 +95,16 @@ def file_writer(plan: FilePlan) -> _Worker:
 
     def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
         prepare_worker()
-        context = task_context()
-        number = context.partitionId()
-        token = f"{number}-{context.stageId()}-{context.taskAttemptId()}"
-        yield from write_blocks(plan, batches, TaskIdentity(number, token))
+        yield from write_blocks(plan, batches, task_identity())
 
     return run
+
+
+def task_identity() -> TaskIdentity:
+    """Which attempt of which task this is."""
+    context = task_context()
+    number = context.partitionId()
+    return TaskIdentity(number, f"{number}-{context.stageId()}-{context.taskAttemptId()}")
 
 
 def prepare_worker() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,30 @@ from spark_writer.group_writer import CurrentFile, GroupWriter
 from spark_writer.incoming import Incoming
 from spark_writer.index_changes import IndexChanges
 from spark_writer.plans import BUCKET_COLUMN, FilePlan, TaskIdentity
+from spark_writer.split import in_one_piece
 from spark_writer.written_file import WRITTEN_SCHEMA, WrittenFile
 from table_format.arrow_numpy import one_chunk, to_numpy
-from table_format.errors import SchemaError
 from table_format.meta_columns import PARTITION_PATH
 
 pc: Any = compute  # the stubs lag behind the functions
 Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRows:
+    """The rows of one file group.
+
+    Attributes:
+        partition: the group's partition path.
+        number: of the group, or its bucket.
+        rows: keyed rows, this group's among them.
+        positions: of its rows; None for all.
+    """
+
+    partition: str
+    number: int
+    rows: pa.Table
+    positions: Rows | None
 
 
 def write_blocks(plan: FilePlan, batches: Iterable[pa.RecordBatch], task: TaskIdentity) -> Iterator[pa.RecordBatch]:
@@ -42,28 +60,40 @@ def write_blocks(plan: FilePlan, batches: Iterable[pa.RecordBatch], task: TaskId
     blocks.sort(key=lambda block: block[:2])
     tables = [pa.ipc.open_stream(payload).read_all() for _, _, payload in blocks]
     blocks.clear()
-    rows = _concatenated(tables)
+    advice = "; write the rows in several batches, or make the table with more buckets"
+    rows = in_one_piece(tables, "in one bucket of this write", advice)
     tables.clear()
-    for written in write_slot(plan, rows, task):
+    yield from written_batches(write_slot(plan, rows, task))
+
+
+def written_batches(files: Iterable[WrittenFile]) -> Iterator[pa.RecordBatch]:
+    """Files as batches of `WRITTEN_SCHEMA`, one a file."""
+    for written in files:
         stat, statistics = written.to_row()
         yield pa.RecordBatch.from_arrays([pa.array([stat]), pa.array([statistics], pa.binary())], schema=WRITTEN_SCHEMA)
 
 
 def write_slot(plan: FilePlan, rows: pa.Table, task: TaskIdentity) -> Iterator[WrittenFile]:
-    """Write the files of all partitions and buckets that some keyed rows fall into; unchanged files stay.
+    """Write the files of all partitions and buckets that some keyed rows fall into; unchanged files stay."""
+    return write_groups(plan, _groups(rows), task)
 
-    What the slot changed in the record index is left in one file, which the last of the files names.
+
+def write_groups(plan: FilePlan, groups: Iterable[GroupRows], task: TaskIdentity) -> Iterator[WrittenFile]:
+    """Write the files of all file groups that a task changes; unchanged files stay.
+
+    What they change in the record index is left in one file, which the last of the files names.
     """
     first = 0
     changes = IndexChanges(plan, task)
     last: WrittenFile | None = None
-    for partition, number, positions in _groups(rows):
-        incoming = Incoming.of(plan, rows, positions, first)
-        first += rows.num_rows if positions is None else len(positions)
-        group = GroupWriter(plan, task, partition, number).write(incoming, _current(plan, partition, number))
+    for mine in groups:
+        incoming = Incoming.of(plan, mine.rows, mine.positions, first)
+        first += mine.rows.num_rows if mine.positions is None else len(mine.positions)
+        current = _current(plan, mine.partition, mine.number)
+        group = GroupWriter(plan, task, mine.partition, mine.number).write(incoming, current)
         if group is None:
             continue
-        changes.add(partition, group.stat.file_id, group.version.inserted, group.version.deleted)
+        changes.add(mine.partition, group.stat.file_id, group.version.inserted, group.version.deleted)
         if last is not None:
             yield last
         last = WrittenFile(group.stat, group.version.statistics, group.version.work)
@@ -71,19 +101,7 @@ def write_slot(plan: FilePlan, rows: pa.Table, task: TaskIdentity) -> Iterator[W
         yield dataclasses.replace(last, index_delta=changes.write())
 
 
-def _concatenated(tables: list[pa.Table]) -> pa.Table:
-    whole = pa.concat_tables(tables).unify_dictionaries()
-    for field in whole.schema:
-        if whole.column(field.name).nbytes >= 1 << 31 and not pa.types.is_fixed_size_binary(field.type):
-            raise SchemaError(
-                f"column {field.name!r} has {whole.column(field.name).nbytes} bytes in one bucket of this write, more "
-                "than 2 GiB; write the rows in several batches, or make the table with more buckets"
-            )
-    return whole.combine_chunks()
-
-
-def _groups(rows: pa.Table) -> Iterator[tuple[str, int, Rows | None]]:
-    """Partition, number and row positions of each file group; None for all rows."""
+def _groups(rows: pa.Table) -> Iterator[GroupRows]:
     numbers = to_numpy(one_chunk(rows.column(BUCKET_COLUMN))).astype(np.int64)
     names = [""]
     codes = numbers
@@ -92,14 +110,14 @@ def _groups(rows: pa.Table) -> Iterator[tuple[str, int, Rows | None]]:
         names = partitions.dictionary.to_pylist()
         codes = numbers * len(names) + to_numpy(partitions.indices)
     if codes.min() == codes.max():
-        yield names[int(codes[0]) % len(names)], int(numbers[0]), None
+        yield GroupRows(names[int(codes[0]) % len(names)], int(numbers[0]), rows, None)
         return
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
         code = int(ordered[start])
-        yield names[code % len(names)], code // len(names), order[start:end]
+        yield GroupRows(names[code % len(names)], code // len(names), rows, order[start:end])
 
 
 def _current(plan: FilePlan, partition: str, number: int) -> CurrentFile | None:

@@ -13,6 +13,7 @@ from pyarrow import compute
 from spark_writer.plans import BUCKET_COLUMN, KeyPlan, SplitPlan
 from spark_writer.unscaled import restored
 from table_format.arrow_numpy import from_numpy, to_numpy
+from table_format.errors import SchemaError
 from table_format.java_hash import java_string_hash
 from table_format.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from table_format.schema_evolution import conform
@@ -129,6 +130,25 @@ def slot_blocks(
             found, size = [], 0
     if found:
         yield _batch(found, task, first)
+
+
+def in_one_piece(tables: Iterable[pa.Table], where: str, advice: str) -> pa.Table:
+    """Some rows as one table, each column in one piece.
+
+    Args:
+        tables: the rows; at least one table.
+        where: what they all are, for the error, such as `in one bucket of this write`.
+        advice: what to do where they are too large.
+
+    Raises:
+        SchemaError: a column is too large for that.
+    """
+    whole = pa.concat_tables(tables).unify_dictionaries()
+    for column in whole.schema:
+        size = whole.column(column.name).nbytes
+        if size >= 1 << 31 and not pa.types.is_fixed_size_binary(column.type):
+            raise SchemaError(f"column {column.name!r} has {size} bytes {where}, more than 2 GiB{advice}")
+    return whole.combine_chunks()
 
 
 def _batch(blocks: list[tuple[int, pa.Buffer]], task: int, first: int) -> pa.RecordBatch:

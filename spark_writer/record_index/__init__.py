@@ -9,6 +9,7 @@ Where what is:
 - `moves`: whether a record may move to another partition
 - `stages`: what tasks do between the first pass and the writing
 - `placement`: files for new rows
+- `unshuffled`: bulk inserts whose rows are written where they are
 - `targets`: the files that change and the tasks that write them
 - `files`: current files, and how large files become
 - `bootstrap`: building the index of a table with data, and comparing it with the data

@@ -3,7 +3,8 @@
 1. Rows get their keys and wait in Spark's cache.
 2. They are tagged: a small batch on the driver, from its keys alone; another one in tasks, each with the keys of one
    file group of the index. Rows that are all new skip this.
-3. The driver adds up what it was told, plans the file groups of new rows, and the rows go on to the writing tasks.
+3. The driver adds up what it was told, plans the file groups of new rows, and the rows go on to the writing tasks; or,
+   with some sort modes of a bulk insert, they are written where they are.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from spark_writer.decimals import unscaled
+from spark_writer.operations import SortMode
 from spark_writer.placement import placements
 from spark_writer.plans import FilePlan
 from spark_writer.record_index.files import CurrentFiles
@@ -35,7 +37,8 @@ from spark_writer.record_index.stages import (
 )
 from spark_writer.record_index.tagging import TagPlan, Tags, tag_rows
 from spark_writer.record_index.targets import other_rows, slot_targets
-from spark_writer.shuffle import file_writer, prepare_worker, task_context, workers_errors
+from spark_writer.record_index.unshuffled import StayPlan, write_where_they_are
+from spark_writer.shuffle import file_writer, prepare_worker, task_context, task_identity, workers_errors
 from spark_writer.split import BLOCK_DDL
 from spark_writer.written_file import WRITTEN_DDL, WrittenFile
 from table_format.record_index.index import RecordIndex
@@ -63,6 +66,7 @@ class IndexedWrite:
         parallelism: tasks that run at a time.
         tasks: writing tasks that the job asks for.
         driver_rows: rows that are tagged on the driver, at most.
+        sort: how rows that are inserted are laid out; see `SortMode`.
     """
 
     rows: RowPlan
@@ -75,6 +79,7 @@ class IndexedWrite:
     parallelism: int
     tasks: int | None
     driver_rows: int
+    sort: SortMode = SortMode.GLOBAL_SORT
 
     def run(self, df: DataFrame, finish: Callable[[Profile, pa.Table], FilePlan]) -> list[WrittenFile]:
         """Run the jobs.
@@ -163,9 +168,11 @@ class IndexedWrite:
         finish: Callable[[Profile, pa.Table], FilePlan],
     ) -> list[WrittenFile]:
         weighed = [block.record for block in blocks.values() if block.record is not None]
+        sizing = self.sizing(sum(weighed) / len(weighed) if weighed else None)
+        if self.sort is not SortMode.GLOBAL_SORT:
+            return self._stay(rows, blocks, assigned, sizing.per_file, finish(profile, self.files.table.slice(0, 0)))
         current = self.files.sizes_of(set(profile.inserts)) if self.placed else {}
         first = self.files.table.num_rows
-        sizing = self.sizing(sum(weighed) / len(weighed) if weighed else None)
         places = place_inserts(profile.inserts, current, sizing, first, profile.updates)
         size = sum(block.size for block in blocks.values())
         targets = slot_targets(profile.updates, places, self.files.table, self._most_slots(size))
@@ -177,6 +184,21 @@ class IndexedWrite:
         placing = PlacePlan(places, targets, placements(slots), moves, assigned, self.partitioned)
         split = rows.mapInArrow(_on_batches(place_blocks, placing), BLOCK_DDL)
         written = split.repartition(slots, "slot").mapInArrow(file_writer(plan), WRITTEN_DDL)
+        return [WrittenFile.from_row(row["stat"], row["statistics"]) for row in written.collect()]
+
+    def _stay(
+        self,
+        rows: DataFrame,
+        blocks: _Blocks,
+        assigned: dict[tuple[int, int], Assigned] | None,
+        per_file: int,
+        files: FilePlan,
+    ) -> list[WrittenFile]:
+        """Write rows that are all inserted in the tasks that have them."""
+        checks = {place: block.check for place, block in blocks.items()} if self.tags is None else None
+        files = replace(files, as_they_come=True)
+        plan = StayPlan(files, per_file, self.sort is SortMode.PARTITION_SORT, checks, assigned)
+        written = rows.mapInArrow(_stayer(plan), WRITTEN_DDL)
         return [WrittenFile.from_row(row["stat"], row["statistics"]) for row in written.collect()]
 
     def _most_slots(self, size: int) -> int:
@@ -197,6 +219,14 @@ def _tagger(plan: TagPlan, index: RecordIndex | None, ordering: tuple[str, ...])
     def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
         prepare_worker()
         yield from tag_blocks(plan, index, ordering, batches, task_context().partitionId())
+
+    return run
+
+
+def _stayer(plan: StayPlan) -> _Worker:
+    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        prepare_worker()
+        yield from write_where_they_are(plan, batches, task_identity())
 
     return run
 

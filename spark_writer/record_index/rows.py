@@ -16,11 +16,10 @@ from pyarrow import compute
 from spark_writer.plans import KeyPlan
 from spark_writer.record_index.placement import Sample
 from spark_writer.record_index.tagging import NEW, Tags, slim_rows
-from spark_writer.split import keyed_rows, stream, user_rows
+from spark_writer.split import in_one_piece, keyed_rows, stream, user_rows
 from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.base_file_options import BaseFileOptions
 from table_format.byte_spans import spans_of
-from table_format.errors import SchemaError
 from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
 
 pc: Any = compute  # the stubs lag behind the functions
@@ -227,15 +226,8 @@ def whole_rows(payloads: Iterable[Any]) -> pa.Table:
     Raises:
         SchemaError: a column is too large for that.
     """
-    whole = pa.concat_tables([open_rows(payload) for payload in payloads]).unify_dictionaries()
-    for column in whole.schema:
-        size = whole.column(column.name).nbytes
-        if size >= 1 << 31 and not pa.types.is_fixed_size_binary(column.type):
-            raise SchemaError(
-                f"column {column.name!r} has {size} bytes in the rows of one task of this write, more than 2 GiB: many "
-                "rows of one key, or rows that are very large; write them in several batches"
-            )
-    return whole.combine_chunks()
+    advice = ": many rows of one key, or rows that are very large; write them in several batches"
+    return in_one_piece(map(open_rows, payloads), "in the rows of one task of this write", advice)
 
 
 def _block(rows: pa.Table, place: tuple[int, int], summary: BlockSummary, thin: pa.Table | None) -> pa.RecordBatch:

@@ -96,7 +96,7 @@ def spread_blocks(plan: SpreadPlan, batches: Iterable[pa.RecordBatch]) -> Iterat
     Yields:
         Batches of `BLOCK_SCHEMA`.
     """
-    for task, block, payload in _payloads(batches):
+    for task, block, payload in payloads_of(batches):
         rows = open_rows(payload)
         yield from slot_blocks(rows, _tagging_slots(plan, rows), plan.placements, task, block)
 
@@ -121,7 +121,7 @@ def tag_blocks(
         Batches of `TAGGED_SCHEMA`, one row a block.
     """
     found = sorted(
-        ((task, block, payload) for batch in batches for task, block, payload in _payloads([batch])),
+        ((task, block, payload) for batch in batches for task, block, payload in payloads_of([batch])),
         key=lambda entry: entry[:2],
     )
     if not found:
@@ -149,16 +149,37 @@ def place_blocks(plan: PlacePlan, batches: Iterable[pa.RecordBatch]) -> Iterator
     Yields:
         Batches of `BLOCK_SCHEMA`.
     """
-    for task, block, payload in _payloads(batches):
+    for task, block, payload in payloads_of(batches):
         rows = open_rows(payload)
         if plan.assigned is not None:
-            rows = _assigned(plan.assigned.get((task, block)), rows, moves=plan.moves)
+            rows = assigned_rows(plan.assigned.get((task, block)), rows, moves=plan.moves)
         elif BUCKET_COLUMN not in rows.column_names:
             rows = with_tags(rows, np.full(rows.num_rows, NEW, np.int32), None)
         if not rows.num_rows:
             continue
         rows, slots = _placed(plan, rows)
         yield from slot_blocks(rows, slots, plan.placements, task, block)
+
+
+def payloads_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, Any]]:
+    """Task, block and the rows as an Arrow stream, of each block in some batches."""
+    for batch in batches:
+        columns: Any = [batch.column(name) for name in ("task", "block", "payload")]
+        tasks, blocks, payloads = columns
+        for task, block, payload in zip(tasks.to_pylist(), blocks.to_pylist(), payloads, strict=True):
+            yield task, block, payload.as_buffer()
+
+
+def assigned_rows(decided: Assigned | None, rows: pa.Table, *, moves: bool) -> pa.Table:
+    """The rows of a block as the driver tagged them.
+
+    Raises:
+        TransactionError: these are not the rows that the driver was told of.
+    """
+    if decided is None or decided.check != key_check(rows):
+        raise other_rows()
+    tags = decided.tags
+    return with_tags(rows.take(from_numpy(tags.rows)), tags.numbers, tags.gone if moves else None)
 
 
 def with_tags(rows: pa.Table, numbers: Numbers, gone: npt.NDArray[np.bool_] | None) -> pa.Table:
@@ -189,13 +210,6 @@ def _tagged(task: int, block: int, profile: Profile, rows: pa.Table, tags: Tags,
     return pa.RecordBatch.from_arrays(columns, schema=TAGGED_SCHEMA)
 
 
-def _assigned(decided: Assigned | None, rows: pa.Table, *, moves: bool) -> pa.Table:
-    if decided is None or decided.check != key_check(rows):
-        raise other_rows()
-    tags = decided.tags
-    return with_tags(rows.take(from_numpy(tags.rows)), tags.numbers, tags.gone if moves else None)
-
-
 def _placed(plan: PlacePlan, rows: pa.Table) -> tuple[pa.Table, Numbers]:
     """Rows with final numbers and partitions of their file groups, and the writing task of each."""
     numbers = to_numpy(one_chunk(rows[BUCKET_COLUMN])).astype(np.int32)
@@ -219,11 +233,3 @@ def _placed(plan: PlacePlan, rows: pa.Table) -> tuple[pa.Table, Numbers]:
         else:
             rows = rows.append_column(PARTITION_PATH, homes)
     return rows, plan.targets.slots[positions]
-
-
-def _payloads(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, Any]]:
-    for batch in batches:
-        columns: Any = [batch.column(name) for name in ("task", "block", "payload")]
-        tasks, blocks, payloads = columns
-        for task, block, payload in zip(tasks.to_pylist(), blocks.to_pylist(), payloads, strict=True):
-            yield task, block, payload.as_buffer()

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import compute
 
 from spark_writer import option_registry as registry
-from spark_writer.operations import Duplicates, Operation
+from spark_writer.operations import Duplicates, Operation, SortMode
 from spark_writer.options import WriteOptions
 from spark_writer.plans import FilePlan, KeyPlan
 from spark_writer.progress import default_parallelism
@@ -107,6 +107,7 @@ def write_by_index(plans: WritePlans) -> Outcome:
         parallelism=default_parallelism(plans.session),
         tasks=options.number(registry.PARALLELISM),
         driver_rows=options.number(registry.DRIVER_ROWS) or 0,
+        sort=_sort_mode(operation, options),
     )
     finish = _Finish(plans)
     written = write.run(df, finish)
@@ -129,6 +130,10 @@ def tagging_of(operation: Operation, options: WriteOptions) -> Tagging:
     if operation is Operation.INSERT and not doubled:
         return Tagging(Known.MERGE, looked_up=True)
     return Tagging(Known.REPLACE if options.flag(registry.COMBINE_INSERT) else None, looked_up=False)
+
+
+def _sort_mode(operation: Operation, options: WriteOptions) -> SortMode:
+    return SortMode(options.text(registry.SORT_MODE)) if operation is Operation.BULK_INSERT else SortMode.GLOBAL_SORT
 
 
 def _keys(plans: WritePlans, files: CurrentFiles) -> KeyPlan:

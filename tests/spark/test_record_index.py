@@ -78,6 +78,19 @@ def test_a_table_lives_by_its_record_index(spark: SparkSession, tmp_path: Path) 
     put_in(spark, table)
 
 
+def test_a_bulk_insert_keeps_the_order_of_its_rows(spark: SparkSession, tmp_path: Path) -> None:
+    table = HudiTable.create(spark, str(tmp_path / "t"), frame(spark, 0, 1), record_key="id", index="RECORD_INDEX")
+    rows = frame(spark, 0, 900).repartitionByRange(3, F.desc("v")).sortWithinPartitions(F.desc("v"))
+    summary = table.bulk_insert(rows, {"hoodie.bulkinsert.sort.mode": "NONE"})
+    assert summary.files_written == 3
+    found = table.to_df().select("v", "_hoodie_file_name", "_hoodie_commit_seqno").collect()
+    for name in {row["_hoodie_file_name"] for row in found}:
+        mine = [row for row in found if row["_hoodie_file_name"] == name]
+        mine.sort(key=lambda row: int(row["_hoodie_commit_seqno"].rpartition("_")[2]))
+        assert [row.v for row in mine] == list(range(mine[0].v, mine[0].v - len(mine), -1))
+    assert table.verify_index().is_right
+
+
 def look_up(spark: SparkSession, table: HudiTable, expected: dict[str, tuple[str, int]]) -> None:
     """The RFC's getRecordLocations."""
     keys = spark.range(0, 2100, numPartitions=2).select(F.concat(F.lit("k"), F.col("id"), F.lit("é")).alias("key"))
