@@ -29,6 +29,11 @@ def make(folder: Path, options: Mapping[str, Any]) -> LocalTable:
     return LocalTable.create(str(folder / "things"), SCHEMA, {**_OPTIONS, **options})
 
 
+def writer_of(client: TableClient, options: Mapping[str, Any]) -> LocalTable:
+    """Of a table that `make` made."""
+    return LocalTable(client, {**_OPTIONS, **options})
+
+
 def rows(first: int, last: int, *, partitions: int = 2, x: int = 0) -> pa.Table:
     """Rows of the keys `k<first>` to `k<last - 1>`, each in the partition of its number."""
     numbers = range(first, last)

@@ -11,9 +11,8 @@ from table_format.meta_client import TableClient
 from table_format.record_index.bootstrap import bootstrap_index
 from table_format.record_index.verify import verify_index
 from table_format.storage import Storage
-from tests.local_writes import LocalTable
-from tests.unit.table_format.record_index.indexed_table import BUCKETS, data_places, index_places, make, rows
-from tests.unit.table_format.transaction.faults import Faults, FaultyStorage, Frozen
+from tests.unit.table_format.record_index.indexed_table import BUCKETS, data_places, index_places, make, rows, writer_of
+from tests.unit.table_format.transaction.faults import FaultyStorage, dying
 
 STEP = int(os.environ.get("HUDI_CATALOG_CRASH_STEP", "7"))  # 1 dies at each change
 
@@ -31,15 +30,11 @@ def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 def dies(path: Path, at: int, when: str) -> bool:
     """Whether a bootstrap died at the n-th change."""
-    FaultyStorage.faults = Faults(at, when, "freeze")
-    try:
+    with dying(at, when):
         bootstrap_index(TableClient.open(FaultyStorage(str(path))), groups=2, mapper=lambda f, items: [*map(f, items)])
-    except Frozen:
-        (path / ".hoodie" / "lock").unlink(missing_ok=True)  # its process is no more
-        return True
-    finally:
-        FaultyStorage.faults = Faults()
-    return False
+        return False
+    (path / ".hoodie" / "lock").unlink(missing_ok=True)  # its process is no more
+    return True
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -56,8 +51,7 @@ def test_death_at_any_change(template: Path, tmp_path: Path, when: str) -> None:
         except RecordIndexError:
             assert "record_index" not in client.reload().metadata_partitions
         if at % 2:  # a writer comes first
-            table = LocalTable(client, {**BUCKETS, "hoodie.table.name": "things"})
-            table.write("upsert", rows(9, 12))
+            writer_of(client, BUCKETS).write("upsert", rows(9, 12))
             if "record_index" in client.reload().metadata_partitions:
                 assert verify_index(client).is_right, at
         report = bootstrap_index(client, groups=2)

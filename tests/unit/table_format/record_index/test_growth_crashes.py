@@ -1,11 +1,8 @@
 """Deaths while a record index gains file groups: keys are looked for where they are all the same."""
 
-import contextlib
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from table_format.meta_client import TableClient
@@ -14,57 +11,32 @@ from table_format.record_index.layout import GLOBAL, IndexLayout
 from table_format.record_index.resize import make_room, resize
 from table_format.record_index.verify import verify_index
 from table_format.storage import Storage
-from tests.local_writes import LocalTable
-from tests.unit.table_format.transaction.faults import Faults, FaultyStorage, Frozen
+from tests.unit.table_format.record_index.indexed_table import RECORD_INDEX, make, rows, writer_of
+from tests.unit.table_format.transaction.faults import FaultyStorage, dying
 
-SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int32())])
-KEYS = [f"k{number}" for number in range(9)]
-OPTIONS = {
-    "hoodie.table.name": "t",
-    "hoodie.datasource.write.recordkey.field": "id",
-    "hoodie.metadata.record.index.min.filegroup.count": "2",
-    "hoodie.index.type": "RECORD_INDEX",
-}
+ROWS = rows(0, 9)
 GROUPS = {"hoodie.catalog.record.index.growth": "groups"}
 ROOM = {"hoodie.metadata.record.index.max.filegroup.size": "480"}
 _MOST = 60
 
 
-@contextlib.contextmanager
-def dying(at: int) -> Iterator[None]:
-    FaultyStorage.faults = Faults(at, "before", "freeze")
-    try:
-        with contextlib.suppress(Frozen):
-            yield
-    finally:
-        FaultyStorage.faults = Faults()
-
-
-def local_table(path: Path) -> LocalTable:
-    return LocalTable(TableClient.open(Storage(str(path))), OPTIONS)
-
-
-def rows(value: int) -> pa.Table:
-    return pa.table({"id": KEYS, "v": [value] * len(KEYS)}, schema=SCHEMA)
-
-
 def test_file_groups_beside_the_old_ones(tmp_path: Path) -> None:
-    template = tmp_path / "template"
-    LocalTable.create(str(template), SCHEMA, OPTIONS).write("upsert", rows(0))
+    table = make(tmp_path, RECORD_INDEX)
+    table.write("upsert", ROWS)
     for at in range(1, _MOST):
         path = tmp_path / str(at)
-        shutil.copytree(template, path)
+        shutil.copytree(table.client.storage.base, path)
         grown = None
         with dying(at):
             grown = resize(TableClient.open(FaultyStorage(str(path))), 2, options=GROUPS)
-        local = local_table(path)
-        found = IndexLayout.of(local.client)
+        client = TableClient.open(Storage(str(path)))
+        found = IndexLayout.of(client)
         assert found is not None
         assert found.scope == GLOBAL, f"after a death before change {at}"
-        assert RecordIndex.open(local.client).get_record_locations(pa.array(KEYS)).num_rows == len(KEYS)
+        assert RecordIndex.open(client).get_record_locations(ROWS["id"].combine_chunks()).num_rows == ROWS.num_rows
         if at % 4 == 0 or grown is not None:
-            local.write("upsert", rows(1))
-            assert verify_index(local.client).is_right
+            writer_of(client, RECORD_INDEX).write("upsert", rows(0, 9, x=1))
+            assert verify_index(client).is_right
         shutil.rmtree(path)
         if grown is not None:
             assert at > 5
@@ -73,11 +45,10 @@ def test_file_groups_beside_the_old_ones(tmp_path: Path) -> None:
 
 
 def test_room_for_a_first_write(tmp_path: Path) -> None:
-    template = tmp_path / "template"
-    LocalTable.create(str(template), SCHEMA, OPTIONS)
+    table = make(tmp_path, RECORD_INDEX)
     for at in range(1, _MOST):
         path = tmp_path / str(at)
-        shutil.copytree(template, path)
+        shutil.copytree(table.client.storage.base, path)
         made = None
         with dying(at):
             client = TableClient.open(FaultyStorage(str(path)))

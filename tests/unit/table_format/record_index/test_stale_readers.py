@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from table_format.errors import MissingFileError
@@ -12,38 +11,27 @@ from table_format.metadata_table.reader import MetadataTable
 from table_format.record_index.bootstrap import bootstrap_index
 from table_format.record_index.index import RecordIndex
 from table_format.record_index.resize import resize
-from table_format.storage import Storage
 from tests.local_writes import LocalTable
+from tests.unit.table_format.record_index.indexed_table import RECORD_INDEX, make, rows
 
-SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string())])
-KEYS = [f"k{number}" for number in range(30)]
-OPTIONS = {
-    "hoodie.table.name": "t",
-    "hoodie.datasource.write.recordkey.field": "id",
-    "hoodie.datasource.write.partitionpath.field": "p",
-    "hoodie.metadata.compact.max.delta.commits": "2",
-    "hoodie.metadata.record.index.min.filegroup.count": "3",
-    "hoodie.index.type": "RECORD_INDEX",
-}
+OPTIONS = {**RECORD_INDEX, "hoodie.metadata.compact.max.delta.commits": "2"}
+ROWS = rows(0, 30)
+KEYS = ROWS["id"].combine_chunks()
 PRIVATE = {"hoodie.catalog.record.index.hash": "xxhash64"}
 GROUPS = {"hoodie.catalog.record.index.growth": "groups"}
 
 
-def rows(keys: list[str]) -> pa.Table:
-    return pa.table({"id": keys, "p": ["p"] * len(keys)}, schema=SCHEMA)
-
-
-def indexed(path: Path, options: dict[str, str]) -> tuple[LocalTable, TableClient]:
+def indexed(folder: Path, options: dict[str, str]) -> tuple[LocalTable, TableClient]:
     """A table with `KEYS`, and a client of this moment."""
-    local = LocalTable.create(str(path), SCHEMA, OPTIONS | options)
-    local.write("upsert", rows(KEYS))
-    return local, TableClient.open(Storage(str(path)))
+    local = make(folder, OPTIONS | options)
+    local.write("upsert", ROWS)
+    return local, TableClient.open(local.client.storage)
 
 
 def write_more(local: LocalTable) -> None:
     """Enough for two compactions, so that the files of before are cleaned."""
     for number in range(8):
-        local.write("upsert", rows([f"m{number}", f"n{number}"]))
+        local.write("upsert", rows(100 + 2 * number, 102 + 2 * number))
 
 
 def spread(local: LocalTable) -> None:
@@ -59,12 +47,12 @@ def rebuild(local: LocalTable) -> None:
 def test_what_is_gone_is_an_error_and_no_missing_keys(
     later: Callable[[LocalTable], None], options: dict[str, str], tmp_path: Path
 ) -> None:
-    local, client = indexed(tmp_path / "t", options)
+    local, client = indexed(tmp_path, options)
     table = MetadataTable.open(client, client.timeline())
     assert table is not None
     later(local)
     with pytest.raises(MissingFileError, match="read the table anew"):
-        table.record_locations(pa.array(KEYS))
+        table.record_locations(KEYS)
     with pytest.raises(MissingFileError, match="read the table anew"):
         table.count_record_keys(1000)
 
@@ -74,13 +62,13 @@ def test_what_is_gone_is_an_error_and_no_missing_keys(
 def test_properties_of_before_do_not_tell_where_keys_are(
     growth: dict[str, str], options: dict[str, str], tmp_path: Path
 ) -> None:
-    local, client = indexed(tmp_path / "t", options)
+    local, client = indexed(tmp_path, options)
     resize(local.client, 5, options=growth)
-    local.write("delete", rows(KEYS))
-    local.write("upsert", rows(KEYS))
+    local.write("delete", ROWS)
+    local.write("upsert", ROWS)
     table = MetadataTable.open(client, client.timeline())
     assert table is not None
-    found = table.record_locations(pa.array(KEYS))
+    found = table.record_locations(KEYS)
     assert found is not None
     assert found.num_rows == len(KEYS)
-    assert RecordIndex.open(client).get_record_locations(pa.array(KEYS)).num_rows == len(KEYS)
+    assert RecordIndex.open(client).get_record_locations(KEYS).num_rows == len(KEYS)

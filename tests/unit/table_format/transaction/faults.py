@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from table_format.errors import StorageError
@@ -47,6 +49,17 @@ class FaultyStorage(Storage):
     """All instances share one schedule of faults."""
 
     faults = Faults()
+
+
+@contextlib.contextmanager
+def dying(at: int, when: str = "before") -> Iterator[None]:
+    """What is done within is cut off at the n-th change, if there are so many."""
+    FaultyStorage.faults = Faults(at, when, "freeze")
+    try:
+        with contextlib.suppress(Frozen):
+            yield
+    finally:
+        FaultyStorage.faults = Faults()
 
 
 def _wrapped(name: str):
