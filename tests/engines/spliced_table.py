@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from spark_writer.summary import WriteSummary
+from tests.engines.answers import DuckDb, rows_agree
 from tests.local_writes import LocalTable
 
 NAME = "spliced"
@@ -52,8 +53,8 @@ STATEMENTS = [
 ]
 
 
-def build(folder: Path) -> list[WriteSummary]:
-    """Insert, change two columns of a few rows, delete a few, insert behind and between; gives all but the first."""
+def build(folder: Path) -> DuckDb:
+    """Insert, change two columns of a few rows, delete a few, insert behind and between. DuckDB knows the answers."""
     table = LocalTable.create(str(folder / NAME), SCHEMA, OPTIONS)
     table.write("insert", _rows(range(ROWS)))
     changed = _rows(range(1000, 1030)).set_column(1, "number", pa.array(range(-30, 0), pa.int64()))
@@ -63,7 +64,15 @@ def build(folder: Path) -> list[WriteSummary]:
         ("upsert", _rows(range(ROWS, ROWS + 50))),
         ("upsert", pa.concat_tables([_rows(range(505, 510), 7), _rows(range(2000, 2003), 9)])),
     ]
-    return [table.write(operation, rows) for operation, rows in steps]
+    for operation, rows in steps:
+        assert table.write(operation, rows).bytes_copied
+    return DuckDb.of_warehouse(folder)
+
+
+def check(ask: Callable[[str], Iterable[Sequence[Any]]], truth: DuckDb) -> None:
+    """Whether an engine answers the statements as DuckDb does."""
+    for sql in STATEMENTS:
+        assert rows_agree(ask(sql), truth.query(sql)) == "", sql
 
 
 def _rows(numbers: range, version: int = 0) -> pa.Table:

@@ -28,7 +28,7 @@ def same(left: pa.Table, right: pa.Table) -> None:
 
 def test_apache_takes_over_spliced_files(apache: ApacheHudi, tmp_path: Path) -> None:
     path = tmp_path / spliced_table.NAME
-    assert all(summary.bytes_copied for summary in spliced_table.build(tmp_path))
+    spliced_table.build(tmp_path)
     before = ours(path)
     same(before, apache.read(path))
     for where in FILTERS:
