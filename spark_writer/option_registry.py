@@ -349,7 +349,8 @@ LOOKUP_BLOOM: Final = Option(
     "hoodie.metadata.bloom.filter.enable",
     Kind.FLAG,
     "false",
-    "Bloom filters in files of the record index are asked before many blocks are read for few keys.",
+    "Files of the record index get bloom filters, and those that are there are asked before many blocks are read for "
+    "few keys.",
     Origin.APACHE,
 )
 PARALLELISM: Final = Option(

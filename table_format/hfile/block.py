@@ -175,7 +175,7 @@ def _verify(block: memoryview, header: BlockHeader, offset: int, path: str) -> N
         raise CorruptFileError(path, offset, "the checksum of an HFile block does not match; restore the file")
 
 
-def write_block(magic: bytes, content: bytes, previous: int, codec: str) -> bytes:
+def write_block(magic: bytes, content: bytes, previous: int, codec: str, *, stored: bool = False) -> bytes:
     """A whole block without checksums (their slots are zero), which every reader accepts.
 
     Args:
@@ -183,9 +183,15 @@ def write_block(magic: bytes, content: bytes, previous: int, codec: str) -> byte
         content: its uncompressed content.
         previous: file offset of the previous block of this type, -1 for the first.
         codec: `GZ` or `NONE`.
+        stored: with `GZ`, frame the content only, for what hardly gets smaller and is to be read fast.
     """
-    body = isal_zlib.compress(content, _LEVEL, _GZIP) if codec == "GZ" else content
+    body = content if codec != "GZ" else _store(content) if stored else isal_zlib.compress(content, _LEVEL, _GZIP)
     checked = HEADER_SIZE + len(body)
     slots = bytes(4 * -(-checked // CHUNK))
     header = HEADER.pack(magic, len(body) + len(slots), len(content), previous, _CHECKSUM_NONE, CHUNK, checked)
     return b"".join((header, body, slots))
+
+
+def _store(content: bytes) -> bytes:
+    stream = zlib.compressobj(zlib.Z_NO_COMPRESSION, zlib.DEFLATED, _GZIP)
+    return stream.compress(content) + stream.flush()

@@ -14,8 +14,9 @@ import pyarrow as pa
 from table_format.bloom import BloomFilter, parse_bloom
 from table_format.byte_spans import Positions
 from table_format.errors import CorruptFileError
-from table_format.hfile import block, index, trailer
+from table_format.hfile import block, index, packed_keys, trailer
 from table_format.hfile.entries import HFileEntries, key_spans, split_entries
+from table_format.hfile.packed_keys import PackedKeys
 from table_format.hfile.sorted_keys import KeySpans, matches, matches_by_hash
 from table_format.hfile.walk import find_entries
 from table_format.mapping import compute_threads
@@ -27,6 +28,8 @@ _READERS = 8
 # Share of a file's blocks from which on all of them are read. A block costs the same wherever it lies, so that this
 # costs a tenth at most; it saves requests, and proves that no block is missing.
 _SCAN_FROM = 0.9
+# Share of the blocks from which on the packed keys, if there are any, take less time than decompressing the blocks.
+_PACKED_FROM = 0.1
 # Where fewer blocks are at stake, or more keys are looked for in each, asking the bloom filter takes longer.
 _MANY_BLOCKS, _KEYS_PER_BLOCK = 8, 4
 # Bytes that are read along rather than asking the storage once more.
@@ -176,13 +179,18 @@ class HFileReader:
         entries = self.entries()
         odd_rows, found = matches_by_hash(entries.key_spans(), keys.take(odd))
         more: Any = entries.take(found).values()
-        both = pa.chunked_array([*values.chunks, more], pa.binary())
+        both = pa.chunked_array([*values.cast(pa.binary()).chunks, more], pa.binary())
         return np.concatenate([usual[rows], odd[odd_rows]]), both
 
     def _find(self, keys: KeySpans, scan: bool | None, *, bloom: bool) -> tuple[Positions, Any]:
         blocks = self.block_index
         cuts = self._cuts(keys)
         needed = np.flatnonzero(np.diff(cuts)).tolist()
+        if scan or (scan is None and len(needed) >= _PACKED_FROM * len(blocks)):
+            packed = self._packed_keys()
+            if packed is not None:
+                rows, values = packed.find(keys)
+                return rows, pa.chunked_array([values])
         if bloom and not scan and len(needed) >= _MANY_BLOCKS and len(keys) <= len(needed) * _KEYS_PER_BLOCK:
             rows = self._possible(keys)
             if len(rows) < len(keys):
@@ -207,6 +215,12 @@ class HFileReader:
         if self._bloom is None:
             return np.arange(len(keys))
         return np.flatnonzero(self._bloom.may_contain(keys.to_arrow()))
+
+    def _packed_keys(self) -> PackedKeys | None:
+        found = self._find_meta(packed_keys.NAME)
+        if found is None:
+            return None
+        return PackedKeys.from_bytes(self._read_meta(*found), self.entry_count, self.name, found[0])
 
     @functools.cached_property
     def _bloom(self) -> BloomFilter | None:
@@ -249,6 +263,11 @@ class HFileReader:
         Raises:
             CorruptFileError: the block or its index is broken.
         """
+        found = self._find_meta(name)
+        return None if found is None else self._read_meta(*found)
+
+    def _find_meta(self, name: str) -> tuple[int, int] | None:
+        """Place and size of a named extra block."""
         if not self.trailer.meta_index_count:
             return None
         start = self._load_offset + block.read_header(self._loaded, self._load_offset, self.name).size
@@ -257,7 +276,9 @@ class HFileReader:
         if name.encode() not in names.first_keys:
             return None
         found = names.first_keys.index(name.encode())
-        place, size = names.offsets[found], names.sizes[found]
+        return names.offsets[found], names.sizes[found]
+
+    def _read_meta(self, place: int, size: int) -> bytes:
         return block.read_block(self._fetch(place, size), place, self.name, self.trailer.codec, (block.META,))
 
     def _read_file_info(self) -> dict[bytes, bytes]:

@@ -2,7 +2,7 @@
 
 import concurrent.futures
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from table_format.byte_spans import fixed_rows, join_bytes, spans_of
 from table_format.errors import OptionError, RecordError
 from table_format.hfile import block
 from table_format.hfile.index import write_entry
+from table_format.hfile.packed_keys import NAME as PACKED_KEYS
+from table_format.hfile.packed_keys import PackedKeys
 from table_format.hfile.trailer import BLOOM_NAME, BLOOM_TYPE, Trailer, write_file_info
 from table_format.hfile.walk import ENTRY_OVERHEAD, KEY_OVERHEAD, SUFFIX
 from table_format.mapping import compute_threads
@@ -34,6 +36,7 @@ def write_hfile(
     codec: str = "GZ",
     block_size: int = DEFAULT_BLOCK_SIZE,
     bloom: bool = False,
+    packed_keys: bool = False,
 ) -> bytes:
     """An HFile of sorted entries.
 
@@ -44,6 +47,8 @@ def write_hfile(
         codec: `GZ` or `NONE`; the other codecs of HBase are not read everywhere.
         block_size: a data block is closed once it holds this many bytes, uncompressed.
         bloom: add a bloom filter of the keys, as Apache Hudi's writers always do; 5.4 bytes a key.
+        packed_keys: add a copy of the keys for look-ups of many (see `packed_keys`), where they suit it and fill
+            several data blocks; 18 bytes a key for UUIDs.
 
     Raises:
         RecordError: no entries (Hudi 0.15 fails on an empty HFile), a key that is too long, keys out of order.
@@ -62,13 +67,12 @@ def write_hfile(
         write_entry(offset, len(data), _internal_key(first.as_py()))
         for offset, data, first in zip(offsets, written, firsts, strict=False)
     )
-    text = _bloom(key_array) if bloom else b""
+    metas = dict(_meta_contents(key_array, value_array, bloom=bloom, packed_keys=packed_keys and len(blocks) > 1))
     info = write_file_info(_info(key_array, value_array, schema_json, bloom=bloom))
-    contents = [*(content for content, _ in blocks), *([text] if bloom else []), root, info]
+    contents = [*(content for content, _ in blocks), *metas.values(), root, info]
     uncompressed = sum(len(part) for part in contents)
-    bloom_block = block.write_block(block.META, text, -1, codec) if bloom else b""
-    root_offset = offsets[-1] + len(bloom_block)
-    meta_index = write_entry(offsets[-1], len(bloom_block), BLOOM_NAME.encode()) if bloom else b""
+    meta_blocks, meta_index = _meta_blocks(metas, offsets[-1], codec)
+    root_offset = offsets[-1] + sum(map(len, meta_blocks))
     root_block = block.write_block(block.ROOT_INDEX, root, -1, codec)
     meta_block = block.write_block(block.ROOT_INDEX, meta_index, -1, codec)
     info_block = block.write_block(block.FILE_INFO, info, -1, codec)
@@ -78,14 +82,35 @@ def write_hfile(
         index_size=len(root) + block.HEADER_SIZE,
         uncompressed_size=uncompressed + len(meta_index) + block.HEADER_SIZE * (len(contents) + 1),
         data_index_count=len(blocks),
-        meta_index_count=int(bloom),
+        meta_index_count=len(metas),
         entry_count=len(key_array),
         index_levels=1,
         first_data_offset=0,
         last_data_offset=offsets[-2],
         codec=block.CODEC_IDS[codec],
     )
-    return b"".join((*written, bloom_block, root_block, meta_block, info_block, end.to_bytes()))
+    return b"".join((*written, *meta_blocks, root_block, meta_block, info_block, end.to_bytes()))
+
+
+def _meta_contents(
+    keys: pa.BinaryArray, values: pa.BinaryArray, *, bloom: bool, packed_keys: bool
+) -> Iterator[tuple[str, bytes]]:
+    """The extra blocks by their names, in the order of these."""
+    if bloom:
+        yield BLOOM_NAME, _bloom(keys)
+    packed = PackedKeys.of(keys, values) if packed_keys else None
+    if packed is not None:
+        yield PACKED_KEYS, packed.to_bytes()
+
+
+def _meta_blocks(metas: Mapping[str, bytes], offset: int, codec: str) -> tuple[list[bytes], bytes]:
+    """Extra blocks that stand from a place of the file on, and the content of their index."""
+    written, entries = [], []
+    for name, content in metas.items():
+        written.append(block.write_block(block.META, content, -1, codec, stored=name == PACKED_KEYS))
+        entries.append(write_entry(offset, len(written[-1]), name.encode()))
+        offset += len(written[-1])
+    return written, b"".join(entries)
 
 
 def _bloom(keys: pa.BinaryArray) -> bytes:

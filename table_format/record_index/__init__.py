@@ -5,6 +5,7 @@ On disk it is the metadata table's partition `record_index`. Where what is:
 - `layout`: the file groups, and which of them can hold a key; `hashes`: the functions that spread keys over them
 - `index`: opening the index of a table and asking it; `shard`: look-ups in one file group;
   `choice`: whether they read all of an HFile
+- `file_options`: codec of its HFiles, and what stands in them beside entries
 - `entries`: the Avro bytes of entries
 - `commit`: a commit's changes go into the index; `log_file`: what it writes into one file group
 - `key_conflicts`: keys that two writers put at the same time

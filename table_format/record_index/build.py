@@ -20,7 +20,6 @@ from table_format.errors import RecordIndexError
 from table_format.instant import instant_epoch_ms
 from table_format.mapping import Mapper, in_threads
 from table_format.meta_client import TableClient
-from table_format.record_index.choice import Choice
 from table_format.record_index.group_file import GroupFile, GroupFileWriter, Places, finished_files
 from table_format.record_index.growth import IndexOptions, with_partitions
 from table_format.record_index.key_source import KeyReader, KeySource
@@ -77,7 +76,7 @@ class IndexBuild:
         layout: of the index that is built.
         mapper: does the work.
         tell: takes what goes on.
-        options: `hoodie.hfile.compression.algorithm` and `hoodie.metadata.bloom.filter.enable`, of the base files.
+        options: of the base files; see `IndexFileOptions`.
     """
 
     def __init__(
@@ -95,8 +94,7 @@ class IndexBuild:
         self._storage = client.storage
         self._mapper = mapper
         self._tell = tell
-        self._codec = IndexOptions.parse(options).codec
-        self._bloom = Choice.of(options).bloom
+        self._file_options = IndexOptions.parse(options).files
         self._folder = f"{FOLDER}/{_name(layout)}"
 
     def start(self) -> None:
@@ -122,7 +120,7 @@ class IndexBuild:
             self._tell(f"sorting {runs.rows:,} keys into {self.layout.count:,} file groups")
             zone = self._client.config.timeline_timezone
             places = Places.of(sources, [instant_epoch_ms(source.instant, zone) for source in sources])
-            writer = GroupFileWriter(self._storage, folder, runs, places, self._codec, bloom=self._bloom)
+            writer = GroupFileWriter(self._storage, folder, runs, places, self._file_options)
             done |= {file.group: file for file in self._mapper(writer, todo)}
         files = tuple(done[group] for group in range(self.layout.count))
         return Built(self.layout, files, frozenset(source.identity for source in sources), keys_read)

@@ -42,11 +42,16 @@ class Choice:
         fixed = options.get(LOOKUP_KEY, SEEK).strip().lower()
         if fixed not in (SCAN, SEEK):
             raise OptionError(f"{LOOKUP_KEY}={fixed}: give {SCAN} or {SEEK}")
-        dynamic = _flag(options, DYNAMIC_KEY, "true")
-        return cls(None if dynamic else fixed == SCAN, _flag(options, BLOOM_KEY, "false"))
+        dynamic = flag(options, DYNAMIC_KEY, "true")
+        return cls(None if dynamic else fixed == SCAN, flag(options, BLOOM_KEY, "false"))
 
 
-def _flag(options: Mapping[str, str], key: str, default: str) -> bool:
+def flag(options: Mapping[str, str], key: str, default: str) -> bool:
+    """An option that is true or false.
+
+    Raises:
+        OptionError: it is neither.
+    """
     text = options.get(key, default).strip().lower()
     if text not in _FLAGS:
         raise OptionError(f"{key}={text}: give true or false")

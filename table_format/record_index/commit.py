@@ -90,7 +90,7 @@ def append_changes(
     for log in logs:
         instants.mark(storage, instant, names.RECORD_INDEX, _name(log.path), "APPEND")
     milliseconds = instant_epoch_ms(instant, client.config.timeline_timezone)
-    codec = IndexOptions.parse(options).codec
+    codec = IndexOptions.parse(options).files.codec
     tasks = [
         _Task(storage, _of_group(changes.files, number), number, instant, milliseconds, codec) for number in counts
     ]

@@ -16,15 +16,15 @@ from table_format.actions.commit import WriteStat
 from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.avro_schema_tree import Node, parse
 from table_format.errors import CorruptFileError
-from table_format.hfile.writer import write_hfile
 from table_format.mapping import Mapper, in_threads
 from table_format.metadata_table import instants
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.arrow import pc
-from table_format.metadata_table.record_schema import SCHEMA, SCHEMA_JSON
+from table_format.metadata_table.record_schema import SCHEMA
 from table_format.metadata_table.sources import PartitionSources, Piece, Source, newest_versions
 from table_format.metadata_table.validity import ValidInstants
 from table_format.record_index.entries import decode_values, encode_places
+from table_format.record_index.file_options import IndexFileOptions
 from table_format.record_index.growth import IndexOptions
 from table_format.record_index.key_order import sorted_order
 from table_format.storage import Storage
@@ -55,7 +55,7 @@ class _Task:
     group: names.FileGroup
     time: str
     valid: ValidInstants
-    codec: str
+    options: IndexFileOptions
     target: str | None
 
 
@@ -78,7 +78,7 @@ def compact_record_index(
         storage: of the data table.
         time: the compaction's instant in the metadata table.
         valid: which blocks count.
-        options: `hoodie.hfile.compression.algorithm`.
+        options: of the base files; see `IndexFileOptions`.
         mapper: runs the work on large indexes, one file group an item.
 
     Returns:
@@ -86,12 +86,12 @@ def compact_record_index(
     """
     groups = names.list_file_groups(storage, names.RECORD_INDEX)
     local = mapper is in_threads or sum(_bytes(group) for group in groups) < _FEW_BYTES
-    codec = IndexOptions.parse(options).codec
+    file_options = IndexOptions.parse(options).files
     targets = [names.base_file_path(names.RECORD_INDEX, group.file_id, time) for group in groups]
     for target in targets:
         instants.mark(storage, time, names.RECORD_INDEX, target.rsplit("/", 1)[-1], "CREATE")
     tasks = [
-        _Task(storage, group, time, valid, codec, target if local else None)
+        _Task(storage, group, time, valid, file_options, target if local else None)
         for group, target in zip(groups, targets, strict=True)
     ]
     made = (in_threads if local else mapper)(_compact_group, tasks)
@@ -133,7 +133,7 @@ def _compact_group(task: _Task) -> _Compacted | None:
     keys, values = merged_entries(opened.everything()[0])
     if not len(keys):
         return None  # Hudi's readers fail on an empty base file
-    data = write_hfile(keys, values, schema_json=SCHEMA_JSON, codec=task.codec)
+    data = task.options.base_file(keys, values)
     path = task.target or f"{scratch_folder(task.time)}/{task.group.file_id}-{uuid.uuid4().hex}"
     task.storage.create(path, data)
     return _Compacted(path, len(data), len(keys), len(file_slice.blocks))

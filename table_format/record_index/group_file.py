@@ -7,7 +7,7 @@ import json
 import posixpath
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from table_format.arrow_numpy import from_numpy, to_numpy
 from table_format.errors import CorruptFileError, StorageError
-from table_format.hfile.writer import write_hfile
 from table_format.metadata_table.arrow import pc
-from table_format.metadata_table.record_schema import SCHEMA_JSON
 from table_format.record_index.entries import encode_places
+from table_format.record_index.file_options import IndexFileOptions
 from table_format.record_index.key_order import sorted_order
 from table_format.record_index.key_source import KeySource
 from table_format.record_index.runs import RunSet
@@ -157,16 +156,14 @@ class GroupFileWriter:
         folder: where the files go.
         runs: the keys.
         places: by the slices' numbers in `runs`.
-        codec: of the HFiles.
-        bloom: whether they get bloom filters.
+        options: of the files.
     """
 
     storage: Storage
     folder: str
     runs: RunSet
     places: Places
-    codec: str = "GZ"
-    bloom: bool = False
+    options: IndexFileOptions = field(default_factory=IndexFileOptions)
 
     def __call__(self, group: int) -> GroupFile:
         """Make the base file of one file group; what one task does."""
@@ -180,7 +177,7 @@ class GroupFileWriter:
             values = encode_places(self.places.partitions, self.places.file_ids, self.places.instants_ms)
             used, codes = np.unique(found.numbers, return_inverse=True)
             entries: Any = values.take(from_numpy(used)).take(from_numpy(codes.astype(np.int64)))
-            data = write_hfile(found.keys, entries, schema_json=SCHEMA_JSON, codec=self.codec, bloom=self.bloom)
+            data = self.options.base_file(found.keys, entries)
             size = len(data)
             self.storage.create(path, data)
         file = GroupFile(

@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from table_format.errors import OptionError
 from table_format.metadata_table import layout as names
+from table_format.record_index.file_options import IndexFileOptions
 from table_format.record_index.hashes import JAVA, sharding
 from table_format.record_index.layout import GLOBAL, PARTITION, IndexLayout, partition_family
 
-CODEC_KEY: Final = "hoodie.hfile.compression.algorithm"
 GROWTH_KEY: Final = "hoodie.catalog.record.index.growth"
 HASH_KEY: Final = "hoodie.catalog.record.index.hash"
 MAX_SIZE_KEY: Final = "hoodie.metadata.record.index.max.filegroup.size"
@@ -55,7 +55,7 @@ class IndexOptions:
         limits: fewest and most file groups of a global index, and of each data partition in one by partition.
         entries_per_group: how many entries one file group is to hold in the end.
         growth: how many times as many entries there will be.
-        codec: of the index's HFiles, `GZ` or `NONE`.
+        files: how its files are written.
         grows_by_groups: whether an index grows by further file groups beside the old ones, rather than by spreading its
             entries anew.
     """
@@ -65,7 +65,7 @@ class IndexOptions:
     limits: tuple[tuple[int, int], tuple[int, int]] = (_LIMITS[GLOBAL], _LIMITS[PARTITION])
     entries_per_group: int = _ENTRIES_PER_GROUP
     growth: float = _RESERVE
-    codec: str = "GZ"
+    files: IndexFileOptions = field(default_factory=IndexFileOptions)
     grows_by_groups: bool = False
 
     @classmethod
@@ -87,7 +87,7 @@ class IndexOptions:
             limits=(_limits(options, GLOBAL), _limits(options, PARTITION)),
             entries_per_group=per_group,
             growth=_factor(options),
-            codec=_choice(options, CODEC_KEY, "GZ", "NONE"),
+            files=IndexFileOptions.parse(options),
             grows_by_groups=_choice(options, GROWTH_KEY, "REHASH", "GROUPS") == "GROUPS",
         )
 

@@ -15,17 +15,16 @@ import pyarrow as pa
 
 from table_format.arrow_numpy import from_numpy, one_chunk
 from table_format.errors import RecordIndexError
-from table_format.hfile.writer import write_hfile
 from table_format.mapping import Mapper, in_threads
 from table_format.meta_client import TableClient
 from table_format.metadata_table import instants, recovery
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.creation import free_init_instant, latest_data_instant
-from table_format.metadata_table.record_schema import SCHEMA_JSON
 from table_format.metadata_table.sources import PartitionSources
 from table_format.metadata_table.validity import ValidInstants
 from table_format.metadata_table.writer import index_in_use, list_index
 from table_format.record_index.compaction import merged_entries
+from table_format.record_index.file_options import IndexFileOptions
 from table_format.record_index.founding import BuiltFile, add_groups, found_index
 from table_format.record_index.growth import IndexOptions
 from table_format.record_index.key_order import sorted_order
@@ -77,7 +76,7 @@ def resize(
             )
         if asked.grows_by_groups:
             return _add_family(client, current, groups)
-        return _spread_anew(client, current, groups, mapper, asked.codec)
+        return _spread_anew(client, current, groups, mapper, asked.files)
 
 
 def make_room(client: TableClient, layout: IndexLayout, entries: int, options: Mapping[str, str]) -> IndexLayout:
@@ -184,7 +183,7 @@ class _Gather:
     storage: Storage
     folder: str
     runs: tuple[_Run, ...]
-    codec: str
+    options: IndexFileOptions
 
     def __call__(self, group: int) -> BuiltFile | None:
         tables = [
@@ -195,7 +194,7 @@ class _Gather:
         entries = pa.concat_tables(tables)
         keys, values = one_chunk(entries["key"]), one_chunk(entries["value"])
         order = from_numpy(sorted_order(keys))
-        data = write_hfile(keys.take(order), values.take(order), schema_json=SCHEMA_JSON, codec=self.codec)
+        data = self.options.base_file(keys.take(order), values.take(order))
         path = f"{self.folder}/{group}-{uuid.uuid4().hex}.hfile"
         self.storage.create(path, data)
         return BuiltFile(group, path, len(data), len(keys))
@@ -206,7 +205,9 @@ def _read_batch(storage: Storage, path: str, number: int) -> pa.Table:
         return pa.Table.from_batches([reader.get_batch(number)])
 
 
-def _spread_anew(client: TableClient, current: IndexLayout, groups: int, mapper: Mapper, codec: str) -> IndexLayout:
+def _spread_anew(
+    client: TableClient, current: IndexLayout, groups: int, mapper: Mapper, options: IndexFileOptions
+) -> IndexLayout:
     storage = client.storage
     latest = latest_data_instant(client)  # and nothing is pending
     recovery.recover(storage, latest + "0")
@@ -217,7 +218,7 @@ def _spread_anew(client: TableClient, current: IndexLayout, groups: int, mapper:
     old = tuple(by_id[file_id] for file_id in current.groups)
     valid = ValidInstants(client.timeline(), instants.load_metadata_timeline(storage))
     runs: Sequence[_Run] = mapper(_Spread(storage, _FOLDER, old, valid, layout), list(range(len(old))))
-    made = mapper(_Gather(storage, _FOLDER, tuple(runs), codec), list(range(groups)))
+    made = mapper(_Gather(storage, _FOLDER, tuple(runs), options), list(range(groups)))
     publish_index(client, layout, [file for file in made if file is not None])
     storage.delete_dir(_FOLDER)
     return layout

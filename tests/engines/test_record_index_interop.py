@@ -1,6 +1,7 @@
 """Apache Hudi and we write in turns to a table with a record index, each finding records by what the other left."""
 
 import contextlib
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import pytest
 
 from spark_writer import write_hudi
 from table_format.errors import HudiError
+from table_format.hfile.packed_keys import NAME as PACKED_KEYS
+from table_format.hfile.reader import HFileReader
 from table_format.mapping import in_threads
 from table_format.meta_client import TableClient
 from table_format.record_index.bootstrap import bootstrap_index
@@ -158,6 +161,49 @@ def test_apache_goes_on_with_an_index_that_we_built(apache: ApacheHudi, tmp_path
     rows = apply(rows, fourth, event_time=False)
     writers.check(rows)
     assert verify_index(TableClient.open(Storage(str(path)))).is_right
+
+
+def test_apache_passes_over_the_packed_keys(apache: ApacheHudi, tmp_path: Path) -> None:
+    """Our files of many keys have a meta block that Apache does not know; its own compaction leaves it out."""
+    path = tmp_path / "t"
+    options = INDEX | {"hoodie.datasource.write.payload.class": COMMIT_TIME}
+    keys = [str(uuid.uuid5(uuid.NAMESPACE_OID, str(number))) for number in range(30_000)]
+    first = step("bulk_insert", {key: ("a", number) for number, key in enumerate(keys)})
+    LocalTable.create(str(path), SCHEMA, first.all_options(options)).write("bulk_insert", first.batch)
+    bootstrap_index(TableClient.open(Storage(str(path))), options, groups=1)
+    [file] = index_files(path)
+    assert packed_keys(file) is not None
+    rows = apply({}, first, event_time=False)
+    asked = [*keys[::100], "never", "8" * 36]
+
+    def check() -> None:
+        found, places = in_files(path)
+        assert found == rows
+        known = {key: places[key] for key in asked if key in places}
+        assert by_our_index(path, asked) == known
+        assert {k: (p, file) for k, (p, file, _) in apache.record_index(path, asked).items()} == known
+
+    check()
+    second = step("upsert", {key: ("a", -number) for number, key in enumerate(keys[::200])} | {"8" * 36: ("a", 0)})
+    apache.write(path, second.batch, second.all_options(options))
+    rows = apply(rows, second, event_time=False)
+    check()
+    third = step("delete", dict.fromkeys(keys[::300], ("a", 1 << 40)), **COMPACTING)
+    apache.write(path, third.batch, third.all_options(options))
+    rows = apply(rows, third, event_time=False)
+    check()
+    assert packed_keys(index_files(path)[-1]) is None
+    assert verify_index(TableClient.open(Storage(str(path)))).is_right
+
+
+def index_files(path: Path) -> list[Path]:
+    """The base files of the index, the newest last."""
+    folder = path / ".hoodie/metadata/record_index"
+    return sorted(folder.glob("*.hfile"), key=lambda file: file.name.rsplit("_", 1)[-1])
+
+
+def packed_keys(file: Path) -> bytes | None:
+    return HFileReader(file.read_bytes(), file.name).meta_block(PACKED_KEYS)
 
 
 def local(path: Path, options: dict[str, str], storage: type[Storage] = Storage) -> LocalTable:

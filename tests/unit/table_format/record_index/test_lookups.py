@@ -36,7 +36,8 @@ def source(number, puts):
         return Source(f"deletes {number}", ("f", 0, number), None, None, tuple(key.encode() for key in puts))
     keys = sorted(key.encode() for key in puts)
     values = encode_places(["p"] * len(keys), [puts[key.decode()] for key in keys], [number] * len(keys))
-    data = write_hfile(pa.array(keys, pa.binary()), values, schema_json=SCHEMA_JSON, block_size=100, bloom=True)
+    ways = {"bloom": True, "packed_keys": True}
+    data = write_hfile(pa.array(keys, pa.binary()), values, schema_json=SCHEMA_JSON, block_size=100, **ways)
     return Source(f"puts {number}", ("f", 0, number), HFileReader(data, str(number)), _parsed(SCHEMA_JSON))
 
 

@@ -1,0 +1,234 @@
+"""A second, columnar copy of an HFile's keys, in a meta block of its own: many look-ups need no data block at all.
+
+Finding one key in a hundred means to decompress all data blocks and to walk over every entry. The copy holds the packed
+keys (`key_packing`) as columns of numbers, and for each key which of the few distinct values it has. It is not
+compressed, so that a look-up is a search in sorted numbers. Readers that do not know the block pass over it, as they do
+over any meta block they do not ask for; a file that somebody else writes has none.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from table_format.arrow_numpy import from_numpy, to_numpy
+from table_format.byte_spans import Positions, binary_array, spans_of
+from table_format.errors import CorruptFileError
+from table_format.hfile.key_packing import HALF_BYTE, LONGEST, KeyPacking, Matrix, padded_rows
+from table_format.hfile.sorted_keys import KeySpans
+
+NAME: Final = "catalog.packedKeys"
+"""Of the meta block; behind `bloomFilter`, since names of meta blocks ascend."""
+
+_VERSION = 1
+_WORD = 8
+_PADDING = 8
+_MOST_VALUES = 1 << 16
+_KEYS_PER_VALUE = 4  # where fewer share a value, the copy of the values would be as large as the values
+_FEW = 16
+
+Numbers = NDArray[np.unsignedinteger[Any]]
+
+
+@dataclass(frozen=True)
+class PackedKeys:
+    """The copy.
+
+    Attributes:
+        packing: of the keys.
+        words: columns of numbers, most significant first; in each row one key's, ascending.
+        codes: for each key the number of its value.
+        values: the distinct values.
+    """
+
+    packing: KeyPacking
+    words: tuple[Numbers, ...]
+    codes: Numbers
+    values: pa.BinaryArray
+
+    @classmethod
+    def of(cls, keys: pa.BinaryArray, values: pa.BinaryArray) -> Self | None:
+        """The copy for some entries; None where the keys are too long or too diverse, or share too few values.
+
+        Args:
+            keys: ascending by their bytes, each once.
+            values: one for each key, dictionary-encoded or not.
+        """
+        encoded: Any = values.dictionary_encode()
+        distinct = encoded.dictionary
+        if not len(keys) or len(distinct) > min(_MOST_VALUES, max(len(keys) // _KEYS_PER_VALUE, _FEW)):
+            return None
+        found = KeyPacking.of(*spans_of(keys))
+        if found is None:
+            return None
+        packing, packed = found
+        codes: Numbers = to_numpy(encoded.indices).astype(_code_kind(len(distinct)))
+        return cls(packing, tuple(_words(packed)), codes, distinct.cast(pa.binary()))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def to_bytes(self) -> bytes:
+        """The content of the meta block: a JSON header with its length before it, the columns, the values."""
+        head = json.dumps(
+            {
+                "version": _VERSION,
+                "entries": len(self),
+                "shortest": self.packing.shortest,
+                "alphabets": [alphabet.hex() for alphabet in self.packing.alphabets],
+                "values": len(self.values),
+            }
+        ).encode()
+        data, starts, lengths = spans_of(self.values)
+        first, end = int(starts[0]), int(starts[-1] + lengths[-1])
+        columns = [*self.words, self.codes, lengths.astype(np.uint32)]
+        parts = [len(head).to_bytes(4, "big") + head, *(_little_endian(column) for column in columns)]
+        return b"".join([*map(_padded, parts), data[first:end].tobytes()])
+
+    @classmethod
+    def from_bytes(cls, content: bytes, entries: int, path: str, offset: int) -> Self | None:
+        """Take the content apart, without a copy; None when a later release wrote it in another way.
+
+        Args:
+            content: of the meta block.
+            entries: of the file, as its trailer says.
+            path: the file, for messages.
+            offset: the block's place in it, for messages.
+
+        Raises:
+            CorruptFileError: it is broken, or has another number of entries.
+        """
+        try:
+            size = int.from_bytes(content[:4], "big")
+            head = json.loads(content[4 : 4 + size])
+            return cls._parse(head, content, _after(4 + size), entries) if head["version"] == _VERSION else None
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise CorruptFileError(path, offset, f"the packed keys are broken ({error}); restore the file") from error
+
+    @classmethod
+    def _parse(cls, head: dict[str, Any], content: bytes, at: int, entries: int) -> Self:
+        alphabets = tuple(bytes.fromhex(alphabet) for alphabet in head["alphabets"])
+        packing = KeyPacking(alphabets, int(head["shortest"]))
+        count, distinct = int(head["entries"]), int(head["values"])
+        if count != entries or not 0 < distinct <= _MOST_VALUES or not _possible(packing):
+            raise ValueError("its header contradicts the file")
+        kinds = [*_kinds(packing.width), _code_kind(distinct)]
+        columns = []
+        for kind, length in [*((kind, count) for kind in kinds), (np.dtype(np.uint32), distinct)]:
+            columns.append(np.frombuffer(content, kind.newbyteorder("<"), length, at))
+            at = _after(at + length * kind.itemsize)
+        *words, codes, lengths = columns
+        ends = np.cumsum(lengths, dtype=np.int64) + at
+        if int(ends[-1]) != len(content) or int(codes.max()) >= distinct:
+            raise ValueError("its sizes do not add up")
+        values = binary_array(np.frombuffer(content, np.uint8), ends - lengths, lengths.astype(np.int64))
+        return cls(packing, tuple(words), codes, values)
+
+    def find(self, keys: KeySpans) -> tuple[Positions, Any]:
+        """The values of some keys.
+
+        Args:
+            keys: ascending by their bytes, each once.
+
+        Returns:
+            Rows of `keys`, ascending, and the value of each, a dictionary array. Absent keys are left out.
+        """
+        rows = np.flatnonzero((keys.lengths >= self.packing.shortest) & (keys.lengths <= self.packing.longest))
+        starts, lengths = keys.starts[rows], keys.lengths[rows]
+        packed, sound = self.packing.pack(padded_rows(keys.buffer, starts, lengths, self.packing.longest), lengths)
+        if not sound.all():
+            rows, packed = rows[sound], packed[sound]
+        places = _search(self.words, list(_words(packed)))
+        found = np.flatnonzero(places >= 0)
+        codes = self.codes[places[found]].astype(np.int32)
+        return rows[found], pa.DictionaryArray.from_arrays(from_numpy(codes), cast("Any", self.values))
+
+
+def _possible(packing: KeyPacking) -> bool:
+    """Whether keys can be packed so."""
+    proper = all(len(a) <= HALF_BYTE and sorted(set(a)) == list(a) for a in packing.alphabets)
+    return proper and 0 < packing.longest <= LONGEST and 0 <= packing.shortest <= packing.longest
+
+
+def _kinds(width: int) -> Iterator[np.dtype[Any]]:
+    """The types of the columns that hold rows of so many bytes."""
+    for begin in range(0, width, _WORD):
+        size = min(_WORD, width - begin)
+        yield np.dtype(f"u{1 << math.ceil(math.log2(size))}")
+
+
+def _code_kind(distinct: int) -> np.dtype[Any]:
+    return np.dtype(np.uint8 if distinct <= 1 << 8 else np.uint16)
+
+
+def _words(packed: Matrix) -> Iterator[Numbers]:
+    """Rows of bytes as columns of numbers that compare as the bytes do."""
+    for number, kind in enumerate(_kinds(packed.shape[1])):
+        part = packed[:, number * _WORD : (number + 1) * _WORD]
+        if part.shape[1] < kind.itemsize:
+            part = np.pad(part, ((0, 0), (0, kind.itemsize - part.shape[1])))
+        yield np.ascontiguousarray(part).view(kind.newbyteorder(">")).reshape(-1).astype(kind)
+
+
+def _search(words: Sequence[Numbers], wanted: Sequence[Numbers]) -> Positions:
+    """The row of each wanted key among ascending ones, -1 for those that are not there."""
+    low = np.searchsorted(words[0], wanted[0])
+    inside = np.minimum(low, len(words[0]) - 1)
+    same = words[0][inside] == wanted[0]
+    for word, aim in zip(words[1:], wanted[1:], strict=True):
+        same &= word[inside] == aim
+    if len(words) > 1:  # the same first numbers may go on behind the first row that has them
+        following = np.minimum(low + 1, len(words[0]) - 1)
+        tied = np.flatnonzero(~same & (following > low) & (words[0][following] == wanted[0]))
+        if tied.size:
+            inside[tied], same[tied] = _among_ties(words, [aim[tied] for aim in wanted], low[tied])
+    return np.where(same, inside, -1)
+
+
+def _among_ties(
+    words: Sequence[Numbers], wanted: Sequence[Numbers], low: Positions
+) -> tuple[Positions, NDArray[np.bool_]]:
+    """Rows in which keys stand or would stand, and whether they do.
+
+    Args:
+        words: of the ascending keys.
+        wanted: of those that are looked for.
+        low: for each of these the first row with its first number.
+    """
+    high = np.searchsorted(words[0], wanted[0], side="right")
+    for word, aim in zip(words[1:], wanted[1:], strict=True):
+        first = _bisect(word, aim, low, high, right=False)
+        low, high = first, _bisect(word, aim, first, high, right=True)
+    return np.minimum(low, len(words[0]) - 1), low < high
+
+
+def _bisect(word: Numbers, aim: Numbers, low: Positions, high: Positions, *, right: bool) -> Positions:
+    """Where in each range of rows a number belongs, left or right of its equals."""
+    low, high = low.copy(), high.copy()
+    left = np.flatnonzero(low < high)
+    while left.size:
+        middle = (low[left] + high[left]) >> 1
+        before = word[middle] <= aim[left] if right else word[middle] < aim[left]
+        low[left[before]] = middle[before] + 1
+        high[left[~before]] = middle[~before]
+        left = left[low[left] < high[left]]
+    return low
+
+
+def _little_endian(column: Numbers) -> bytes:
+    return column.astype(column.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def _padded(part: bytes) -> bytes:
+    return part + bytes(_after(len(part)) - len(part))
+
+
+def _after(end: int) -> int:
+    return -(-end // _PADDING) * _PADDING
