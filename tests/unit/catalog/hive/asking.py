@@ -91,13 +91,18 @@ def read(splits: Iterable[Any], columns: list[str]) -> pa.Table:
     """What Hive's Parquet readers read of splits: row groups whose first column's first page begins in the range."""
     seen: Counter[tuple[str, int]] = Counter()
     parts = []
+    files: dict[str, tuple[Any, list[int]]] = {}
     for split in splits:
         assert split.start >= 0
         assert split.length > 0
         path = split.path.removeprefix("file:")
-        file: Any = pq.ParquetFile(path)
-        for group in range(file.num_row_groups):
-            if split.start <= file.metadata.row_group(group).column(0).data_page_offset < split.start + split.length:
+        if path not in files:
+            opened: Any = pq.ParquetFile(path)
+            groups = map(opened.metadata.row_group, range(opened.num_row_groups))
+            files[path] = opened, [group.column(0).data_page_offset for group in groups]
+        file, offsets = files[path]
+        for group, offset in enumerate(offsets):
+            if split.start <= offset < split.start + split.length:
                 seen[path, group] += 1
                 parts.append(file.read_row_group(group, columns=columns))
     assert not seen or max(seen.values()) == 1

@@ -230,12 +230,12 @@ def test_times_are_compared_as_they_are_served(unit, zone):
 def test_wide_domains(kind):
     values = range(0, 300_000 if kind == "points" else 60_000, 3)
     domains = {
-        "points": {"l": ranges(*(point("bigint", value) for value in values))},
-        "holes": {"l": without("bigint", values)},
-        "intervals": {"l": ranges(*(span("bigint", "[]", value, value + 1) for value in values))},
-        "times": {"at": ranges(*(point("timestamp", value) for value in values))},
+        "points": lambda: {"l": ranges(*(point("bigint", value) for value in values))},
+        "holes": lambda: {"l": without("bigint", values)},
+        "intervals": lambda: {"l": ranges(*(span("bigint", "[]", value, value + 1) for value in values))},
+        "times": lambda: {"at": ranges(*(point("timestamp", value) for value in values))},
     }
-    domain = tuple_domain(**domains[kind])
+    domain = tuple_domain(**domains[kind]())
     started = time.process_time()
     found = from_tuple_domain(domain, TYPES)
     simplify(bind(found, pa.schema([("l", pa.int64()), ("at", pa.timestamp("us", "UTC"))])))
