@@ -12,6 +12,7 @@ from spark_writer.record_index.replaced import index_changes
 from spark_writer.shuffle import distinct_partitions, write_files
 from spark_writer.table_properties import bucket_count
 from spark_writer.write_plans import Outcome, WritePlans, groups_of
+from table_format.path_limits import PathLimits
 from table_format.record_index.layout import PARTITION
 
 
@@ -39,11 +40,13 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
         payload=() if operation is Operation.DELETE else tuple(target.names),
         slots=_slots(plans, keys),
         flush_bytes=options.number(registry.FLUSH_BYTES) or 1,
+        # keys to delete may lie in partitions that cannot be
+        limits=None if operation is Operation.DELETE else PathLimits.of(plans.client.storage),
     )
     unique, duplicates = _duplicates(operation, options)
     kept = CURRENT_SCHEMA.empty_table() if operation.replaces else current
     layout = plans.layout
-    if layout is not None and layout.scope == PARTITION:
+    if layout is not None and layout.scope == PARTITION and operation is not Operation.DELETE:
         layout = plans.grown_layout(distinct_partitions(df, keys, target))
     plan = plans.file_plan(kept, unique=unique, duplicates=duplicates, bucketed=True, layout=layout)
     written = write_files(df, split, plan)

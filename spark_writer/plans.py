@@ -11,6 +11,7 @@ import pyarrow as pa
 from spark_writer.operations import Duplicates
 from table_format.bucket_index import BucketHashRule
 from table_format.key_generator import KeyGenerator, KeySpec
+from table_format.path_limits import PathLimits
 from table_format.storage import Storage
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class SplitPlan:
         slots: how many there are.
         flush_bytes: rows that a task collects before it splits them.
         decimals: columns that come as the longs behind them, with their decimal types; see `decimals`.
+        limits: of partition paths; None for none.
     """
 
     keys: KeyPlan
@@ -75,6 +77,7 @@ class SplitPlan:
     slots: int
     flush_bytes: int
     decimals: pa.Schema | None = None
+    limits: PathLimits | None = None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pyarrow import compute
 
 from spark_writer.plans import BUCKET_COLUMN, KeyPlan, SplitPlan
 from spark_writer.unscaled import restored
-from table_format.arrow_numpy import from_numpy, to_numpy
+from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.errors import SchemaError
 from table_format.java_hash import java_string_hash
 from table_format.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
@@ -95,6 +95,8 @@ def _blocks(
     plan: SplitPlan, placements: Rows, batches: Iterable[pa.RecordBatch], task: int, first: int
 ) -> Iterator[pa.RecordBatch]:
     rows = keyed_rows(plan.keys, user_rows(batches, plan.schema, plan.decimals), plan.payload)
+    if plan.limits is not None and PARTITION_PATH in rows.column_names:
+        plan.limits.refuse_long(one_chunk(rows[PARTITION_PATH]).dictionary)
     yield from slot_blocks(rows, _slots(rows, plan.keys.buckets, plan.slots), placements, task, first)
 
 

@@ -29,6 +29,7 @@ from table_format.key_generator import KeySpec, SingleKeyForm, detect_single_fie
 from table_format.key_text import text_column
 from table_format.meta_client import TableClient
 from table_format.meta_columns import RECORD_KEY
+from table_format.path_limits import PathLimits
 from table_format.record_index.deltas import DeltaFile, delta_folder
 from table_format.record_index.growth import with_partitions
 from table_format.record_index.layout import PARTITION, IndexLayout
@@ -122,10 +123,18 @@ class WritePlans:
         return key_plan(self.client, self.options, current, buckets)
 
     def grown_layout(self, partitions: Iterable[str]) -> IndexLayout | None:
-        """The layout of the record index with file groups for some partitions, where it has them by partition."""
+        """The layout of the record index with file groups for some partitions, where it has them by partition.
+
+        Raises:
+            RecordError: a partition path that is too long to name them after it.
+        """
         if self.layout is None or self.layout.scope != PARTITION:
             return self.layout
-        return with_partitions(self.layout, sorted(partitions), self.options.texts)
+        grown = with_partitions(self.layout, sorted(partitions), self.options.texts)
+        limits = PathLimits.of(self.client.storage)
+        if limits is not None:
+            limits.refuse_long_families(prefix for prefix, _ in grown.families[len(self.layout.families) :])
+        return grown
 
     def file_plan(
         self,

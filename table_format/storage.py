@@ -6,6 +6,7 @@ All paths are relative to the table's base folder, with `/` between their parts.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import posixpath
 import uuid
@@ -50,7 +51,11 @@ def _translated(path: str) -> Iterator[None]:
         raise MissingFileError(f"{path}: no such file") from error
     except FileExistsError as error:
         raise AlreadyExistsError(f"{path}: exists already") from error
-    except (OSError, ValueError) as error:  # the latter of paths that hold a zero character
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise StorageError(f"{path}: the file system takes no name or path of this length") from error
+        raise StorageError(f"{path}: {error}") from error
+    except ValueError as error:  # the path holds a zero character
         raise StorageError(f"{path}: {error}") from error
 
 
@@ -244,8 +249,9 @@ def _is_side_file(name: str) -> bool:
 
 
 def _temporary_beside(target: str) -> str:
-    folder, name = os.path.split(target)
-    return os.path.join(folder, f".tmp-{uuid.uuid4().hex}-{name}.crc")
+    folder = os.path.dirname(target)
+    # not longer than what it becomes: names have a limit
+    return os.path.join(folder, f".tmp-{uuid.uuid4().hex}.crc")
 
 
 def _write_synced(path: str, data: bytes) -> None:

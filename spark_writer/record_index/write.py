@@ -23,6 +23,7 @@ from spark_writer.record_index.tagging import Known, TagPlan, file_names_of
 from spark_writer.write_plans import Outcome, WritePlans, groups_of
 from table_format.base_file_options import BaseFileOptions
 from table_format.errors import OptionError, RecordError, RecordIndexError
+from table_format.path_limits import PathLimits
 from table_format.record_index.index import RecordIndex
 from table_format.record_index.layout import PARTITION
 from table_format.record_index.resize import make_room
@@ -193,6 +194,9 @@ class _Finish:
         plans = self._plans
         if plans.operation is Operation.INSERT_OVERWRITE:
             refuse_elsewhere(profile)
+        limits = PathLimits.of(plans.client.storage)
+        if limits is not None:
+            limits.refuse_long(pa.array([*profile.inserts], pa.string()))
         self.layout = plans.grown_layout(profile.inserts)
         if self.layout is not None:
             inserted = sum(sample.rows for sample in profile.inserts.values())
