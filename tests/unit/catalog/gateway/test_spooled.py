@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import trino
 
+from catalog.gateway import running_queries
 from catalog.services.secret import Secret
 from tests.certificates import self_signed, server_side
 
@@ -112,7 +113,8 @@ def test_spooled_rows(certificate: Path, monkeypatch: pytest.MonkeyPatch, secure
     assert all(request.one("host").endswith(own) for request in spooling.requests) or (secure and uris == "auto")
 
 
-def test_a_shutdown_waits_for_spooled_rows() -> None:
+def test_a_shutdown_waits_for_spooled_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_queries, "_SPOOLED_SECONDS", 2.0)
     spooling = SpoolingTrino()
     with recording(spooling) as server, gateway(server.port) as hosted:
         with closing(trino.dbapi.connect(host="127.0.0.1", port=hosted.port, user="a", encoding="json")) as connection:
@@ -122,6 +124,7 @@ def test_a_shutdown_waits_for_spooled_rows() -> None:
             began = time.monotonic()
             hosted.proxy.begin_drain()
             assert cursor.fetchall() == (INLINE + SPOOLED)[1:]
+        assert hosted.proxy.busy()
         while hosted.proxy.busy():
             assert time.monotonic() - began < 15
             time.sleep(0.1)

@@ -13,7 +13,9 @@ from table_format.errors import ServiceError
 # A service of which a thread hangs for good, as one that reads from a dead storage does.
 HANGING = """
 import threading, time
-from catalog.services.hosting import serve
+from catalog.services import hosting
+
+hosting._LEAVE_SECONDS = 0.5
 
 class Service:
     drain_seconds = 1.0
@@ -24,7 +26,7 @@ class Service:
     async def stop(self, drain_seconds): print("stop", drain_seconds <= 1, flush=True)
     def reopen_log(self): print("reopened", flush=True)
 
-serve(Service(), lambda: print("started", flush=True))
+hosting.serve(Service(), lambda: print("started", flush=True))
 """
 
 
