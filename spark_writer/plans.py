@@ -44,12 +44,14 @@ class KeyPlan:
         hash_rule: generation of Apache's bucket hash.
         hash_fields: fields that decide the bucket; all key fields when empty.
         buckets: file groups per partition.
+        indexed: the keys go into a record index, which does not take them in any length.
     """
 
     spec: KeySpec
     hash_rule: BucketHashRule
     hash_fields: tuple[str, ...]
     buckets: int
+    indexed: bool = False
 
     @property
     def generator(self) -> KeyGenerator:

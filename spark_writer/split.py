@@ -16,6 +16,7 @@ from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.errors import SchemaError
 from table_format.java_hash import java_string_hash
 from table_format.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
+from table_format.record_index.locations import refuse_long_keys
 from table_format.schema_evolution import conform
 
 pc: Any = compute  # the stubs lag behind the functions
@@ -67,11 +68,13 @@ def keyed_rows(plan: KeyPlan, table: pa.Table, payload: Iterable[str]) -> pa.Tab
     Without buckets (`plan.buckets` is 0) there is no bucket column.
 
     Raises:
-        RecordError: a row without a key.
+        RecordError: a row without a key, or with one that is too long for the record index.
         SchemaError: a key or partition column is missing.
     """
     generator = plan.generator
     keys = generator.record_keys(table)
+    if plan.indexed:
+        refuse_long_keys(keys)
     result = table.select(list(payload))
     result = result.append_column(RECORD_KEY, keys)
     if plan.spec.is_partitioned:

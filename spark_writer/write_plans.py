@@ -120,7 +120,9 @@ class WritePlans:
 
     def key_plan(self, current: pa.Table, buckets: int) -> KeyPlan:
         """How keys, partitions and buckets come from rows; see the function of that name."""
-        return key_plan(self.client, self.options, current, buckets)
+        plan = key_plan(self.client, self.options, current, buckets)
+        # a key to delete that no index can hold is not there
+        return replace(plan, indexed=self.layout is not None and self.operation is not Operation.DELETE)
 
     def grown_layout(self, partitions: Iterable[str]) -> IndexLayout | None:
         """The layout of the record index with file groups for some partitions, where it has them by partition.

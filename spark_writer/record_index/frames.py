@@ -93,7 +93,7 @@ def insert_records(locations: DataFrame, transaction: WriteTransaction, layout: 
 
     Raises:
         SchemaError: a column is missing.
-        RecordError: a null key, or a place without partition or file id.
+        RecordError: a key that is null or too long, or a place without partition or file id.
     """
     use_this_interpreter(locations.sparkSession)
     _require(locations, ("key", "partition", "file_id"))

@@ -20,7 +20,7 @@ from table_format.arrow_numpy import from_numpy, one_chunk
 from table_format.errors import CorruptFileError, MissingFileError, RecordError, RecordIndexError, TransactionError
 from table_format.metadata_table.arrow import pc
 from table_format.record_index.layout import GLOBAL, IndexLayout
-from table_format.record_index.locations import CHANGES_SCHEMA
+from table_format.record_index.locations import CHANGES_SCHEMA, refuse_long_keys
 from table_format.storage import Storage
 from table_format.transaction.markers import scratch_folder
 
@@ -64,7 +64,7 @@ def write_delta(storage: Storage, folder: str, name: str, layout: IndexLayout, c
         None when there are no changes.
 
     Raises:
-        RecordError: a null key, or a place without partition or file id.
+        RecordError: a key that is null or too long, or a place without partition or file id.
     """
     if not changes.num_rows:
         return None
@@ -110,6 +110,7 @@ def _check(changes: pa.Table) -> None:
     sound = pc.and_(pc.is_valid(changes["key"]), pc.or_(changes["deleted"], placed))
     if not pc.all(pc.fill_null(sound, False)).as_py():
         raise RecordError("a change of the record index needs a key, and a partition and file id unless it deletes")
+    refuse_long_keys(one_chunk(changes["key"]))
 
 
 def _batches(changes: pa.Table, layout: IndexLayout) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -78,6 +78,11 @@ def test_a_change_needs_key_and_place(storage, row):
         write_delta(storage, "d", "a", FIVE, changes(row))
 
 
+def test_a_key_that_no_file_can_hold_is_told_at_once(storage):
+    with pytest.raises(RecordError, match="has 32768 and begins with 'kkk"):
+        write_delta(storage, "d", "a", FIVE, changes(put("a"), put("k" * 32_768)))
+
+
 def test_deltas_go_with_the_markers_and_are_none(storage):
     create_marker(storage, "1", "p", "f.parquet", "CREATE")
     file = write_delta(storage, delta_folder("1"), "a", FIVE, changes(put("a")))
