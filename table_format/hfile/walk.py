@@ -1,7 +1,8 @@
 """Finding where the entries of data blocks start: each start follows from the lengths before it.
 
-Walking from entry to entry takes a step of Python for each. Mostly there is no need: each key ends with ten bytes that
-are the same everywhere and hardly occur elsewhere. Where all of them are found, and the lengths before the keys lead
+Walking from entry to entry takes a step of Python for each. Mostly there is no need. Entries of an index are often
+equally long: where the lengths of the first entry stand at each multiple of its size, these are the entries. Else, each
+key ends with ten bytes that are the same everywhere and hardly occur elsewhere. Where all of them are found, and the lengths before the keys lead
 exactly from each entry to the next and from the first to the end, these are the entries; else the walk is made.
 """
 
@@ -46,7 +47,10 @@ def find_entries(buffer: Bytes, begins: Positions, ends: Positions) -> tuple[Pos
         The places, ascending; and the number of a block in which lengths lead out of it, None if all is well.
     """
     if len(begins) and int(ends[-1]) - int(begins[0]) > _FEW_BYTES and bool((begins[1:] == ends[:-1]).all()):
-        found = _by_key_ends(buffer, int(begins[0]), int(ends[-1]))
+        begin, end = int(begins[0]), int(ends[-1])
+        found = _equally_long(buffer, begin, end)
+        if found is None:
+            found = _by_key_ends(buffer, begin, end)
         if found is not None:
             at = np.searchsorted(found, begins)
             if at[-1] < len(found) and bool((found[at] == begins).all()):
@@ -73,6 +77,19 @@ def _walk(buffer: Bytes, position: int, end: int, found: list[int], most: int = 
         key, value = unpack(data, position)
         position += key + value + overhead
     return position
+
+
+def _equally_long(buffer: Bytes, begin: int, end: int) -> Positions | None:
+    """All entries between two places, if each has a key and a value as long as those of the first."""
+    key, value = LENGTHS.unpack_from(memoryview(cast("Any", buffer)), begin)
+    size = key + value + ENTRY_OVERHEAD
+    count, rest = divmod(end - begin, size)
+    if rest:
+        return None
+    lengths: NDArray[Any] = np.ndarray((count,), "<u8", buffer=cast("Any", buffer), offset=begin, strides=(size,))
+    if not bool((lengths == lengths[0]).all()):
+        return None
+    return np.arange(begin, end, size, dtype=np.int64)
 
 
 def _by_key_ends(buffer: Bytes, begin: int, end: int) -> Positions | None:

@@ -428,6 +428,25 @@ def test_large_blocks_are_walked_by_the_ends_of_keys(monkeypatch):
         assert pairs(HFileReader(data, "large").entries()) == list(zip(keys, values, strict=True))
 
 
+def test_entries_of_one_size_are_told_by_their_lengths(monkeypatch):
+    monkeypatch.setattr(walk, "_by_key_ends", lambda *_: pytest.fail("by the ends of keys"))
+    keys = many(3000)[0]
+    values = [SUFFIX[number % 3 :].ljust(10, b"v") for number in range(3000)]
+    for block_size in (1 << 20, 20_000):
+        data = write_hfile(keys, values, schema_json=SCHEMA, block_size=block_size)
+        reader = HFileReader(data, "even")
+        assert pairs(reader.entries()) == list(zip(keys, values, strict=True))
+        rows, found = reader.find(spans(keys[::7]))
+        assert [values[row * 7] for row in rows] == found.to_pylist()
+
+
+def test_entries_of_two_sizes_that_fill_a_block_as_one_would():
+    keys = many(3000)[0]
+    values = [b"12345", *([b"1234", b"123456"] * 1499), b"12345"]
+    reader = HFileReader(write_hfile(keys, values, schema_json=SCHEMA), "uneven")
+    assert pairs(reader.entries()) == list(zip(keys, values, strict=True))
+
+
 def test_values_that_look_like_ends_of_keys_are_walked_over():
     keys, _ = many(3000)
     values = [SUFFIX * (number % 4) + b"\xff" * (number % 23) for number in range(3000)]
