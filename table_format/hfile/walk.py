@@ -2,8 +2,9 @@
 
 Walking from entry to entry takes a step of Python for each. Mostly there is no need. Entries of an index are often
 equally long: where the lengths of the first entry stand at each multiple of its size, these are the entries. Else, each
-key ends with ten bytes that are the same everywhere and hardly occur elsewhere. Where all of them are found, and the lengths before the keys lead
-exactly from each entry to the next and from the first to the end, these are the entries; else the walk is made.
+key ends with ten bytes that are the same everywhere and hardly occur elsewhere. Where all of them are found, and the
+lengths before the keys lead exactly from each entry to the next and from the first to the end, these are the entries;
+else the walk is made.
 """
 
 from __future__ import annotations
