@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
+import logging
 import os
 import random
 import socket
@@ -22,13 +23,19 @@ DEFAULT_FOLDER: Final = ".hoodie"
 FILE_NAME: Final = "lock"
 _FIRST_WAIT: Final = 0.02
 _SETTLE: Final = 0.05
+_TELL_AFTER: Final = 5.0
+_TELL_EVERY: Final = 60.0
+_LOG = logging.getLogger(__name__)
+_HELD: Final[set[str]] = set()
+"""Tokens of the locks that this process holds, or is about to take or to release."""
 
 
 class FileSystemLock:
     """The table lock, as Apache's FileSystemBasedLockProvider keeps it, so that both exclude each other.
 
     A lock older than `hoodie.write.lock.filesystem.expire` minutes is broken. So is one of ours whose process, on this
-    machine, is no longer there: the file says whose it is.
+    machine, is no longer there, for the file says whose it is; and one of this process that nothing in it holds any
+    more, because the storage failed when it was to be released. A wait of some seconds is told by a warning.
 
     Args:
         storage: rooted at the table's base folder.
@@ -42,6 +49,7 @@ class FileSystemLock:
             self._storage, self._path = type(storage)(options.path, storage.options), FILE_NAME
         self._options = options
         self._content: bytes | None = None
+        self._token = ""
 
     def __enter__(self) -> Self:
         self.acquire()
@@ -58,14 +66,25 @@ class FileSystemLock:
         Raises:
             LockError: somebody else held it all the time that the options allow.
         """
-        deadline = time.monotonic() + self._options.retries * self._options.wait_ms / 1000
+        begun = time.monotonic()
+        deadline = begun + self._options.retries * self._options.wait_ms / 1000
+        telling = begun + _TELL_AFTER
         wait = _FIRST_WAIT
         while not self._try_acquire():
-            if time.monotonic() >= deadline:
+            now = time.monotonic()
+            if now >= deadline:
                 raise LockError(
                     f"{self._storage.full_uri(self._path)}: held by {self._holder()}. If that writer is dead, delete "
                     "the file, or set hoodie.write.lock.filesystem.expire to the minutes after which a lock is void"
                 )
+            if now >= telling:
+                _LOG.warning(
+                    "%s: waiting up to %.0f s for this lock, held by %s. If that writer is dead, delete the file",
+                    self._storage.full_uri(self._path),
+                    deadline - now,
+                    self._holder(),
+                )
+                telling = now + _TELL_EVERY
             time.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - spreads the tries of several writers
             wait = min(wait * 2, self._options.wait_ms / 1000)
 
@@ -73,10 +92,14 @@ class FileSystemLock:
         """Give the lock back, unless somebody broke it meanwhile."""
         if self._content is None:
             return
-        with contextlib.suppress(MissingFileError):
-            if self._storage.read(self._path) == self._content:
-                self._storage.delete(self._path)
-        self._content = None
+        try:
+            with contextlib.suppress(MissingFileError):
+                if self._storage.read(self._path) == self._content:
+                    self._storage.delete(self._path)
+        finally:
+            # not before the file is gone: nobody else may break it meanwhile
+            _HELD.discard(self._token)
+            self._content = None
 
     def check(self) -> None:
         """Make sure, before publishing anything, that the lock was not broken.
@@ -96,12 +119,24 @@ class FileSystemLock:
 
     def _try_acquire(self) -> bool:
         broken = self._break_if_dead()
-        content = _describe()
+        token = uuid.uuid4().hex
+        content = _describe(token)
+        taken = False
+        _HELD.add(token)
+        try:
+            taken = self._create(content, broken=broken)
+        finally:
+            if not taken:
+                _HELD.discard(token)
+        if taken:
+            self._content, self._token = content, token
+        return taken
+
+    def _create(self, content: bytes, *, broken: bool) -> bool:
         try:
             self._storage.create(self._path, content)
         except AlreadyExistsError:
             return False
-        self._content = content
         if broken:
             # another writer that found the same dead lock may be about to delete ours for it
             time.sleep(_SETTLE)
@@ -129,20 +164,24 @@ class FileSystemLock:
 
     def _holder(self) -> str:
         try:
-            owner = _owner(self._storage.read(self._path))
+            owner, entry = _owner(self._storage.read(self._path)), self._storage.entry(self._path)
         except MissingFileError:
+            entry = None
+        if entry is None:
             return "a writer that has just released it"
-        return f"process {owner['pid']} on {owner['host']}" if owner else "a writer that left no name"
+        age = max(0.0, time.time() - entry.mtime_ms / 1000)
+        name = f"process {owner['pid']} on {owner['host']}" if owner else "a writer that left no name"
+        return f"{name}, taken {age:.0f} s ago"
 
 
-def _describe() -> bytes:
+def _describe(token: str) -> bytes:
     """What the lock file says: Hudi's fields, which are for people, and whose it is."""
     values = {
         "lockCreateTime": dt.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3],
         "lockThreadName": threading.current_thread().name,
         "lockStacksInfo": [],
         "owner": {
-            "token": uuid.uuid4().hex,
+            "token": token,
             "host": socket.gethostname(),
             "machine": _machine(),
             "pid": os.getpid(),
@@ -171,7 +210,9 @@ def _is_dead(content: bytes) -> bool:
     except OSError:
         return False
     # the process number may have been given to another process since, or its parent has not taken note of its end
-    return bool(owner["started"]) and owner["started"] != _start_of(owner["pid"])
+    if bool(owner["started"]) and owner["started"] != _start_of(owner["pid"]):
+        return True
+    return bool(owner["pid"] == os.getpid() and owner.get("token") not in _HELD)
 
 
 def _machine() -> str:

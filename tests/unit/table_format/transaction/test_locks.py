@@ -1,4 +1,5 @@
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -7,10 +8,12 @@ import time
 
 import pytest
 
-from table_format.errors import LockError
+from table_format.errors import LockError, StorageError
 from table_format.storage import Storage
+from table_format.transaction import locks
 from table_format.transaction.locks import FileSystemLock
 from table_format.transaction.options import LockOptions
+from tests.unit.table_format.transaction.faults import FaultyStorage, dying
 
 QUICK = LockOptions(retries=1, wait_ms=60)
 PATH = ".hoodie/lock"
@@ -54,6 +57,47 @@ def test_the_lock_of_a_dead_process_is_broken(storage):
     subprocess.run([sys.executable, "-c", code, storage.uri], check=True)
     assert storage.exists(PATH)
     FileSystemLock(storage, LockOptions(retries=0)).acquire()
+
+
+def test_a_lock_that_could_not_be_given_back_is_broken(storage, monkeypatch):
+    def away(*_, **__):
+        raise StorageError("the storage is away for a moment")
+
+    lock = FileSystemLock(storage, QUICK)
+    lock.acquire()
+    with monkeypatch.context() as patch:
+        patch.setattr(Storage, "delete", away)
+        with pytest.raises(StorageError):
+            lock.release()
+    assert storage.exists(PATH)
+    with FileSystemLock(storage, LockOptions(retries=0)), pytest.raises(LockError):
+        FileSystemLock(storage, LockOptions(retries=0)).acquire()
+    assert not storage.exists(PATH)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_lock_that_is_cut_off_at_any_change_stands_in_nobodys_way(storage, at, when):
+    with dying(at, when):
+        lock = FileSystemLock(FaultyStorage(storage.uri), QUICK)
+        lock.acquire()
+        lock.release()
+    with FileSystemLock(storage, LockOptions(retries=0)):
+        pass
+
+
+def test_a_wait_is_told(storage, caplog, monkeypatch):
+    monkeypatch.setattr(locks, "_TELL_AFTER", 0.05)
+    monkeypatch.setattr(locks, "_TELL_EVERY", 0.05)
+    patient = LockOptions(retries=5, wait_ms=60)
+    with caplog.at_level(logging.WARNING), FileSystemLock(storage, QUICK), pytest.raises(LockError):
+        FileSystemLock(storage, patient).acquire()
+    assert len(caplog.messages) > 1
+    assert all(storage.full_uri(PATH) in text for text in caplog.messages)
+    assert f"held by process {os.getpid()} on" in caplog.messages[0]
+    caplog.clear()
+    with FileSystemLock(storage, patient):
+        assert not caplog.messages
 
 
 def test_a_process_number_given_to_another_process(storage):
