@@ -291,10 +291,10 @@ def test_a_small_frame_never_takes_much_memory_or_time(service) -> None:
     table = field(12, 1) + field(11, 1) + bytes(4) + field(11, 2) + bytes(4) + b"\0"
     columns = field(15, 2) + listed(11, 0) + field(15, 3) + listed(11, 0)
     tracemalloc.start()
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(MessageError, match="or 500,000 structs"):
         read_call(service, name + table + columns + keys)
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
     assert tracemalloc.get_traced_memory()[1] < 50_000_000
     tracemalloc.stop()
 
@@ -308,9 +308,9 @@ def test_three_thousand_ranges_are_read_soon(service, written) -> None:
     values = service.TrinoThriftValueSet(rangeValueSet=service.TrinoThriftRangeValueSet(ranges))
     arguments = splits_arguments(service, {"a": service.TrinoThriftDomain(values, False)})
     frame = written("trinoGetSplits", **arguments)
-    begin = time.perf_counter()
+    begin = time.process_time()
     call = read_call(service, frame)
-    assert time.perf_counter() - begin < 1  # 0.02 s on an idle machine
+    assert time.process_time() - begin < 1  # 0.02 s on an idle machine
     assert call.arguments.outputConstraint == arguments["outputConstraint"]
 
 
