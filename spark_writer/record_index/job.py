@@ -153,7 +153,8 @@ class IndexedWrite:
         groups = 1 if self.index is None else self.index.layout.count
         wanted = max(self.parallelism, -(-size // _TAGGED_BYTES))
         parts = max(1, -(-wanted // groups))
-        tasks = min(groups * parts, max(wanted, 4 * self.parallelism), _MOST_TASKS)
+        # one a core: hashes leave tasks alike, and starting one takes as long as looking ten thousands of keys up
+        tasks = min(groups * parts, wanted, _MOST_TASKS)
         spread = SpreadPlan(self.index, parts, plan.by_partition, placements(tasks))
         spreading = keyed.mapInArrow(_on_batches(spread_blocks, spread), BLOCK_DDL)
         worker = _tagger(plan, self.index, self.rows.ordering)
