@@ -131,6 +131,15 @@ class PackedKeys:
         values = binary_array(np.frombuffer(content, np.uint8), ends - lengths, lengths.astype(np.int64))
         return cls(packing, tuple(words), codes, values)
 
+    def agree(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> bool:
+        """Whether the copy says what the entries of the file say, in the order of the file."""
+        data, starts, lengths = spans_of(keys)
+        rows = padded_rows(data, starts, lengths, self.packing.longest)
+        packed, sound = self.packing.pack(rows, lengths)
+        same = all(np.array_equal(*pair) for pair in zip(self.words, _words(packed), strict=True))
+        copied: Any = self.values.take(from_numpy(self.codes.astype(np.int32)))
+        return same and bool(sound.all()) and bool(copied.equals(values))
+
     def find(self, keys: KeySpans) -> tuple[Positions, Any]:
         """The values of some keys.
 

@@ -134,6 +134,16 @@ class HFileReader:
             raise CorruptFileError(self.name, self._trailer_offset, counts)
         return found
 
+    def check_packed_keys(self, entries: HFileEntries) -> None:
+        """Compare the packed keys, if there are any, with all entries of the file.
+
+        Raises:
+            CorruptFileError: they say something else.
+        """
+        packed = self._packed_keys()
+        if packed is not None and not packed.agree(entries.keys(), entries.values()):
+            raise CorruptFileError(self.name, 0, "its packed keys are not those of its entries; rebuild the index")
+
     def prefix(self, prefix: bytes) -> HFileEntries:
         """The entries whose keys start with a prefix; only the blocks that can hold them are read.
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.errors import CorruptFileError
 from table_format.hfile.entries import HFileEntries
+from table_format.hfile.reader import HFileReader
 from table_format.hfile.sorted_keys import KeySpans
 from table_format.metadata_table.arrow import Column, binaries, pc
 from table_format.metadata_table.sources import Piece, Source, newest_versions
@@ -70,9 +71,9 @@ def live_entries(sources: Sequence[Source]) -> pa.Table:
     """All entries of a file group that count; schema `LOCATIONS_SCHEMA`, in no order.
 
     Raises:
-        CorruptFileError: a file is damaged.
+        CorruptFileError: a file is damaged, or look-ups of many keys would find something else in it.
     """
-    first, *later = [source.select(lambda reader: reader.entries(), lambda _: True) for source in sources] or [_NOTHING]
+    first, *later = [source.select(_checked_entries, lambda _: True) for source in sources] or [_NOTHING]
     if first.schema is None or _repeats(first.entries):
         return newest([first, *later])
     entries = first.entries
@@ -80,6 +81,12 @@ def live_entries(sources: Sequence[Source]) -> pa.Table:
         again: Any = pc.is_in(entries.keys(), value_set=pa.concat_arrays([piece.keys() for piece in later]))
         entries = entries.take(~to_numpy(again).astype(np.bool_))
     return pa.concat_tables([_table(entries, first.schema, first.name), newest(later)])
+
+
+def _checked_entries(reader: HFileReader) -> HFileEntries:
+    entries = reader.entries()
+    reader.check_packed_keys(entries)
+    return entries
 
 
 def _repeats(entries: HFileEntries) -> bool:

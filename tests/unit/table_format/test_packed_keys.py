@@ -17,6 +17,7 @@ from table_format.hfile.reader import HFileReader
 from table_format.hfile.sorted_keys import KeySpans
 from table_format.hfile.writer import write_hfile
 
+PACKED = PackedKeys.to_bytes
 VALUES = [b"first", b"", b"the third"]
 # What a key is made of; `wide` has more than sixteen bytes at a position, `odd` such as no packing takes.
 DIGITS, LETTERS, WIDE = (
@@ -219,6 +220,18 @@ def test_a_broken_copy_is_an_error_that_names_the_file(monkeypatch, change):
     keys = [b"key-%06d" % number for number in range(300)]
     with pytest.raises(CorruptFileError, match=r"changed.*packed keys are broken"):
         found(replaced(keys, monkeypatch, change), keys)
+
+
+def test_a_copy_of_other_entries_is_told(monkeypatch):
+    keys = [b"key-%06d" % number for number in range(300)]
+    right = HFileReader(hfile(keys), "right")
+    right.check_packed_keys(right.entries())
+    other = keys[:150] + [b"key-%06d" % number for number in range(550, 700)]
+    swapped = [VALUES[number % 3] for number in range(1, 301)]
+    for wrong in (PackedKeys.of(pa.array(other), pa.array(swapped)), PackedKeys.of(pa.array(keys), pa.array(swapped))):
+        reader = replaced(keys, monkeypatch, lambda _, wrong=wrong: PACKED(wrong))
+        with pytest.raises(CorruptFileError, match=r"changed.*packed keys are not those of its entries"):
+            reader.check_packed_keys(reader.entries())
 
 
 @given(
