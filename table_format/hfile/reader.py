@@ -170,13 +170,13 @@ class HFileReader:
 
         Args:
             keys: ascending by their bytes, each once.
-            scan: true to read all blocks at once, false to read only those that can hold one of the keys; None to
-                choose by the share of the blocks that are needed.
+            scan: true to read the packed keys, or all blocks at once where the file has none; false to read only blocks
+                that can hold one of the keys; None to choose by the share of the blocks that are needed.
             bloom: ask the file's bloom filter, if it has one, before many blocks are read for few keys.
 
         Returns:
-            Rows of `keys`, in no order, and the value of each, a chunked array; where a key stands more than once, its
-            last value. Rows of absent keys are left out.
+            Rows of `keys`, in no order, and the value of each, a chunked array (dictionary-encoded where it comes from
+            packed keys); where a key stands more than once, its last value. Rows of absent keys are left out.
 
         Raises:
             CorruptFileError: a block that was read is broken.

@@ -23,8 +23,9 @@ class Choice:
     """Which way is taken.
 
     Attributes:
-        scan: whether a file is read as a whole; None to choose for each file by the share of its blocks that can hold
-            one of the keys, which grows with the share of the keys, and is less where they lie side by side.
+        scan: whether packed keys, or else all blocks of a file are read; None to choose for each file by the share of
+            its blocks that can hold one of the keys, which grows with the share of the keys, and is less where they lie
+            side by side.
         bloom: whether the bloom filters of files are asked before many blocks are read for few keys; not unless asked
             for, as in Apache Hudi.
     """
