@@ -14,9 +14,6 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of JVMs that live for minutes: the second compiler would take more time than it saves them."""
-
 # Files whose tests share servers run in one process, so that each is started once; the first pattern counts.
 _GROUPS = (
     ("trino", re.compile("engines/test_(trino|presto|engine_servers)")),
@@ -64,7 +61,6 @@ def spark() -> Iterator["SparkSession"]:
         SparkSession.builder.master("local[2]")
         .appName("hudi-catalog-tests")
         .config("spark.driver.memory", "1g")
-        .config("spark.driver.extraJavaOptions", SHORT_LIVED)
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.enabled", "false")

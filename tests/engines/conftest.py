@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SHORT_LIVED, skip_or_fail
+from tests.conftest import skip_or_fail
 from tests.engines.apache_hudi.client import VERSIONS, ApacheHudi, missing
 from tests.engines.hive_engine import Engine as HiveEngine
 from tests.engines.hive_world import World as HiveWorld
@@ -34,9 +34,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
             reason = missing(version)
             if reason:
                 skip_or_fail(reason)
-            running[version] = ApacheHudi(
-                version, Path(tmp_path_factory.mktemp(f"apache-{version}")), java_options=SHORT_LIVED
-            )
+            running[version] = ApacheHudi(version, Path(tmp_path_factory.mktemp(f"apache-{version}")))
         return running[version]
 
     yield get

@@ -20,7 +20,7 @@ from catalog.sync.metastore import HiveTable, Metastore
 from catalog.sync.open_metastore import open_metastore
 from catalog.sync.options import SyncOptions
 from table_format.errors import ServiceError, UnsupportedTableError
-from tests.conftest import SHORT_LIVED, skip_or_fail
+from tests.conftest import skip_or_fail
 from tests.engines.apache_hudi.client import ROOT, VERSIONS, ApacheError, ApacheHudi, missing
 from tests.engines.kinds import Kind, kinds
 from tests.engines.model import comparable
@@ -82,7 +82,7 @@ def shop(
     folder = Path(tmp_path_factory.mktemp("shop"))
     store = open_metastore(hive_metastore.uri)
     # Spark's client loads the class of an entry's storage handler, though its data source does without it
-    apache = ApacheHudi(request.param, folder, hive_metastore.uri, [jar], SHORT_LIVED)
+    apache = ApacheHudi(request.param, folder, hive_metastore.uri, [jar])
     yield Shop(apache, store, folder)
     apache.close()
     store.close()

@@ -55,17 +55,9 @@ class ApacheHudi:
         scratch: folder for its files.
         metastore: URI of the Hive Metastore that Spark SQL finds its tables in; None for a catalog of its own.
         classes: more jars.
-        java_options: of its JVM.
     """
 
-    def __init__(
-        self,
-        version: str,
-        scratch: Path,
-        metastore: str | None = None,
-        classes: Sequence[Path] = (),
-        java_options: str = "",
-    ) -> None:
+    def __init__(self, version: str, scratch: Path, metastore: str | None = None, classes: Sequence[Path] = ()) -> None:
         self.version = version
         self.scratch = scratch
         self._log = (scratch / f"apache-{version}.log").open("wb")
@@ -77,8 +69,7 @@ class ApacheHudi:
             stdout=subprocess.PIPE,
             stderr=self._log,
             cwd=scratch,
-            env={k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
-            | ({"JDK_JAVA_OPTIONS": java_options} if java_options else {}),
+            env={k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))},
         )
         self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
