@@ -22,7 +22,7 @@ from table_format.arrow_numpy import from_numpy, to_numpy
 from table_format.byte_spans import Positions, binary_array, spans_of
 from table_format.errors import CorruptFileError
 from table_format.hfile.key_packing import HALF_BYTE, LONGEST, KeyPacking, Matrix, padded_rows
-from table_format.hfile.sorted_keys import KeySpans
+from table_format.hfile.sorted_keys import KeySpans, bisect_ranges
 
 NAME: Final = "catalog.packedKeys"
 """Of the meta block; behind `bloomFilter`, since names of meta blocks ascend."""
@@ -213,22 +213,9 @@ def _among_ties(
     """
     high = np.searchsorted(words[0], wanted[0], side="right")
     for word, aim in zip(words[1:], wanted[1:], strict=True):
-        first = _bisect(word, aim, low, high, right=False)
-        low, high = first, _bisect(word, aim, first, high, right=True)
+        low = bisect_ranges(word.__getitem__, aim, low, high, right=False)
+        high = bisect_ranges(word.__getitem__, aim, low, high, right=True)
     return np.minimum(low, len(words[0]) - 1), low < high
-
-
-def _bisect(word: Numbers, aim: Numbers, low: Positions, high: Positions, *, right: bool) -> Positions:
-    """Where in each range of rows a number belongs, left or right of its equals."""
-    low, high = low.copy(), high.copy()
-    left = np.flatnonzero(low < high)
-    while left.size:
-        middle = (low[left] + high[left]) >> 1
-        before = word[middle] <= aim[left] if right else word[middle] < aim[left]
-        low[left[before]] = middle[before] + 1
-        high[left[~before]] = middle[~before]
-        left = left[low[left] < high[left]]
-    return low
 
 
 def _little_endian(column: Numbers) -> bytes:

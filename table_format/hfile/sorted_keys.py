@@ -6,7 +6,7 @@ search over the first such numbers finds nearly all of them; what is the same so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -232,25 +232,36 @@ def _last_of_ties(entries: KeySpans, keys: KeySpans, spans: tuple[Positions, Pos
     while at <= longest + _WORD:
         last = at > longest  # behind all bytes the lengths decide
         aim = keys.lengths.astype(np.uint64) if last else keys.words(at)
-        low = _bisect(entries, at, aim, (low, high), last=last, right=False)
-        high = _bisect(entries, at, aim, (low, high), last=last, right=True)
+
+        def numbers(rows: Positions, at: int = at, last: bool = last) -> Words:
+            return entries.lengths[rows].astype(np.uint64) if last else entries.words(at, rows)
+
+        low = bisect_ranges(numbers, aim, low, high, right=False)
+        high = bisect_ranges(numbers, aim, low, high, right=True)
         at += _WORD
     return np.where(high > low, high - 1, -1)
 
 
-def _bisect(
-    entries: KeySpans, at: int, aim: Words, spans: tuple[Positions, Positions], *, last: bool, right: bool
+def bisect_ranges(
+    numbers: Callable[[Positions], NDArray[Any]], aim: NDArray[Any], low: Positions, high: Positions, *, right: bool
 ) -> Positions:
-    """Where in each range of entries a word belongs, left or right of its equals."""
-    low, high = spans[0].copy(), spans[1].copy()
-    open_rows = np.flatnonzero(low < high)
-    while open_rows.size:
-        middle = (low[open_rows] + high[open_rows]) >> 1
-        words = entries.lengths[middle].astype(np.uint64) if last else entries.words(at, middle)
-        before = words <= aim[open_rows] if right else words < aim[open_rows]
-        low[open_rows[before]] = middle[before] + 1
-        high[open_rows[~before]] = middle[~before]
-        open_rows = open_rows[low[open_rows] < high[open_rows]]
+    """Where in each of some ranges of ascending rows a number belongs, left or right of its equals.
+
+    Args:
+        numbers: of some rows.
+        aim: the number of each range.
+        low: where each range begins.
+        high: where it ends.
+        right: behind the rows with the same number.
+    """
+    low, high = low.copy(), high.copy()
+    left = np.flatnonzero(low < high)
+    while left.size:
+        middle = (low[left] + high[left]) >> 1
+        before = numbers(middle) <= aim[left] if right else numbers(middle) < aim[left]
+        low[left[before]] = middle[before] + 1
+        high[left[~before]] = middle[~before]
+        left = left[low[left] < high[left]]
     return low
 
 
