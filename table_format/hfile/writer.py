@@ -3,7 +3,7 @@
 import concurrent.futures
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,8 @@ from table_format.hfile.walk import ENTRY_OVERHEAD, KEY_OVERHEAD, SUFFIX
 from table_format.mapping import compute_threads
 
 DEFAULT_BLOCK_SIZE = 1024 * 1024
-_LONGEST_KEY = 32767
+LONGEST_KEY: Final = 32_767
+"""Bytes of a key: HFiles count them in a signed short."""
 _FALSE_POSITIVES = 1e-9
 
 Values = Sequence[bytes] | pa.BinaryArray
@@ -134,8 +135,8 @@ def _check(keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
     if len(keys) != len(values) or keys.null_count or values.null_count:
         raise RecordError("an HFile needs one key and one value for each entry")
     longest = pc.max(pc.binary_length(keys)).as_py()
-    if longest > _LONGEST_KEY:
-        raise RecordError(f"a key of {longest} bytes is too long for an HFile, at most {_LONGEST_KEY} are possible")
+    if longest > LONGEST_KEY:
+        raise RecordError(f"a key of {longest} bytes is too long for an HFile, at most {LONGEST_KEY} are possible")
     if len(keys) > 1 and not pc.all(pc.less(keys[:-1], keys[1:])).as_py():
         raise RecordError("the keys of an HFile must ascend by their bytes, each only once")
 

@@ -10,11 +10,10 @@ from pyarrow import compute
 
 from table_format.arrow_numpy import to_numpy
 from table_format.errors import RecordError
+from table_format.hfile.writer import LONGEST_KEY
 
 pc: Any = compute  # the stubs lag behind the functions
 
-LONGEST_KEY: Final = 32_767
-"""Bytes of a key in UTF-8: HFiles count them in a signed short."""
 _SHOWN: Final = 40
 
 _LOCATIONS: dict[str, pa.DataType] = {

@@ -8,9 +8,9 @@ import pytest
 
 from spark_writer import slot_writer
 from table_format.errors import RecordError
-from table_format.hfile.writer import write_hfile
+from table_format.hfile.writer import LONGEST_KEY, write_hfile
 from table_format.record_index.index import RecordIndex
-from table_format.record_index.locations import LONGEST_KEY, refuse_long_keys
+from table_format.record_index.locations import refuse_long_keys
 from table_format.record_index.verify import verify_index
 from tests.local_writes import LocalTable
 from tests.unit.spark_writer.reading import current_rows
