@@ -47,6 +47,18 @@ class Choice:
         return cls(None if dynamic else fixed == SCAN, flag(options, BLOOM_KEY, "false"))
 
 
+def one_of(options: Mapping[str, str], key: str, default: str, other: str) -> str:
+    """An option that has one of two values, in capitals; the first where it is not set.
+
+    Raises:
+        OptionError: it has neither.
+    """
+    text = options.get(key, default).strip().upper()
+    if text not in (default, other):
+        raise OptionError(f"{key}={options[key]!r}: give {default} or {other}")
+    return text
+
+
 def flag(options: Mapping[str, str], key: str, default: str) -> bool:
     """An option that is true or false.
 

@@ -8,14 +8,12 @@ from typing import Final, Self
 
 import pyarrow as pa
 
-from table_format.errors import OptionError
 from table_format.hfile.writer import write_hfile
 from table_format.metadata_table.record_schema import SCHEMA_JSON
-from table_format.record_index.choice import BLOOM_KEY, flag
+from table_format.record_index.choice import BLOOM_KEY, flag, one_of
 
 CODEC_KEY: Final = "hoodie.hfile.compression.algorithm"
 PACKED_KEY: Final = "hoodie.catalog.record.index.packed.keys"
-_CODECS = ("GZ", "NONE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +37,11 @@ class IndexFileOptions:
         Raises:
             OptionError: a value that cannot be used; the message names its key.
         """
-        codec = options.get(CODEC_KEY, _CODECS[0]).strip().upper()
-        if codec not in _CODECS:
-            raise OptionError(f"{CODEC_KEY}={options[CODEC_KEY]}: give {' or '.join(_CODECS)}")
-        return cls(codec, flag(options, BLOOM_KEY, "false"), flag(options, PACKED_KEY, "true"))
+        return cls(
+            codec=one_of(options, CODEC_KEY, "GZ", "NONE"),
+            bloom=flag(options, BLOOM_KEY, "false"),
+            packed_keys=flag(options, PACKED_KEY, "true"),
+        )
 
     def base_file(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> bytes:
         """A base file.

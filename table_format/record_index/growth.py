@@ -10,6 +10,7 @@ from typing import Final
 
 from table_format.errors import OptionError
 from table_format.metadata_table import layout as names
+from table_format.record_index.choice import one_of
 from table_format.record_index.file_options import IndexFileOptions
 from table_format.record_index.hashes import JAVA, sharding
 from table_format.record_index.layout import GLOBAL, PARTITION, IndexLayout, partition_family
@@ -88,7 +89,7 @@ class IndexOptions:
             entries_per_group=per_group,
             growth=_factor(options),
             files=IndexFileOptions.parse(options),
-            grows_by_groups=_choice(options, GROWTH_KEY, "REHASH", "GROUPS") == "GROUPS",
+            grows_by_groups=one_of(options, GROWTH_KEY, "REHASH", "GROUPS") == "GROUPS",
         )
 
     def group_count(self, entries: int, scope: str = GLOBAL) -> int:
@@ -203,10 +204,3 @@ def _factor(options: Mapping[str, str]) -> float:
     if not 1 <= factor < math.inf:
         raise OptionError(f"{GROWTH_FACTOR_KEY}={text!r}: give a number of at least 1, such as 1.3")
     return factor
-
-
-def _choice(options: Mapping[str, str], key: str, default: str, other: str) -> str:
-    text = options.get(key, default).strip().upper()
-    if text not in (default, other):
-        raise OptionError(f"{key}={options[key]!r}: give {default} or {other}")
-    return text
