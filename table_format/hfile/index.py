@@ -13,8 +13,6 @@ from table_format.hfile.varint import BadEncodingError, read_hadoop_vint, requir
 
 _ENTRY = Struct(">qi")
 _COUNT = Struct(">i")
-DOUBTFUL_BYTE = DISORDERED_BYTE
-"""Of keys with this byte or a greater one; see `order_is_doubtful`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,7 @@ def order_is_doubtful(key: bytes) -> bool:
     Java compares strings by UTF-16 units. That order is the one of the UTF-8 bytes, but for the characters from U+E000
     on, and nothing in the format keeps a writer of log blocks from it.
     """
-    return bool(key) and max(key) >= DOUBTFUL_BYTE
+    return bool(key) and max(key) >= DISORDERED_BYTE
 
 
 def _sorted(index: BlockIndex, offset: int, path: str) -> BlockIndex:

@@ -15,11 +15,10 @@ from typing import Any, Final, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from table_format.byte_spans import Bytes, Positions
-from table_format.hfile.index import DOUBTFUL_BYTE
+from table_format.arrow_numpy import Mask
+from table_format.byte_spans import DISORDERED_BYTE, Bytes, Positions
 
 Matrix = NDArray[np.uint8]
-Mask = NDArray[np.bool_]
 
 LONGEST: Final = 256
 """Bytes of the longest key that is packed."""
@@ -112,10 +111,10 @@ class KeyPacking:
 
     def has_doubtful(self, packed: Matrix) -> bool:
         """Whether one of the packed keys has a byte that Java's and Python's orders of text place differently."""
-        if any(alphabet and alphabet[-1] >= DOUBTFUL_BYTE for alphabet in self.alphabets):
+        if any(alphabet and alphabet[-1] >= DISORDERED_BYTE for alphabet in self.alphabets):
             return True
         whole = [place for place, (_, second) in enumerate(self._steps) if second is None]
-        return any(bool((packed[:, place] >= DOUBTFUL_BYTE).any()) for place in whole)
+        return any(bool((packed[:, place] >= DISORDERED_BYTE).any()) for place in whole)
 
     @cached_property
     def _constant(self) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from table_format.bloom import BloomFilter, parse_bloom
-from table_format.byte_spans import Positions
+from table_format.byte_spans import DISORDERED_BYTE, Positions
 from table_format.errors import CorruptFileError
 from table_format.hfile import block, index, packed_keys, trailer
 from table_format.hfile.entries import HFileEntries, key_spans, split_entries
@@ -361,7 +361,7 @@ class HFileReader:
 
 def keys_of_doubtful_order(keys: KeySpans) -> Positions:
     """Rows of the keys for which `index.order_is_doubtful`."""
-    places = np.flatnonzero(keys.buffer >= index.DOUBTFUL_BYTE)
+    places = np.flatnonzero(keys.buffer >= DISORDERED_BYTE)
     if not places.size:
         return np.empty(0, np.int64)
     begins = np.searchsorted(places, keys.starts)
