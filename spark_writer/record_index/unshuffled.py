@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyarrow import compute
 
+from spark_writer.merge import sorted_rows
 from spark_writer.plans import FilePlan, TaskIdentity
 from spark_writer.record_index.rows import key_check, open_rows
 from spark_writer.record_index.stages import Assigned, assigned_rows, payloads_of
@@ -21,7 +20,6 @@ from spark_writer.split import in_one_piece
 from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
 
-pc: Any = compute  # the stubs lag behind the functions
 Rows = npt.NDArray[np.int64]
 
 _WHERE = "in the rows of one partition of the DataFrame"
@@ -111,7 +109,7 @@ def _in_key_order(plan: StayPlan, tables: Iterable[pa.Table]) -> Iterator[GroupR
     numbers = count()
     for partition, positions in sorted(_by_partition(rows), key=lambda entry: entry[0]):
         mine = keys if positions is None else keys.take(from_numpy(positions))
-        order = to_numpy(pc.sort_indices(mine)).astype(np.int64)
+        order = sorted_rows(mine, unique=False)
         order = order if positions is None else positions[order]
         for part in np.array_split(order, -(-len(order) // plan.per_file)):
             yield GroupRows(partition, next(numbers), rows, part)
