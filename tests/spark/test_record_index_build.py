@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_writer import HudiTable
-from table_format.errors import CorruptFileError, HudiError
+from table_format.errors import HudiError
 from tests.unit.table_format.record_index.indexed_table import change_index, data_places, index_places
 
 pytestmark = pytest.mark.spark
@@ -38,7 +38,7 @@ def test_from_a_bucket_table_to_a_verified_index(
     assert index_places(table.client) == data_places(table.client)
     assert not [entry for entry in table.client.storage.list(".hoodie/.catalog", recursive=True) if not entry.is_dir]
 
-    first = next(Path(path).rglob("*.parquet"))
-    first.write_bytes(b"PAR1 nothing of the kind")
-    with pytest.raises((CorruptFileError, HudiError), match=first.name):
+    for file in Path(path, "p0").glob("*.parquet"):  # older slices too: a build does not read those
+        file.write_bytes(b"PAR1 nothing of the kind")
+    with pytest.raises(HudiError, match=r"p0/\S+\.parquet"):
         table.bootstrap_index()
