@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from catalog.column_cache import DEFAULT_LIMIT
-from catalog.option_values import known_options, whole_number
+from table_format.option_values import known_options, whole_number
 
 STATISTICS_MEMORY = "hoodie.catalog.statistics.memory"
 KEYS = (STATISTICS_MEMORY,)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyarrow import compute
 
 from table_format.errors import OptionError
+from table_format.option_values import flag, fraction, whole_number
 
 pc: Any = compute  # the stubs lag behind the functions
 
@@ -69,17 +70,17 @@ class BaseFileOptions:
         codec = options.get("hoodie.parquet.compression.codec", "zstd").upper()
         if codec not in _CODECS:
             raise OptionError(f"hoodie.parquet.compression.codec={codec!r}: use one of {', '.join(_CODECS)}")
-        entries = options.get("hoodie.index.bloom.num_entries")
+        entries = whole_number(options, "hoodie.index.bloom.num_entries", None, 1)
         return cls(
             codec=_CODECS[codec],
-            block_size=_number(options, "hoodie.parquet.block.size", 16 << 20),
-            page_size=_number(options, "hoodie.parquet.page.size", 1 << 20),
-            dictionary_enabled=_flag(options, "hoodie.parquet.dictionary.enabled"),
-            bloom_enabled=_flag(options, "hoodie.parquet.bloom.filter.enabled"),
-            bloom_entries=None if entries is None else _number(options, "hoodie.index.bloom.num_entries", 0),
+            block_size=whole_number(options, "hoodie.parquet.block.size", 16 << 20, 1),
+            page_size=whole_number(options, "hoodie.parquet.page.size", 1 << 20, 1),
+            dictionary_enabled=flag(options, "hoodie.parquet.dictionary.enabled", default=True),
+            bloom_enabled=flag(options, "hoodie.parquet.bloom.filter.enabled", default=True),
+            bloom_entries=entries,
             bloom_false_positives=_share(options, "hoodie.index.bloom.fpp", 0.01 if entries is None else 1e-9),
             bloom_dynamic=options.get("hoodie.bloom.index.filter.type", "DYNAMIC_V0").upper().startswith("DYNAMIC"),
-            bloom_dynamic_most=_number(options, "hoodie.bloom.index.filter.dynamic.max.entries", 100_000),
+            bloom_dynamic_most=whole_number(options, "hoodie.bloom.index.filter.dynamic.max.entries", 100_000, 1),
         )
 
     def writer_arguments(self, table: pa.Table) -> dict[str, Any]:
@@ -134,26 +135,8 @@ def _leaf_paths(name: str, kind: pa.DataType) -> list[str]:
     return [] if pa.types.is_boolean(kind) else [name]
 
 
-def _number(options: Mapping[str, str], key: str, default: int) -> int:
-    text = str(options.get(key, default))
-    if not text.isdigit() or int(text) < 1:
-        raise OptionError(f"{key}={text!r}: give a positive number")
-    return int(text)
-
-
 def _share(options: Mapping[str, str], key: str, default: float) -> float:
-    text = str(options.get(key, default))
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1:
-        raise OptionError(f"{key}={text!r}: give a number between 0 and 1")
-    return value
-
-
-def _flag(options: Mapping[str, str], key: str) -> bool:
-    text = str(options.get(key, "true")).lower()
-    if text not in ("true", "false"):
-        raise OptionError(f"{key}={text!r}: give true or false")
-    return text == "true"
+    share = fraction(options, key, default)
+    if share in (0, 1):
+        raise OptionError(f"{key}={options[key]!r}: give a number between 0 and 1")
+    return share

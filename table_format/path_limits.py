@@ -87,13 +87,13 @@ class PathLimits:
             size = len(prefix.encode()) + _BEHIND_FAMILY
             if self.name is not None and size > self.name:
                 what = f"gives files of the record index names of {size} bytes: the file system takes {self.name}"
-                raise _too_long(family_partition(prefix), what)
+                raise _too_long(family_partition(prefix), what, "give the table a global record index")
 
 
-def _too_long(partition: str, what: str) -> RecordError:
+def _too_long(partition: str, what: str, other: str = "leave these rows out") -> RecordError:
     return RecordError(
         f"partition path {_shown(partition)} {what}. Nothing was written: partition by a shorter value, such as a "
-        "prefix or a hash of it, or leave these rows out"
+        f"prefix or a hash of it, or {other}"
     )
 
 

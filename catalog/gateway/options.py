@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from catalog import scan_options
-from catalog.option_values import fraction, known_options, names, whole_number
 from catalog.scan_options import ScanOptions
 from table_format.errors import OptionError
+from table_format.option_values import fraction, known_options, names, whole_number
 
 CATALOGS = "hoodie.catalog.gateway.trino.catalogs"
 KEPT_AT_MOST = "hoodie.catalog.gateway.files.kept.most"

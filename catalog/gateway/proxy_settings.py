@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from catalog.option_values import known_options, seconds, whole_number
 from table_format.errors import OptionError
+from table_format.option_values import known_options, seconds, whole_number
 
 UPSTREAM = "hoodie.catalog.gateway.upstream"
 URIS = "hoodie.catalog.gateway.uris"

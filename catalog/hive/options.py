@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from catalog import scan_options
-from catalog.option_values import known_options, seconds, whole_number
 from catalog.scan_options import ScanOptions
 from catalog.sync.locations import Locations
+from table_format.option_values import known_options, seconds, whole_number
 
 SPLIT_SIZE = "hoodie.catalog.hive.split.size"
 LOCATIONS = "hoodie.catalog.hive.locations"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from catalog.option_values import flag, known_options
 from catalog.table import QUERY_TYPES, READ_OPTIMIZED
 from table_format.errors import OptionError
+from table_format.option_values import flag, known_options
 
 QUERY_TYPE = "hoodie.catalog.hive.query.type"
 AS_OF = "hoodie.catalog.hive.as.of"

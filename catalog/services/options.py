@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from catalog.option_values import known_options, whole_number
+from table_format.option_values import known_options, whole_number
 
 MAX_FRAME = "hoodie.catalog.service.max.frame.bytes"
 MAX_BUFFERED = "hoodie.catalog.service.max.buffered.bytes"

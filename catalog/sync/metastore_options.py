@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from catalog.option_values import flag, known_options, seconds
 from table_format.errors import OptionError
+from table_format.option_values import flag, known_options, seconds
 
 AUTH = "hoodie.catalog.metastore.auth"
 KERBEROS_SERVICE = "hoodie.catalog.metastore.kerberos.service.name"

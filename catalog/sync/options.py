@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from catalog.option_values import choice, flag, key_value_lines, known_options, names, seconds, whole_number
 from catalog.sync.locations import Locations
 from table_format.errors import OptionError
+from table_format.option_values import choice, flag, key_value_lines, known_options, names, seconds, whole_number
 
 DATABASE = "hoodie.datasource.hive_sync.database"
 TABLE = "hoodie.datasource.hive_sync.table"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from catalog.option_values import flag, known_options
 from table_format.errors import OptionError
+from table_format.option_values import flag, known_options
 
 URIS = "hoodie.datasource.hive_sync.metastore.uris"
 IGNORE = "hoodie.datasource.hive_sync.ignore_exceptions"

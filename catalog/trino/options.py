@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from catalog import scan_options
-from catalog.option_values import known_options, names, seconds, whole_number
 from catalog.scan_options import ScanOptions
 from catalog.trino.types import TYPE_KEYS, TypeMapping
+from table_format.option_values import known_options, names, seconds, whole_number
 
 INDEX_JOINS = "hoodie.catalog.trino.index.joins"
 SPLIT_SIZE = "hoodie.catalog.trino.split.size"

@@ -9,7 +9,7 @@ from enum import Enum
 
 from spark_writer import option_registry as registry
 from spark_writer.surgery.locate import KeyRange
-from table_format.errors import OptionError
+from table_format.option_values import choice, whole_number
 
 
 class Mode(Enum):
@@ -45,9 +45,7 @@ class SurgeryPolicy:
         Raises:
             OptionError: a value that cannot be used.
         """
-        mode = _text(options, registry.SURGERY).lower()
-        if mode not in [known.value for known in Mode]:
-            raise OptionError(f"{registry.SURGERY.key}={mode!r}: use auto, always or never")
+        mode = choice(options, registry.SURGERY.key, Mode.AUTO.value, [known.value for known in Mode])
         return cls(
             Mode(mode),
             _number(options, registry.SURGERY_TOUCHED) / 100,
@@ -103,12 +101,5 @@ def loose_share(ranges: Sequence[KeyRange]) -> float:
     return loose / max(1, sum(bounds.rows for bounds in ranges))
 
 
-def _text(options: Mapping[str, str], option: registry.Option) -> str:
-    return str(options.get(option.key, option.default))
-
-
 def _number(options: Mapping[str, str], option: registry.Option) -> int:
-    text = _text(options, option)
-    if not text.isdigit() or int(text) < 1:
-        raise OptionError(f"{option.key}={text!r}: give a positive number")
-    return int(text)
+    return whole_number(options, option.key, int(option.default or 1), 1)

@@ -9,7 +9,7 @@ from typing import Any
 from table_format.actions.avro_schemas import Schema
 from table_format.actions.commit import WriteStat
 from table_format.avro_file import write_avro_file
-from table_format.errors import AlreadyExistsError, OptionError
+from table_format.errors import AlreadyExistsError
 from table_format.instant import Action
 from table_format.mapping import Mapper, in_threads
 from table_format.meta_client import TableClient
@@ -20,6 +20,7 @@ from table_format.metadata_table.reader import read_listing
 from table_format.metadata_table.records import NO_FILES, Records, files_records, stored_statistics_records
 from table_format.metadata_table.sources import PartitionSources
 from table_format.metadata_table.validity import ValidInstants
+from table_format.option_values import whole_number
 from table_format.record_index.compaction import compact_record_index
 from table_format.storage import Storage
 from table_format.timeline import Timeline
@@ -54,7 +55,7 @@ def compact_metadata_table(
             return pending.time
     deltas = [instant.time for instant in metadata.completed if instant.action == Action.DELTACOMMIT]
     since = [time for time in deltas if time > instants.last_compaction(metadata)]
-    if len(since) < _limit(options or {}) or _is_blocked(data, metadata, deltas[-1]):
+    if len(since) < most_deltacommits(options or {}) or _is_blocked(data, metadata, deltas[-1]):
         return None
     time = f"{deltas[-1]}{layout.COMPACTION_SUFFIX}"
     if metadata.find(time) is not None:
@@ -63,11 +64,13 @@ def compact_metadata_table(
     return time
 
 
-def _limit(options: Mapping[str, str]) -> int:
-    text = options.get(MAX_DELTA_COMMITS_KEY, str(_DEFAULT_MAX_DELTA_COMMITS))
-    if not text.strip().isdigit() or int(text) < 1:
-        raise OptionError(f"{MAX_DELTA_COMMITS_KEY} is {text!r}; give a positive number of deltacommits")
-    return int(text)
+def most_deltacommits(options: Mapping[str, str]) -> int:
+    """After how many deltacommits the metadata table is compacted.
+
+    Raises:
+        OptionError: no whole number of at least 1.
+    """
+    return whole_number(options, MAX_DELTA_COMMITS_KEY, _DEFAULT_MAX_DELTA_COMMITS, 1)
 
 
 def _is_blocked(data: Timeline, metadata: Timeline, latest: str) -> bool:

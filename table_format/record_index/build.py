@@ -20,10 +20,11 @@ from table_format.errors import RecordIndexError
 from table_format.instant import instant_epoch_ms
 from table_format.mapping import Mapper, in_threads
 from table_format.meta_client import TableClient
+from table_format.path_limits import PathLimits
 from table_format.record_index.group_file import GroupFile, GroupFileWriter, Places, finished_files
 from table_format.record_index.growth import IndexOptions, with_partitions
 from table_format.record_index.key_source import KeyReader, KeySource
-from table_format.record_index.layout import GLOBAL, IndexLayout
+from table_format.record_index.layout import GLOBAL, PARTITION, IndexLayout
 from table_format.record_index.runs import RunSet, finished_runs, write_run
 from table_format.storage import Storage
 from table_format.timeline import Timeline
@@ -98,7 +99,14 @@ class IndexBuild:
         self._folder = f"{FOLDER}/{_name(layout)}"
 
     def start(self) -> None:
-        """Note the layout, so that a restart takes the same."""
+        """Note the layout, so that a restart takes the same.
+
+        Raises:
+            RecordError: by partition, the file system takes no name that a partition's files would have.
+        """
+        limits = PathLimits.of(self._storage)
+        if limits is not None and self.layout.scope == PARTITION:
+            limits.refuse_long_families(prefix for prefix, _ in self.layout.families)
         self._storage.overwrite(f"{self._folder}/{_LAYOUT}", self.layout.to_json("").encode())
 
     def run(self, timeline: Timeline, sources: Sequence[KeySource]) -> Built:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from table_format.errors import OptionError
+from table_format.option_values import choice, flag
 
 DYNAMIC_KEY: Final = "hoodie.catalog.record.index.dynamic.lookup"
 LOOKUP_KEY: Final = "hoodie.catalog.record.index.lookup"
@@ -14,8 +14,6 @@ SCAN: Final = "scan"
 SEEK: Final = "seek"
 
 BLOOM_KEY: Final = "hoodie.metadata.bloom.filter.enable"
-
-_FLAGS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,35 +38,9 @@ class Choice:
         Raises:
             OptionError: an option has no such value.
         """
-        fixed = options.get(LOOKUP_KEY, SEEK).strip().lower()
-        if fixed not in (SCAN, SEEK):
-            raise OptionError(f"{LOOKUP_KEY}={fixed}: give {SCAN} or {SEEK}")
-        dynamic = flag(options, DYNAMIC_KEY, "true")
-        return cls(None if dynamic else fixed == SCAN, flag(options, BLOOM_KEY, "false"))
-
-
-def one_of(options: Mapping[str, str], key: str, default: str, other: str) -> str:
-    """An option that has one of two values, in capitals; the first where it is not set.
-
-    Raises:
-        OptionError: it has neither.
-    """
-    text = options.get(key, default).strip().upper()
-    if text not in (default, other):
-        raise OptionError(f"{key}={options[key]!r}: give {default} or {other}")
-    return text
-
-
-def flag(options: Mapping[str, str], key: str, default: str) -> bool:
-    """An option that is true or false.
-
-    Raises:
-        OptionError: it is neither.
-    """
-    text = options.get(key, default).strip().lower()
-    if text not in _FLAGS:
-        raise OptionError(f"{key}={text}: give true or false")
-    return _FLAGS[text]
+        fixed = choice(options, LOOKUP_KEY, SEEK, (SCAN, SEEK))
+        dynamic = flag(options, DYNAMIC_KEY, default=True)
+        return cls(None if dynamic else fixed == SCAN, flag(options, BLOOM_KEY))
 
 
 DYNAMIC: Final = Choice()

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from table_format.hfile.writer import write_hfile
 from table_format.metadata_table.record_schema import SCHEMA_JSON
-from table_format.record_index.choice import BLOOM_KEY, flag, one_of
+from table_format.option_values import choice, flag
+from table_format.record_index.choice import BLOOM_KEY
 
 CODEC_KEY: Final = "hoodie.hfile.compression.algorithm"
 PACKED_KEY: Final = "hoodie.catalog.record.index.packed.keys"
@@ -38,9 +39,9 @@ class IndexFileOptions:
             OptionError: a value that cannot be used; the message names its key.
         """
         return cls(
-            codec=one_of(options, CODEC_KEY, "GZ", "NONE"),
-            bloom=flag(options, BLOOM_KEY, "false"),
-            packed_keys=flag(options, PACKED_KEY, "true"),
+            codec=choice(options, CODEC_KEY, "GZ", ("GZ", "NONE")),
+            bloom=flag(options, BLOOM_KEY),
+            packed_keys=flag(options, PACKED_KEY, default=True),
         )
 
     def base_file(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> bytes:

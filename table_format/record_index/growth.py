@@ -10,7 +10,7 @@ from typing import Final
 
 from table_format.errors import OptionError
 from table_format.metadata_table import layout as names
-from table_format.record_index.choice import one_of
+from table_format.option_values import choice, flag, given, number, whole_number
 from table_format.record_index.file_options import IndexFileOptions
 from table_format.record_index.hashes import JAVA, sharding
 from table_format.record_index.layout import GLOBAL, PARTITION, IndexLayout, partition_family
@@ -79,17 +79,15 @@ class IndexOptions:
         """
         hash_name = options.get(HASH_KEY, JAVA).strip().lower()
         sharding(hash_name)
-        per_group = _ENTRIES_PER_GROUP
-        if MAX_SIZE_KEY in options:
-            per_group = max(1, _number(options, MAX_SIZE_KEY, "") // _ENTRY_BYTES)
+        size = whole_number(options, MAX_SIZE_KEY, _ENTRIES_PER_GROUP * _ENTRY_BYTES, 1)
         return cls(
             scope=_scope(options),
             hash_name=hash_name,
             limits=(_limits(options, GLOBAL), _limits(options, PARTITION)),
-            entries_per_group=per_group,
-            growth=_factor(options),
+            entries_per_group=max(1, size // _ENTRY_BYTES),
+            growth=number(options, GROWTH_FACTOR_KEY, _RESERVE, 1),
             files=IndexFileOptions.parse(options),
-            grows_by_groups=one_of(options, GROWTH_KEY, "REHASH", "GROUPS") == "GROUPS",
+            grows_by_groups=choice(options, GROWTH_KEY, "REHASH", ("REHASH", "GROUPS")) == "GROUPS",
         )
 
     def group_count(self, entries: int, scope: str = GLOBAL) -> int:
@@ -168,10 +166,7 @@ def _scope(options: Mapping[str, str]) -> str | None:
     if by_type is not None:
         return by_type
     for key, scope in _ENABLE_KEYS.items():
-        text = options.get(key, "false").strip().lower()
-        if text not in ("true", "false"):
-            raise OptionError(f"{key}={options[key]!r}: give true or false")
-        if text == "true":
+        if flag(options, key):
             return scope
     return None
 
@@ -179,28 +174,9 @@ def _scope(options: Mapping[str, str]) -> str | None:
 def _limits(options: Mapping[str, str], scope: str) -> tuple[int, int]:
     bounds = []
     for word, default in zip(("min", "max"), _LIMITS[scope], strict=True):
-        first, *others = (key.format(word) for key in _LIMIT_KEYS[scope])
-        key = next((other for other in others if other in options), first)
-        bounds.append(_number(options, key, str(default)))
+        newest, *older = (key.format(word) for key in reversed(_LIMIT_KEYS[scope]))
+        bounds.append(whole_number(options, given(options, newest, *older), default, 1))
     least, most = bounds
     if least > most:
         raise OptionError(f"{_LIMIT_KEYS[scope][0].format('min')}={least} is more than the maximum of {most}")
     return least, most
-
-
-def _number(options: Mapping[str, str], key: str, default: str) -> int:
-    text = options.get(key, default).strip()
-    if not text.isascii() or not text.isdecimal() or int(text) < 1:
-        raise OptionError(f"{key}={text!r}: give a whole number of at least 1")
-    return int(text)
-
-
-def _factor(options: Mapping[str, str]) -> float:
-    text = options.get(GROWTH_FACTOR_KEY, str(_RESERVE)).strip()
-    try:
-        factor = float(text)
-    except ValueError:
-        factor = math.nan
-    if not 1 <= factor < math.inf:
-        raise OptionError(f"{GROWTH_FACTOR_KEY}={text!r}: give a number of at least 1, such as 1.3")
-    return factor

@@ -18,6 +18,7 @@ from table_format.merge.rules import MergeRules
 from table_format.meta_client import TableClient
 from table_format.meta_columns import META_FIELDS, RECORD_KEY
 from table_format.metadata_table.reader import MetadataTable
+from table_format.record_index.locations import refuse_long_keys
 from table_format.schema_history import internal_schemas
 from table_format.storage import Storage
 from table_format.timeline import Timeline
@@ -109,6 +110,7 @@ class KeyReader:
 
         Raises:
             CorruptFileError: a file cannot be read, or has rows without a key.
+            RecordError: a key is longer than an index takes.
             UnsupportedTableError: log files of a kind that is not read.
         """
         if source.base is None or source.logs:
@@ -138,5 +140,6 @@ class KeyReader:
         if keys.null_count:
             place = source.base or source.logs[0]
             raise CorruptFileError(place, 0, f"{keys.null_count} rows without {RECORD_KEY}; write them again")
+        refuse_long_keys(keys, source.base or source.logs[0])
         binary: pa.BinaryArray = keys.cast(pa.binary())
         return binary

@@ -38,11 +38,12 @@ CHANGES_SCHEMA = pa.schema(_CHANGES)
 partition-scoped index only). Where one write does both to a key, as in a move between partitions, the place counts."""
 
 
-def refuse_long_keys(keys: Any) -> None:
+def refuse_long_keys(keys: Any, path: str = "") -> None:
     """Refuse record keys that no record index can hold.
 
     Args:
         keys: a string array.
+        path: of the file that has them; none where they are still to be written.
 
     Raises:
         RecordError: one of them is too long.
@@ -53,8 +54,10 @@ def refuse_long_keys(keys: Any) -> None:
     sizes = to_numpy(lengths)
     longer = np.flatnonzero(sizes > LONGEST_KEY)
     start = keys[int(longer[0])].as_py()[:_SHOWN]
+    where = f"{path}: " if path else ""
     raise RecordError(
-        f"{len(longer)} row(s) have a record key that is too long for the record index, which takes {LONGEST_KEY} "
-        f"bytes; the first has {sizes[longer[0]]} and begins with {start!r}. Make the key of fewer or shorter fields, "
-        "such as a hash of a long one, or leave these rows out; a table with buckets needs no record index"
+        f"{where}{len(longer)} row(s) have a record key that is too long for the record index, which takes "
+        f"{LONGEST_KEY} bytes; the first has {sizes[longer[0]]} and begins with {start!r}. Make the key of fewer or "
+        "shorter fields, such as a hash of a long one, or leave these rows out; a table with buckets needs no record "
+        "index"
     )

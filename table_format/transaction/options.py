@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from table_format.errors import OptionError
+from table_format.option_values import choice, flag, given, whole_number
 from table_format.record_index.growth import IndexOptions
 
-_TRUE_FALSE: Final = {"true": True, "false": False}
-_Choice = TypeVar("_Choice", bound=Enum)
+_Policy = TypeVar("_Policy", bound=Enum)
 
 
 class FailedWrites(Enum):
@@ -110,11 +110,11 @@ class ProtocolOptions:
         return cls(
             optimistic=optimistic,
             failed_writes=_failed_writes(options, optimistic=optimistic),
-            heartbeat_interval_ms=_int(options, 60_000, 1, "hoodie.client.heartbeat.interval_in_ms"),
-            heartbeat_misses=_int(options, 2, 1, "hoodie.client.heartbeat.tolerable.misses"),
-            metadata=_bool(options, "hoodie.metadata.enable", default=True),
-            column_stats=_bool(options, "hoodie.metadata.index.column.stats.enable", default=True),
-            column_stats_shards=_int(options, 2, 1, "hoodie.metadata.index.column.stats.file.group.count"),
+            heartbeat_interval_ms=whole_number(options, "hoodie.client.heartbeat.interval_in_ms", 60_000, 1),
+            heartbeat_misses=whole_number(options, "hoodie.client.heartbeat.tolerable.misses", 2, 1),
+            metadata=flag(options, "hoodie.metadata.enable", default=True),
+            column_stats=flag(options, "hoodie.metadata.index.column.stats.enable", default=True),
+            column_stats_shards=whole_number(options, "hoodie.metadata.index.column.stats.file.group.count", 2, 1),
             record_index=IndexOptions.parse(options),
             lock=_lock(options),
             clean=_clean(options),
@@ -130,9 +130,9 @@ def _concurrency(options: Mapping[str, str]) -> bool:
 
 
 def _failed_writes(options: Mapping[str, str], *, optimistic: bool) -> FailedWrites:
-    keys = ("hoodie.clean.failed.writes.policy", "hoodie.cleaner.policy.failed.writes")
+    key = given(options, "hoodie.clean.failed.writes.policy", "hoodie.cleaner.policy.failed.writes")
     default = FailedWrites.LAZY if optimistic else FailedWrites.EAGER
-    key, policy = _choice(options, FailedWrites, default, *keys)
+    policy = _policy(options, key, default)
     if optimistic and policy is FailedWrites.EAGER:
         raise OptionError(
             f"{key}=EAGER would roll back other live writers under optimistic concurrency control: give LAZY"
@@ -151,61 +151,46 @@ def _lock(options: Mapping[str, str]) -> LockOptions:
     path = options.get("hoodie.write.lock.filesystem.path", "").strip()
     return LockOptions(
         path=path or None,
-        expire_minutes=_int(options, 0, 0, "hoodie.write.lock.filesystem.expire"),
-        retries=_int(options, 50, 0, "hoodie.write.lock.client.num_retries", "hoodie.write.lock.num_retries"),
-        wait_ms=_int(
+        expire_minutes=whole_number(options, "hoodie.write.lock.filesystem.expire", 0, 0),
+        retries=whole_number(
+            options, given(options, "hoodie.write.lock.client.num_retries", "hoodie.write.lock.num_retries"), 50, 0
+        ),
+        wait_ms=whole_number(
             options,
+            given(
+                options,
+                "hoodie.write.lock.client.wait_time_ms_between_retry",
+                "hoodie.write.lock.wait_time_ms_between_retry",
+            ),
             5000,
             1,
-            "hoodie.write.lock.client.wait_time_ms_between_retry",
-            "hoodie.write.lock.wait_time_ms_between_retry",
         ),
     )
 
 
 def _clean(options: Mapping[str, str]) -> CleanOptions:
-    _, policy = _choice(options, CleaningPolicy, CleaningPolicy.COMMITS, "hoodie.clean.policy", "hoodie.cleaner.policy")
-    if _bool(options, "hoodie.clean.async.enabled", "hoodie.clean.async", default=False):
+    if flag(options, given(options, "hoodie.clean.async.enabled", "hoodie.clean.async")):
         raise OptionError(
             "hoodie.clean.async=true: there is no background cleaning; call clean() or leave it automatic"
         )
     return CleanOptions(
-        automatic=_bool(options, "hoodie.clean.automatic", default=True),
-        policy=policy,
-        commits=_int(options, 10, 1, "hoodie.clean.commits.retained", "hoodie.cleaner.commits.retained"),
-        hours=_int(options, 24, 0, "hoodie.clean.hours.retained", "hoodie.cleaner.hours.retained"),
-        versions=_int(options, 3, 1, "hoodie.clean.fileversions.retained", "hoodie.cleaner.fileversions.retained"),
-        incremental=_bool(options, "hoodie.clean.incremental.enabled", "hoodie.cleaner.incremental.mode", default=True),
+        automatic=flag(options, "hoodie.clean.automatic", default=True),
+        policy=_policy(options, given(options, "hoodie.clean.policy", "hoodie.cleaner.policy"), CleaningPolicy.COMMITS),
+        commits=whole_number(
+            options, given(options, "hoodie.clean.commits.retained", "hoodie.cleaner.commits.retained"), 10, 1
+        ),
+        hours=whole_number(
+            options, given(options, "hoodie.clean.hours.retained", "hoodie.cleaner.hours.retained"), 24, 0
+        ),
+        versions=whole_number(
+            options, given(options, "hoodie.clean.fileversions.retained", "hoodie.cleaner.fileversions.retained"), 3, 1
+        ),
+        incremental=flag(
+            options, given(options, "hoodie.clean.incremental.enabled", "hoodie.cleaner.incremental.mode"), default=True
+        ),
     )
 
 
-def _first(options: Mapping[str, str], keys: tuple[str, ...]) -> tuple[str, str | None]:
-    return next(((key, options[key].strip()) for key in keys if key in options), (keys[0], None))
-
-
-def _int(options: Mapping[str, str], default: int, least: int, *keys: str) -> int:
-    key, text = _first(options, keys)
-    if text is None:
-        return default
-    if not text.isascii() or not text.isdecimal() or int(text) < least:
-        raise OptionError(f"{key}={text!r}: give a whole number of at least {least}")
-    return int(text)
-
-
-def _bool(options: Mapping[str, str], *keys: str, default: bool) -> bool:
-    key, text = _first(options, keys)
-    if text is None:
-        return default
-    if text.lower() not in _TRUE_FALSE:
-        raise OptionError(f"{key}={text!r}: give true or false")
-    return _TRUE_FALSE[text.lower()]
-
-
-def _choice(options: Mapping[str, str], kind: type[_Choice], default: _Choice, *keys: str) -> tuple[str, _Choice]:
-    key, text = _first(options, keys)
-    if text is None:
-        return key, default
-    try:
-        return key, kind(text.upper())
-    except ValueError as error:
-        raise OptionError(f"{key}={text!r}: give one of {', '.join(member.value for member in kind)}") from error
+def _policy(options: Mapping[str, str], key: str, default: _Policy) -> _Policy:
+    kind = type(default)
+    return kind(choice(options, key, default.value, [each.value for each in kind]))

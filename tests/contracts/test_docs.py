@@ -37,7 +37,7 @@ from table_format.base_file_options import BaseFileOptions
 from table_format.column_statistics import indexable_columns
 from table_format.errors import OptionError
 from table_format.key_generator import key_spec_of_properties
-from table_format.metadata_table.compaction import MAX_DELTA_COMMITS_KEY, _limit
+from table_format.metadata_table.compaction import MAX_DELTA_COMMITS_KEY, most_deltacommits
 from table_format.timestamp_keys import TimestampFormat
 from table_format.transaction.options import ProtocolOptions
 from tests.sample_flights import make_flights
@@ -143,7 +143,7 @@ TIMED = {"hoodie.keygen.timebased.output.dateformat": "yyyy", "hoodie.keygen.tim
 READERS = {
     "protocol": ProtocolOptions.parse,
     "base files": BaseFileOptions.of,
-    "compaction": _limit,
+    "compaction": most_deltacommits,
     "indexed columns": lambda options: indexable_columns(ONE_COLUMN, {**options, **NEWER}),
 }
 

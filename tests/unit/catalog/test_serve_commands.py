@@ -194,7 +194,7 @@ SERVE, GATEWAY = ("serve", "trino", "{warehouse}"), ("gateway", "http://127.0.0.
     [
         (("serve", "trino", "{warehouse}/absent"), "absent: there is no such folder"),
         ((*SERVE, "-o", "hoodie.catalog.trino.split.siz=1"), "did you mean hoodie.catalog.trino.split.size"),
-        ((*SERVE, "-o", "hoodie.catalog.trino.split.size=x"), "is not a whole number"),
+        ((*SERVE, "-o", "hoodie.catalog.trino.split.size=x"), "give a whole number"),
         ((*SERVE, "-o", "hoodie.catalog.gateway.paths.most=1"), "no such option here"),
         ((*SERVE, "-o", "x"), "write key=value"),
         ((*SERVE, "--config", "{warehouse}/absent"), "--config .*absent: No such file"),
@@ -204,7 +204,7 @@ SERVE, GATEWAY = ("serve", "trino", "{warehouse}"), ("gateway", "http://127.0.0.
         ((*SERVE, "--tls-key", "x"), "TLS needs a certificate"),
         ((*SERVE, "--host", "203.0.113.5"), r"203\.0\.113\.5"),
         ((*GATEWAY, "-o", "hoodie.catalog.trino.split.size=1"), "no such option here"),
-        ((*GATEWAY, "-o", "hoodie.catalog.gateway.paths.most=x"), "is not a whole number"),
+        ((*GATEWAY, "-o", "hoodie.catalog.gateway.paths.most=x"), "give a whole number"),
         ((*GATEWAY, "--upstream-ca", "{warehouse}/absent"), "TLS CA .*absent"),
         (("gateway", "trino:8080", "--metastore", "x"), "is not http://host:port"),
         (("gateway", "http://t:1", "--metastore", "thrift://a:b"), "no address of a Hive Metastore"),

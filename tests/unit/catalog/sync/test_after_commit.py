@@ -56,7 +56,7 @@ def test_what_jobs_leave_in_does_not_matter(written: LocalTable, metastore: File
         ({"mode": "jdbc"}, "mode: 'jdbc' is not supported; leave it out or give hms"),
         ({"mode": "hiveql"}, "mode: 'hiveql' is not supported"),
         ({"mode": "glue"}, "mode: 'glue' is not supported"),
-        ({"ignore_exceptions": "yes"}, "ignore_exceptions: 'yes' is neither true nor false"),
+        ({"ignore_exceptions": "yes"}, "ignore_exceptions='yes': give true or false"),
         ({"create_managed_table": "true"}, "create_managed_table: 'true' is not supported"),
         ({"base_file_format": "ORC"}, "base_file_format: 'ORC' is not supported; leave it out or give parquet"),
         ({"databse": "x"}, r"hive_sync\.databse: no such option of the sync; there are .*hive_sync\.database,"),

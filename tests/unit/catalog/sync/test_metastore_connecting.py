@@ -340,7 +340,7 @@ def test_ipv6() -> None:
         (options(tls_ca="x"), "tls.ca goes with hoodie.catalog.metastore.tls=true"),
         (options(tls="true", tls_key="x"), "tls.key goes with hoodie.catalog.metastore.tls.certificate"),
         (options(tls="true", tls_ca="/no such file"), "TLS CA /no such file"),
-        (options(tls="maybe"), "tls: 'maybe' is neither true nor false"),
+        (options(tls="maybe"), "tls='maybe': give true or false"),
         (options(timeout_seconds="0"), "timeout.seconds"),
         (options(tiemout="5"), "no such option of a Hive Metastore"),
     ],

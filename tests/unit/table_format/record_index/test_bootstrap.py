@@ -1,6 +1,7 @@
 """The index of a table with data: what it says, restarts, and commits that come meanwhile."""
 
 import logging
+import os
 import tarfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from table_format.errors import RecordIndexError, TransactionError, UnsupportedTableError
+from table_format.errors import RecordError, RecordIndexError, TransactionError, UnsupportedTableError
 from table_format.mapping import in_threads
 from table_format.meta_client import TableClient
 from table_format.record_index.bootstrap import bootstrap_index
@@ -54,6 +55,23 @@ def test_tables_that_apache_wrote(golden: Path, name: str) -> None:
 def test_tables_that_cannot_have_an_index_are_refused(golden: Path) -> None:
     with pytest.raises(RecordIndexError, match=r"hoodie\.populate\.meta\.fields=false"):
         bootstrap_index(TableClient.open(str(golden / "v6_0150__nometa" / "table")))
+
+
+def test_data_that_an_index_cannot_hold_is_refused(tmp_path: Path) -> None:
+    table = make(tmp_path, BUCKETS)
+    table.write("upsert", rows(0, 3))
+    table.write("upsert", rows(3, 4).set_column(0, "id", pa.array(["k" * 40_000])))
+    with pytest.raises(RecordError, match=r"\.parquet: 1 row\(s\) have a record key that is too long"):
+        bootstrap_index(table.client)
+    assert IndexLayout.of(table.client, table.client.timeline()) is None
+
+    table = make(tmp_path / "names", BUCKETS)
+    most = os.pathconf(tmp_path, "PC_NAME_MAX")
+    table.write("upsert", rows(0, 1).set_column(1, "p", pa.array(["p" * (most - 20)])))
+    with pytest.raises(RecordError, match=r"gives files of the record index names of .* or give the table a global"):
+        bootstrap_index(table.client, {"hoodie.metadata.record.level.index.enable": "true"})
+    bootstrap_index(table.client)
+    assert index_places(table.client) == data_places(table.client)
 
 
 def test_an_empty_table_gets_an_index_without_entries(tmp_path: Path) -> None:

@@ -1,14 +1,21 @@
-"""Values of options by their keys: texts become numbers and flags, and what does not fit is refused by its key."""
+"""Values of options by their keys: texts become numbers and flags, and what does not fit is refused by its key.
+
+Blanks around a value do not count. A key may have synonyms, older names of the same option: see `given`.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from table_format.errors import OptionError
 
 Default = TypeVar("Default", int, "int | None")
 Choice = TypeVar("Choice", str, None)
+
+_DIGITS: Final = 18
+"""More than any option needs; Python converts no text of thousands."""
 
 
 def known_options(options: Mapping[str, str] | None, keys: Iterable[str], owner: str) -> dict[str, str]:
@@ -30,36 +37,49 @@ def known_options(options: Mapping[str, str] | None, keys: Iterable[str], owner:
     return values
 
 
+def given(values: Mapping[str, str], key: str, *synonyms: str) -> str:
+    """The name by which an option is set: the first of them that is; its own where it is not set at all."""
+    return next((name for name in (key, *synonyms) if name in values), key)
+
+
 def whole_number(values: Mapping[str, str], key: str, default: Default, least: int) -> Default:
     """The value of an option, or its default.
 
     Raises:
         OptionError: it is no whole number, or less than `least`.
     """
-    text = values.get(key)
-    if text is None:
+    if key not in values:
         return default
-    try:
-        number = int(text)
-    except ValueError:
-        number = least - 1
-    if number < least:
-        raise OptionError(f"{key}: {text!r} is not a whole number of at least {least}")
-    return number
+    text = _text(values, key)
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS) or int(text) < least:
+        raise _refused(values, key, f"a whole number of at least {least}")
+    return int(text)
 
 
-def seconds(values: Mapping[str, str], key: str, default: float, least: float = 0.0) -> float:
-    """The value of an option that is a time, or its default.
+def number(values: Mapping[str, str], key: str, default: float, least: float, what: str = "a number") -> float:
+    """The value of an option that need not be whole, or its default.
+
+    Args:
+        values: of all options.
+        key: of this one.
+        default: where it is not set.
+        least: what it must be.
+        what: its kind, for the message.
 
     Raises:
         OptionError: it is no finite number, or less than `least`.
     """
     if key not in values:
         return default
-    number = _number(values[key])
-    if not least <= number < float("inf"):
-        raise OptionError(f"{key}: {values[key]!r} is not a number of seconds of at least {least:g}")
-    return number
+    found = _float(_text(values, key))
+    if not least <= found < math.inf:
+        raise _refused(values, key, f"{what} of at least {least:g}")
+    return found
+
+
+def seconds(values: Mapping[str, str], key: str, default: float, least: float = 0.0) -> float:
+    """The value of an option that is a time, or its default; see `number`."""
+    return number(values, key, default, least, "a number of seconds")
 
 
 def fraction(values: Mapping[str, str], key: str, default: float) -> float:
@@ -70,10 +90,10 @@ def fraction(values: Mapping[str, str], key: str, default: float) -> float:
     """
     if key not in values:
         return default
-    number = _number(values[key])
-    if not 0 <= number <= 1:
-        raise OptionError(f"{key}: {values[key]!r} is not a number from 0 to 1")
-    return number
+    found = _float(_text(values, key))
+    if not 0 <= found <= 1:
+        raise _refused(values, key, "a number from 0 to 1")
+    return found
 
 
 def flag(values: Mapping[str, str], key: str, *, default: bool = False) -> bool:
@@ -82,10 +102,12 @@ def flag(values: Mapping[str, str], key: str, *, default: bool = False) -> bool:
     Raises:
         OptionError: it is neither true nor false.
     """
-    text = values.get(key, str(default))
-    if text.lower() not in {"true", "false"}:
-        raise OptionError(f"{key}: {text!r} is neither true nor false")
-    return text.lower() == "true"
+    if key not in values:
+        return default
+    text = _text(values, key).lower()
+    if text not in {"true", "false"}:
+        raise _refused(values, key, "true or false")
+    return text == "true"
 
 
 def names(values: Mapping[str, str], key: str) -> tuple[str, ...]:
@@ -102,9 +124,10 @@ def choice(values: Mapping[str, str], key: str, default: Choice, allowed: Iterab
     if key not in values:
         return default
     known = {name.lower(): name for name in allowed}
-    if values[key].lower() not in known:
-        raise OptionError(f"{key}: {values[key]!r} is none of {', '.join(known.values())}")
-    return known[values[key].lower()]
+    text = _text(values, key).lower()
+    if text not in known:
+        raise _refused(values, key, " or ".join(known.values()))
+    return known[text]
 
 
 def key_value_lines(values: Mapping[str, str], key: str) -> dict[str, str]:
@@ -122,8 +145,16 @@ def key_value_lines(values: Mapping[str, str], key: str) -> dict[str, str]:
     return pairs
 
 
-def _number(text: str) -> float:
+def _text(values: Mapping[str, str], key: str) -> str:
+    return str(values[key]).strip()
+
+
+def _float(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        return float("nan")
+        return math.nan
+
+
+def _refused(values: Mapping[str, str], key: str, wanted: str) -> OptionError:
+    return OptionError(f"{key}={str(values[key])!r}: give {wanted}")
