@@ -67,7 +67,7 @@ test-unit: $(BIN)/.installed ## tests that need no JVM, documentation examples i
 
 .PHONY: test-spark
 test-spark: engines ## tests on PySpark and on the real engines
-	$(BIN)/python -m pytest -q -n 2 --dist loadscope -m 'spark or engine' tests $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n 2 --dist loadscope --no-loadscope-reorder -m 'spark or engine' tests $(PYTEST_ARGS)
 
 .PHONY: test-nightly
 test-nightly: $(BIN)/.installed ## property tests with 20,000 examples each where plans rest on them (hours)

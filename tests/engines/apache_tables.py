@@ -12,6 +12,8 @@ from tests.engines.edges import EDGES, EDGES_LATER, edge_rows, row_group_rows
 from tests.engines.kinds import FLAT, NESTED, Row, flat_row, nested_row
 
 KEYGEN = "org.apache.hudi.keygen"
+#: Of what Apache writes alike in tables of versions 8 and 9.
+OLDEST_AND_NEWEST = ("0.15.0", "1.2.0")
 #: The table version that each release writes by itself.
 NATIVE_VERSION = {"0.15.0": 6, "1.0.2": 8, "1.2.0": 9}
 
@@ -151,7 +153,7 @@ def _by_sql() -> list[ApacheTable]:
     into = "MERGE INTO it USING ({}) src ON it.id = src.id WHEN MATCHED THEN UPDATE SET ts = src.ts, {}"
     merging = Statements([into.format(source[0], "s = src.s"), into.format(source[1], "i = src.i")])
     return [
-        ApacheTable("cow_renamed", simple, [inserted, renaming], apache_reads_with=by_name),
+        ApacheTable("cow_renamed", simple, [inserted, renaming], releases=OLDEST_AND_NEWEST, apache_reads_with=by_name),
         ApacheTable("mor_renamed", {**simple, **merged}, [inserted, renaming], apache_reads_with=by_name),
         ApacheTable("mor_partial", {**simple, **merged}, [inserted, merging], releases=("1.0.2", "1.2.0")),
     ]
@@ -163,7 +165,7 @@ def _copy_on_write() -> list[ApacheTable]:
         edge_table(),
         row_group_table(),
         ApacheTable("cow_types", {**NONPARTITIONED, **BUCKET}, _history(nested_row), NESTED),
-        ApacheTable("cow_hive", {**FLAT_BY_PARTITION, **BUCKET}, _history(flat_row)),
+        ApacheTable("cow_hive", {**FLAT_BY_PARTITION, **BUCKET}, _history(flat_row), releases=OLDEST_AND_NEWEST),
         ApacheTable(
             "cow_replaced",
             {**FLAT_BY_PARTITION, "hoodie.index.type": "SIMPLE"},
@@ -201,6 +203,7 @@ def _copy_on_write() -> list[ApacheTable]:
                     "upsert", [flat_row(n, 6) | {"note": f"n{n}", "i": 10**10 + n} for n in range(30, 50)], {}, evolved
                 ),
             ],
+            releases=OLDEST_AND_NEWEST,
         ),
         ApacheTable(
             "cow_timestamped",
@@ -213,6 +216,7 @@ def _copy_on_write() -> list[ApacheTable]:
                 **BUCKET,
             },
             [Write("insert", [flat_row(n, 5) | {"l": 1_700_000_000_000 + n * 20_000_000} for n in range(40)])],
+            releases=OLDEST_AND_NEWEST,
             formatted_columns=("l",),
         ),
     ]
@@ -302,6 +306,7 @@ def _indexed() -> list[ApacheTable]:
                 "hoodie.parquet.small.file.limit": "0",
             },
             [Write("insert", [flat_row(n, 5) for n in range(start, start + 20)]) for start in (0, 20, 40)],
+            releases=OLDEST_AND_NEWEST,
         ),
         ApacheTable(
             "mor_consistent_hashing",

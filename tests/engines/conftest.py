@@ -9,10 +9,12 @@ import pytest
 
 from tests.conftest import skip_or_fail
 from tests.engines.apache_hudi.client import VERSIONS, ApacheHudi, missing
+from tests.engines.apache_tables import apache_tables
 from tests.engines.hive_engine import Engine as HiveEngine
 from tests.engines.hive_world import World as HiveWorld
 from tests.engines.trino_engine import Engine
 from tests.engines.trino_world import World
+from tests.engines.written_table import Written
 from tools.engines.artifacts import EngineMissingError
 from tools.engines.hive.jars import handler
 from tools.engines.hive.server import HiveMetastore, HiveServer
@@ -49,6 +51,23 @@ def apache(request: pytest.FixtureRequest, release: Callable[[str], ApacheHudi])
 
 
 @pytest.fixture(scope="session")
+def written(
+    release: Callable[[str], ApacheHudi], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, str], Written]:
+    """Gives the table that a release wrote, by release and name; makes each once."""
+    made: dict[tuple[str, str], Written] = {}
+
+    def make(version: str, name: str) -> Written:
+        if (version, name) not in made:
+            reader = "1.2.0" if version == "1.0.2" and name.startswith("mor") else version
+            path = tmp_path_factory.mktemp(name) / "table"
+            made[version, name] = Written(release(version), release(reader), apache_tables()[name], path)
+        return made[version, name]
+
+    return make
+
+
+@pytest.fixture(scope="session")
 def trino(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """Trino 476: the server that HUDI_CATALOG_TRINO names (on this machine, CREATE CATALOG allowed), else a new one."""
     folder = tmp_path_factory.mktemp("trino")
@@ -56,7 +75,7 @@ def trino(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     server = None
     if not named:
         try:
-            server = TrinoServer(folder)
+            server = TrinoServer(folder, lasting=False)
         except EngineMissingError as error:
             skip_or_fail(f"{error}; or name a running Trino in HUDI_CATALOG_TRINO")
     metastore = folder / "test-metastore"

@@ -8,26 +8,13 @@ import pytest
 
 from catalog import Table
 from tests.engines.apache_hudi.client import ALL_VERSIONS, ApacheHudi
-from tests.engines.apache_tables import ROW_GROUPS, edge_table, row_group_table
+from tests.engines.apache_tables import ROW_GROUPS
 from tests.engines.edges import DEFECTS, SOUND, Defect
+from tests.engines.written_table import Written
 
 pytestmark = [pytest.mark.engine]
 PAGE = Path(__file__).parents[2] / "docs/apache-defects.md"
-Edges = Callable[..., tuple[ApacheHudi, Path]]
-
-
-@pytest.fixture(scope="session")
-def edges(release: Callable[[str], ApacheHudi], tmp_path_factory: pytest.TempPathFactory) -> Edges:
-    made: dict[tuple[str, bool], Path] = {}
-
-    def make(version: str, *, several_row_groups: bool = False) -> tuple[ApacheHudi, Path]:
-        key = version, several_row_groups
-        if key not in made:
-            table = row_group_table() if several_row_groups else edge_table()
-            made[key] = table.write(release(version), tmp_path_factory.mktemp("edges") / "table")
-        return release(version), made[key]
-
-    return make
+Tables = Callable[[str, str], Written]
 
 
 def files_with_matches(engine: ApacheHudi, path: Path, filters: Sequence[str]) -> list[set[str]]:
@@ -44,20 +31,21 @@ def planned(path: Path, where: str) -> set[str]:
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.title)
-def test_apache_drops_files_that_we_keep(edges: Edges, version: str, defect: Defect) -> None:
-    engine, path = edges(version, several_row_groups=defect.several_row_groups)
-    theirs = engine.planned_files(path, list(defect.filters))
-    matching = files_with_matches(engine, path, defect.filters)
+def test_apache_drops_files_that_we_keep(written: Tables, version: str, defect: Defect) -> None:
+    table = written(version, "cow_row_groups" if defect.several_row_groups else "cow_edges")
+    theirs = table.engine.planned_files(table.path, list(defect.filters))
+    matching = files_with_matches(table.engine, table.path, defect.filters)
     for where, kept, needed in zip(defect.filters, theirs, matching, strict=True):
         assert needed
         assert kept is not None
         assert needed - set(kept), f"{where}: Apache {version} keeps all files by now; correct {PAGE.name}"
-        assert needed <= planned(path, where), where
+        assert needed <= planned(table.path, where), where
 
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)
-def test_other_conditions_on_the_same_rows_lose_nothing(edges: Edges, version: str) -> None:
-    engine, path = edges(version)
+def test_other_conditions_on_the_same_rows_lose_nothing(written: Tables, version: str) -> None:
+    table = written(version, "cow_edges")
+    engine, path = table.engine, table.path
     theirs, matching = engine.planned_files(path, list(SOUND)), files_with_matches(engine, path, SOUND)
     for where, kept, needed in zip(SOUND, theirs, matching, strict=True):
         assert kept is not None

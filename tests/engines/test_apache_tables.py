@@ -1,23 +1,18 @@
 """Tables that three releases of Apache Hudi wrote: we read what they read, prune without losing a row, and no worse."""
 
-import random
 from collections.abc import Callable
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from catalog import Table
 from pushdown import HudiExpression
-from pushdown.bind import bind
 from pushdown.expression import Op, Predicate
-from pushdown.rows import matches
 from pushdown.walk import columns_of, leaves
-from tests.engines.apache_hudi.client import ALL_VERSIONS, ApacheHudi
+from tests.engines.apache_hudi.client import ALL_VERSIONS
 from tests.engines.apache_tables import ApacheTable, Write, apache_tables
 from tests.engines.model import comparable
-from tests.unit.catalog.filters import random_filter
+from tests.engines.written_table import Written
 
 pytestmark = [pytest.mark.engine]
 TABLES = apache_tables()
@@ -25,47 +20,6 @@ CASES = [(version, name) for version in ALL_VERSIONS for name in TABLES if versi
 FILTERS = 200
 READ_EVERY = 10
 COMPARED = 50
-FAVOURITES = ["id", "_hoodie_record_key", "part"]
-
-
-class Written:
-    """One table, as Apache left it and reads it.
-
-    Release 1.0.2 fails to merge its own deletes with long ordering values, so 1.2.0 reads its merge-on-read tables.
-    """
-
-    def __init__(self, engine: ApacheHudi, reader: ApacheHudi, table: ApacheTable, path: Path) -> None:
-        self.engine = engine
-        self.spec = table
-        self.path = table.write(engine, path)
-        self.theirs = reader.read(self.path, options=table.apache_reads_with)
-        self.table = Table.open(str(self.path))
-        self.ours = self.table.scan().to_arrow()
-
-    def filters(self, count: int) -> list[HudiExpression]:
-        chance = random.Random(self.spec.name)
-        favourites = [name for name in FAVOURITES if name in self.ours.column_names]
-        return [random_filter(self.ours, favourites, chance) for _ in range(count)]
-
-    def matching(self, expression: HudiExpression) -> pa.Table:
-        return self.ours.filter(matches(bind(expression, self.ours.schema), self.ours))
-
-
-@pytest.fixture(scope="session")
-def written(
-    release: Callable[[str], ApacheHudi], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str, str], Written]:
-    """Makes each table once."""
-    made: dict[tuple[str, str], Written] = {}
-
-    def make(version: str, name: str) -> Written:
-        if (version, name) not in made:
-            reader = "1.2.0" if version == "1.0.2" and name.startswith("mor") else version
-            path = tmp_path_factory.mktemp(name) / "table"
-            made[version, name] = Written(release(version), release(reader), TABLES[name], path)
-        return made[version, name]
-
-    return make
 
 
 @pytest.mark.parametrize(("version", "name"), CASES)

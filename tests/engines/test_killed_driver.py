@@ -37,11 +37,12 @@ def has_new_data(table: Path, before: set[str]) -> bool:
     return any(path.name not in before for path in table.rglob("part=*/*.parquet"))
 
 
+#: How a moment shows, and the release that reads and clears up after it.
 MOMENTS = {
-    "requested": has_instant(".commit.requested"),
-    "inflight": has_instant(".inflight"),
-    "marker": has_marker,
-    "data": has_new_data,
+    "requested": (has_instant(".commit.requested"), "0.15.0"),
+    "inflight": (has_instant(".inflight"), "1.2.0"),
+    "marker": (has_marker, "0.15.0"),
+    "data": (has_new_data, "1.2.0"),
 }
 
 
@@ -59,8 +60,9 @@ def wanted(*steps: Step) -> list[str]:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_killed_driver(apache: ApacheHudi, spark: Any, tmp_path: Path, moment: str) -> None:
-    table = tmp_path / "table"
+def test_a_killed_driver(release: Callable[[str], ApacheHudi], spark: Any, tmp_path: Path, moment: str) -> None:
+    came, version = MOMENTS[moment]
+    apache, table = release(version), tmp_path / "table"
     options = KIND.all_options() | {"hoodie.datasource.write.operation": "upsert"}
     write_hudi(spark.createDataFrame(FIRST.table(KIND.schema)), str(table), options, mode="append")
     before = names(table)
@@ -68,7 +70,7 @@ def test_a_killed_driver(apache: ApacheHudi, spark: Any, tmp_path: Path, moment:
     process = start(tmp_path / "job", table, KIND, [SECOND])
     try:
         deadline = time.monotonic() + 120
-        while not MOMENTS[moment](table, before):
+        while not came(table, before):
             assert process.poll() is None, (
                 f"the writer ended first: {(tmp_path / 'job/stderr.log').read_text()[-3000:]}"
             )

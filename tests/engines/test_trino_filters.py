@@ -25,13 +25,13 @@ def kinds(world: World) -> DuckDb:
     return DuckDb.of_warehouse(world.folder(SCHEMA))
 
 
-def wrong_answers(world: World, kinds: DuckDb, ask: str) -> list[str]:
+def wrong_answers(world: World, kinds: DuckDb, ask: str, filters: list[str]) -> list[str]:
     """Filters answered otherwise than by DuckDB, each with the difference."""
-    statements = [f"SELECT id FROM kinds WHERE {text}" for text in FILTERS]
+    statements = [f"SELECT id FROM kinds WHERE {text}" for text in filters]
     expected = [kinds.query(statement) for statement in statements]
     with ThreadPoolExecutor(4) as threads:
         answers = threads.map(lambda statement: getattr(world, ask)(statement, SCHEMA), statements)
-        compared = zip(FILTERS, answers, expected, strict=True)
+        compared = zip(filters, answers, expected, strict=True)
         return [f"{text}: {found}" for text, rows, other in compared if (found := rows_agree(rows, other))]
 
 
@@ -40,9 +40,13 @@ def test_some_filters_keep_rows_and_some_leave_rows_out(kinds: DuckDb) -> None:
     assert sum(0 < count < 4000 for count in counts) > 140
 
 
-@pytest.mark.parametrize("ask", ["by_trino", "through_service", "through_gateway"])
+@pytest.mark.parametrize("ask", ["through_service", "through_gateway"])
 def test_filters(world: World, kinds: DuckDb, ask: str) -> None:
-    assert wrong_answers(world, kinds, ask) == []
+    assert wrong_answers(world, kinds, ask, FILTERS) == []
+
+
+def test_duckdb_and_trino_mean_the_same(world: World, kinds: DuckDb) -> None:
+    assert wrong_answers(world, kinds, "by_trino", FILTERS[::4]) == []
 
 
 def test_many_of_them_were_rewritten(world: World, kinds: DuckDb) -> None:

@@ -40,6 +40,7 @@ class TrinoServer:
         service: str = "127.0.0.1:9090",
         metastore: Path | None = None,
         properties: Mapping[str, str] | None = None,
+        lasting: bool = True,
     ) -> None:
         """Start it and wait for its first answer.
 
@@ -49,6 +50,8 @@ class TrinoServer:
             service: Address of `hudi-catalog serve trino` for the catalog `hudi_catalog`.
             metastore: Folder of the file metastore that `hive` and `hudi` read.
             properties: More properties of the server, by their names in `config.properties`.
+            lasting: False for one that runs for minutes, as in tests: Java's second compiler would take more time
+                then than it saves.
 
         Raises:
             EngineMissingError: No JDK, no server, or it does not start; the message says why.
@@ -79,6 +82,7 @@ class TrinoServer:
         archive = cache_folder() / f"trino-{VERSION}.jsa"
         options += [
             "-Duser.timezone=UTC",
+            *([] if lasting else ["-XX:TieredStopAtLevel=1"]),
             "-XX:+AutoCreateSharedArchive",
             f"-XX:SharedArchiveFile={archive}",
             "-Xlog:cds=off",

@@ -48,6 +48,18 @@ def installation(listed: Path = LIST) -> Path:
     return folder
 
 
+def in_order(jars: Path) -> list[Path]:
+    """Hive's jars, as a class path takes them.
+
+    Hive's own comes first: it has classes of ANTLR and Avro in it that older jars beside it have, too. The order that
+    Java gives `jars/*` is the file system's.
+
+    Args:
+        jars: What `installation` gave.
+    """
+    return sorted(jars.glob("*.jar"), key=lambda jar: (not jar.name.startswith("hive-exec-"), jar.name))
+
+
 def hook_classes(java: Path, jars: Path) -> Path:
     """Folder of the compiled classes of `docker/hive/hooks`.
 

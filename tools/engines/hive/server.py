@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from tools.engines.hive.jars import hook_classes, installation
+from tools.engines.hive.jars import hook_classes, in_order, installation
 from tools.engines.jdk import find_java
 from tools.engines.process import ServerProcess, free_port
 
@@ -136,7 +136,7 @@ def _java(folder: Path, memory: str, classes: Sequence[Path], main: Sequence[str
         "-Dlog4j2.configurationFile=hive-log4j2.properties",
         *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED),
     ]
-    path = [f"{folder}/conf", *map(str, classes), str(hook_classes(java, jars)), f"{jars}/*"]
+    path = [f"{folder}/conf", *map(str, classes), str(hook_classes(java, jars)), *map(str, in_order(jars))]
     return [str(java), *options, "-cp", ":".join(path), *main]
 
 
