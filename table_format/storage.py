@@ -42,7 +42,15 @@ class FileEntry:
 
 
 @contextlib.contextmanager
-def _translated(path: str) -> Iterator[None]:
+def storage_errors(path: str) -> Iterator[None]:
+    """Errors of the operating system become those of this project, which name the file.
+
+    Args:
+        path: of the file that is worked on, below the base folder.
+
+    Raises:
+        StorageError: what is done within it fails.
+    """
     try:
         yield
     except StorageError:
@@ -100,39 +108,39 @@ class Storage:
         Raises:
             MissingFileError: there is no such file.
         """
-        with _translated(path), self.filesystem.open_input_file(self.full_path(path)) as stream:
+        with storage_errors(path), self.filesystem.open_input_file(self.full_path(path)) as stream:
             return bytes(stream.readall())
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         """Up to `length` bytes from `offset` on."""
-        with _translated(path), self.filesystem.open_input_file(self.full_path(path)) as stream:
+        with storage_errors(path), self.filesystem.open_input_file(self.full_path(path)) as stream:
             return bytes(stream.read_at(length, offset))  # type: ignore[call-arg]  # the stubs lack the offset
 
     def open_input(self, path: str) -> Any:
         """A seekable `pyarrow.NativeFile`."""
-        with _translated(path):
+        with storage_errors(path):
             return self.filesystem.open_input_file(self.full_path(path))
 
     def open_output(self, path: str) -> Any:
         """A `pyarrow.NativeFile` that truncates what stands there; parent folders are made."""
-        with _translated(path):
+        with storage_errors(path):
             self._make_parent(path)
             return self.filesystem.open_output_stream(self.full_path(path))
 
     def exists(self, path: str) -> bool:
         """Whether a file or folder of that name is there."""
-        with _translated(path):
+        with storage_errors(path):
             return bool(self.filesystem.get_file_info(self.full_path(path)).type != fs.FileType.NotFound)
 
     def entry(self, path: str) -> FileEntry | None:
         """Size and time of a file or folder, or None when there is none."""
-        with _translated(path):
+        with storage_errors(path):
             info = self.filesystem.get_file_info(self.full_path(path))
         return None if info.type == fs.FileType.NotFound else self._entry(info)
 
     def list(self, path: str = "", *, recursive: bool = False) -> list[FileEntry]:
         """What lies in a folder, by name; an absent folder is empty. Hadoop's `.crc` side files are left out."""
-        with _translated(path):
+        with storage_errors(path):
             selector = fs.FileSelector(self.full_path(path), recursive=recursive, allow_not_found=True)
             infos = self.filesystem.get_file_info(selector)
         entries = [self._entry(info) for info in infos if not _is_side_file(info.base_name)]
@@ -140,7 +148,7 @@ class Storage:
 
     def make_dir(self, path: str) -> None:
         """Create a folder and its parents; no error when it is there."""
-        with _translated(path):
+        with storage_errors(path):
             self.filesystem.create_dir(self.full_path(path), recursive=True)
 
     def create(self, path: str, data: bytes) -> None:
@@ -153,7 +161,7 @@ class Storage:
         Raises:
             AlreadyExistsError: the name is taken.
         """
-        with _translated(path):
+        with storage_errors(path):
             self._make_parent(path)
             if self.is_local:
                 self._create_local(self.full_path(path), data)
@@ -165,7 +173,7 @@ class Storage:
 
     def overwrite(self, path: str, data: bytes) -> None:
         """Replace a file, or create it, and drop the stale `.crc` that a Hadoop client may have left beside it."""
-        with _translated(path):
+        with storage_errors(path):
             self._make_parent(path)
             if self.is_local:
                 temporary = _temporary_beside(self.full_path(path))
@@ -182,7 +190,7 @@ class Storage:
         Raises:
             MissingFileError: there is no such file.
         """
-        with _translated(path):
+        with storage_errors(path):
             if self.is_local:
                 with open(self.full_path(path), "rb+") as stream:
                     os.fsync(stream.fileno())
@@ -191,7 +199,7 @@ class Storage:
     def delete(self, path: str, *, missing_ok: bool = True) -> None:
         """Delete a file and its `.crc` side file."""
         try:
-            with _translated(path):
+            with storage_errors(path):
                 self.filesystem.delete_file(self.full_path(path))
         except MissingFileError:
             if not missing_ok:
@@ -200,7 +208,7 @@ class Storage:
 
     def delete_dir(self, path: str) -> None:
         """Delete a folder with all that it holds; no error when it is not there."""
-        with _translated(path), contextlib.suppress(FileNotFoundError):
+        with storage_errors(path), contextlib.suppress(FileNotFoundError):
             self.filesystem.delete_dir(self.full_path(path))
 
     def _entry(self, info: Any) -> FileEntry:

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from table_format.errors import CorruptFileError, MissingFileError, StorageError
-from table_format.storage import Storage
+from table_format.errors import CorruptFileError, StorageError
+from table_format.storage import Storage, storage_errors
 
 _LARGEST_RANGE = 1 << 30
 _READ_AT_ONCE = 16 << 20
@@ -188,7 +188,7 @@ def open_source(storage: Storage, path: str) -> Iterator[Source]:
         with storage.open_input(path) as stream:
             yield StreamSource(stream, path)
         return
-    with _named(path):
+    with storage_errors(path):
         descriptor = os.open(storage.full_path(path), os.O_RDONLY)
         try:
             yield LocalSource(descriptor, path)
@@ -204,7 +204,7 @@ def open_target(storage: Storage, path: str) -> Iterator[Target]:
         StorageError: it cannot be written.
     """
     try:
-        with _named(path), _opened(storage, path) as target:
+        with storage_errors(path), _opened(storage, path) as target:
             yield target
             target.flush()
     except BaseException:
@@ -226,15 +226,3 @@ def _opened(storage: Storage, path: str) -> Iterator[Target]:
         yield Target(descriptor, None, path)
     finally:
         os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _named(path: str) -> Iterator[None]:
-    try:
-        yield
-    except StorageError:
-        raise
-    except FileNotFoundError as error:
-        raise MissingFileError(f"{path}: no such file") from error
-    except OSError as error:
-        raise StorageError(f"{path}: {error}") from error
