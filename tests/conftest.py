@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _GROUPS = (
     ("trino", re.compile("engines/test_(trino|presto|engine_servers)")),
     ("hive", re.compile("engines/test_(hive|local_metastore)")),
-    ("apache", re.compile("engines/test_(apache|crash_interop|killed_driver|record_index|spark_sql)")),
+    ("apache", re.compile("engines/test_(apache|crash_interop|killed_driver|record_index)")),
 )
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -61,7 +61,7 @@ def spark() -> Iterator["SparkSession"]:
         .appName("hudi-catalog-tests")
         .config("spark.driver.memory", "1g")
         # these minutes are over before Java's second compiler pays
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.enabled", "false")

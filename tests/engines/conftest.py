@@ -36,7 +36,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
             reason = missing(version)
             if reason:
                 skip_or_fail(reason)
-            running[version] = ApacheHudi(version, Path(tmp_path_factory.mktemp(f"apache-{version}")))
+            running[version] = ApacheHudi(version, Path(tmp_path_factory.mktemp(f"apache-{version}")), lasting=False)
         return running[version]
 
     yield get

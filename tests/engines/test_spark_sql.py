@@ -82,7 +82,7 @@ def shop(
     folder = Path(tmp_path_factory.mktemp("shop"))
     store = open_metastore(hive_metastore.uri)
     # Spark's client loads the class of an entry's storage handler, though its data source does without it
-    apache = ApacheHudi(request.param, folder, hive_metastore.uri, [jar])
+    apache = ApacheHudi(request.param, folder, hive_metastore.uri, [jar], lasting=False)
     yield Shop(apache, store, folder)
     apache.close()
     store.close()

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from spark_writer import HudiTable
 from spark_writer.decimals import unscaled
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-spark = spark.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+spark = spark.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 spark = spark.config("spark.driver.host", "127.0.0.1").getOrCreate()
 rows = spark.range(1).selectExpr("cast(id as string) id", "1 v")
 print(HudiTable.create(spark, sys.argv[1], rows, record_key="id", buckets=1).upsert(rows))

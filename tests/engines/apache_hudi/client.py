@@ -19,6 +19,9 @@ VERSIONS = ("0.15.0", "1.2.0")
 #: Releases whose tables we read.
 ALL_VERSIONS = ("0.15.0", "1.0.2", "1.2.0")
 
+#: Options of a Java that is to run for minutes; with one compiler alone, the room for its code would be too small.
+QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+
 
 class ApacheError(Exception):
     """What Apache Hudi threw."""
@@ -55,21 +58,32 @@ class ApacheHudi:
         scratch: folder for its files.
         metastore: URI of the Hive Metastore that Spark SQL finds its tables in; None for a catalog of its own.
         classes: more jars.
+        lasting: False where it runs for minutes only, as in tests: Java's second compiler would take more time then
+            than it saves.
     """
 
-    def __init__(self, version: str, scratch: Path, metastore: str | None = None, classes: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        version: str,
+        scratch: Path,
+        metastore: str | None = None,
+        classes: Sequence[Path] = (),
+        *,
+        lasting: bool = True,
+    ) -> None:
         self.version = version
         self.scratch = scratch
         self._log = (scratch / f"apache-{version}.log").open("wb")
         script = Path(__file__).with_name("session.py")
         class_path = ":".join(map(str, [bundle(version), *classes]))
+        environ = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
         self._process = subprocess.Popen(
             [str(environment()[0]), str(script), version, class_path, *([metastore] if metastore else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
             cwd=scratch,
-            env={k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))},
+            env=environ if lasting else {**environ, "JDK_JAVA_OPTIONS": QUICK},
         )
         self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()

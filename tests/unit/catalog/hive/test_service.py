@@ -211,7 +211,7 @@ def test_a_storage_that_fails_may_work_again(asking: Asking, monkeypatch: pytest
     [
         ({"hoodie.catalog.hive.query.typ": "snapshot"}, "no such option of a table in Hive"),
         ({"hoodie.catalog.hive.query.type": "newest"}, "neither snapshot nor read_optimized"),
-        ({"hoodie.catalog.hive.materialize": "perhaps"}, "neither true nor false"),
+        ({"hoodie.catalog.hive.materialize": "perhaps"}, "give true or false"),
         ({"hoodie.catalog.hive.as.of": "yesterday"}, "yesterday"),
         ({"hoodie.catalog.hive.columns": "k,day", "hoodie.catalog.hive.columns.types": "int"}, "2 columns and 1 types"),
     ],

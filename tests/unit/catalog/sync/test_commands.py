@@ -136,7 +136,7 @@ def test_many_changes_are_cut_short(hive: Any, written: LocalTable, monkeypatch:
     ("arguments", "message"),
     [
         (["--format", "handler"], "--format handler is for Hive"),
-        (["-o", "hoodie.catalog.sync.format=x"], "'x' is none of handler, apache, symlink"),
+        (["-o", "hoodie.catalog.sync.format=x"], "='x': give handler or apache or symlink"),
         (["-o", "hoodie.datasource.hive_sync.table_properties=x"], "'x' is not name=value"),
         (["--all", "--table", "x"], "--table names one entry"),
         (["-o", "hoodie.catalog.sync.nothing=1"], "no such option of the sync"),
