@@ -26,6 +26,8 @@ FAMILIES = ("bool", "int", "long", "float", "double", "dec10_2", "dec18", "strin
 def duck() -> Any:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
+        # DuckDB 2.0 itself leaves row groups out by statistics that do not tell of NaN, and loses rows so
+        connection.execute("SET disabled_optimizers = 'filter_pushdown,statistics_propagation'")
         yield connection
 
 
