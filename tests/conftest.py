@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.engines.apache_hudi.client import QUICK
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -61,7 +63,7 @@ def spark() -> Iterator["SparkSession"]:
         .appName("hudi-catalog-tests")
         .config("spark.driver.memory", "1g")
         # these minutes are over before Java's second compiler pays
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
+        .config("spark.driver.extraJavaOptions", QUICK)
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.enabled", "false")

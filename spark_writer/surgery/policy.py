@@ -45,7 +45,7 @@ class SurgeryPolicy:
         Raises:
             OptionError: a value that cannot be used.
         """
-        mode = choice(options, registry.SURGERY.key, Mode.AUTO.value, [known.value for known in Mode])
+        mode = choice(options, registry.SURGERY.key, str(registry.SURGERY.default), registry.SURGERY.choices)
         return cls(
             Mode(mode),
             _number(options, registry.SURGERY_TOUCHED) / 100,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from tests.engines.apache_hudi.client import ROOT
+from tests.engines.apache_hudi.client import QUICK, ROOT
 from tests.engines.kinds import Kind, Step
 
 
@@ -33,5 +33,5 @@ def start(
         stderr=(folder / "stderr.log").open("w"),
         text=True,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "JDK_JAVA_OPTIONS": QUICK},
     )

@@ -20,7 +20,6 @@ spark = (
     .config("spark.sql.catalogImplementation", "hive")
     .config("spark.hadoop.hive.metastore.uris", URI)
     .config("spark.driver.memory", "1g")
-    .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
     .config("spark.driver.host", "127.0.0.1")
     .config("spark.driver.bindAddress", "127.0.0.1")
     .config("spark.ui.enabled", "false")

@@ -21,7 +21,7 @@ from catalog.sync.open_metastore import open_metastore
 from catalog.sync.options import SyncOptions
 from table_format.errors import ServiceError, UnsupportedTableError
 from tests.conftest import skip_or_fail
-from tests.engines.apache_hudi.client import ROOT, VERSIONS, ApacheError, ApacheHudi, missing
+from tests.engines.apache_hudi.client import QUICK, ROOT, VERSIONS, ApacheError, ApacheHudi, missing
 from tests.engines.kinds import Kind, kinds
 from tests.engines.model import comparable
 from tests.local_writes import LocalTable
@@ -158,7 +158,7 @@ def test_pyspark_alone(hive_metastore: MetastoreServer, written: dict[str, Path]
         text=True,
         timeout=300,
         check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "JDK_JAVA_OPTIONS": QUICK},
     )
     told = {found["name"]: found for found in map(json.loads, done.stdout.splitlines())}
     for name in ("apache.hive", "listed.hive"):

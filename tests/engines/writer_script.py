@@ -19,7 +19,6 @@ job = json.loads(Path(sys.argv[1]).read_text())
 spark = (
     SparkSession.builder.master("local[2]")
     .config("spark.driver.memory", "1g")
-    .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
     .config("spark.driver.host", "127.0.0.1")
     .config("spark.driver.bindAddress", "127.0.0.1")
     .config("spark.ui.enabled", "false")

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_writer import HudiTable
 from spark_writer.decimals import unscaled
+from tests.engines.apache_hudi.client import QUICK
 
 pytestmark = pytest.mark.spark
 
@@ -21,7 +22,6 @@ from pyspark.sql import SparkSession
 from spark_writer import HudiTable
 from spark_writer.decimals import unscaled
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-spark = spark.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 spark = spark.config("spark.driver.host", "127.0.0.1").getOrCreate()
 rows = spark.range(1).selectExpr("cast(id as string) id", "1 v")
 print(HudiTable.create(spark, sys.argv[1], rows, record_key="id", buckets=1).upsert(rows))
@@ -60,6 +60,7 @@ def test_local_workers_run_the_drivers_python(tmp_path: Path) -> None:
     fake.parent.mkdir()
     fake.write_text("#!/bin/sh\nexit 9\n")
     fake.chmod(0o755)
+    environment["JDK_JAVA_OPTIONS"] = QUICK
     environment["PATH"] = f"{fake.parent}:{environment['PATH']}"
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_SETTINGS, str(tmp_path / "t")],
