@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from dataclasses import dataclass
+from importlib.metadata import version as installed_version
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -33,7 +34,6 @@ from table_format.errors import HudiError, OptionError
 _PRINTED_ROWS = 50
 
 app = typer.Typer(
-    help="Apache Hudi tables: what they hold, which files a filter needs, and why.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -64,6 +64,22 @@ Options = Annotated[
     typer.Option("--option", "-o", help="Scan option as key=value, such as hoodie.catalog.scan.threads=4; repeatable."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="For scripts: JSON on standard output, nothing else.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"hudi-catalog {installed_version('hudi-catalog')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def common_options(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Apache Hudi tables: what they hold, which files a filter needs, and why."""
 
 
 @app.command()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -47,6 +48,10 @@ def run_main(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str])
 @pytest.fixture
 def hive(golden: Callable[[str], GoldenTable]) -> str:
     return golden("v6_0150__bkt_hive").path
+
+
+def test_version() -> None:
+    assert run("--version") == f"hudi-catalog {version('hudi-catalog')}\n"
 
 
 def test_tables(golden_folder: str) -> None:
