@@ -3,9 +3,11 @@
 import bisect
 import itertools
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
+
+import numpy as np
 
 from table_format.byte_spans import DISORDERED_BYTE
 from table_format.errors import CorruptFileError
@@ -126,7 +128,10 @@ def _sorted(index: BlockIndex, offset: int, path: str) -> BlockIndex:
 
 
 def read_lower_level(content: bytes, offset: int, path: str) -> BlockIndex:
-    """An intermediate or leaf index block: a count, relative offsets, then entries as in the root.
+    """An intermediate or leaf index block, as HBase writes them once the root would get too large.
+
+    A count; for each entry where it starts among the entries, and where the last one ends; then the entries: place and
+    size of a block, and a key without a length, which follows from the starts (HBase, HFileBlockIndex.writeNonRoot).
 
     Raises:
         CorruptFileError: the content holds something else.
@@ -135,23 +140,29 @@ def read_lower_level(content: bytes, offset: int, path: str) -> BlockIndex:
         raise CorruptFileError(path, offset, "an HFile index block is cut off; restore the file")
     (count,) = _COUNT.unpack_from(content)
     start = _COUNT.size * (count + 2)
-    if not 0 <= count <= len(content) // _ENTRY.size:
-        raise CorruptFileError(path, offset, "an HFile index block counts more entries than it can hold")
-    index, end = read_entries(content, start, count, offset, path)
-    if end != len(content):
-        raise CorruptFileError(path, offset, "an HFile index block has other bytes behind its entries")
+    if not 0 < count <= len(content) // _ENTRY.size or start > len(content):
+        raise CorruptFileError(path, offset, "an HFile index block counts more entries than it can hold, or none")
+    begins = np.frombuffer(content, ">i4", count + 1, _COUNT.size).astype(np.int64)
+    if begins[0] or begins[-1] != len(content) - start or int(np.diff(begins).min()) < _ENTRY.size:
+        raise CorruptFileError(path, offset, "the entries of an HFile index block do not fill it; restore the file")
+    entries = [content[begin:end] for begin, end in itertools.pairwise((begins + start).tolist())]
+    places = [_ENTRY.unpack_from(entry) for entry in entries]
+    if any(place < 0 or size <= 0 for place, size in places):
+        raise CorruptFileError(path, offset, "an HFile index block names an impossible block; restore the file")
+    keys = [entry[_ENTRY.size :] for entry in entries]
+    index = BlockIndex([place for place, _ in places], [size for _, size in places], keys)
     return _sorted(_with_rows(index, offset, path), offset, path)
 
 
 def expand_levels(
-    index: BlockIndex, levels: int, read_lower: Callable[[int, int], bytes], offset: int, path: str
+    index: BlockIndex, levels: int, read_lower: Callable[[BlockIndex], Sequence[bytes]], offset: int, path: str
 ) -> BlockIndex:
     """Replace a multi-level root by the index of the data blocks themselves.
 
     Args:
         index: the root.
         levels: the number of levels, 1 when the root points to data blocks.
-        read_lower: gives the decompressed index block for an offset and a size.
+        read_lower: gives the decompressed index blocks that an index points to.
         offset: the root's place in the file, for messages.
         path: the file, for messages.
 
@@ -161,10 +172,8 @@ def expand_levels(
     if levels > 16:
         raise CorruptFileError(path, offset, f"an HFile index of {levels} levels; the trailer is broken")
     for _ in range(levels - 1):
-        parts = [
-            read_lower_level(read_lower(place, size), place, path)
-            for place, size in zip(index.offsets, index.sizes, strict=True)
-        ]
+        contents = read_lower(index)
+        parts = [read_lower_level(content, place, path) for content, place in zip(contents, index.offsets, strict=True)]
         index = BlockIndex(
             [value for part in parts for value in part.offsets],
             [value for part in parts for value in part.sizes],

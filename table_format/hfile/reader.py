@@ -299,9 +299,14 @@ class HFileReader:
         part = self._loaded[place - self._load_offset :]
         return block.read_block(part, place, self.name, self.trailer.codec, (magic,))
 
-    def _read_lower_index(self, place: int, size: int) -> bytes:
+    def _read_lower_index(self, above: index.BlockIndex) -> list[bytes]:
+        """The index blocks that a level of the index points to; leaf blocks lie among the data blocks."""
         magics = (block.LEAF_INDEX, block.INTERMEDIATE_INDEX)
-        return block.read_block(self._fetch(place, size), place, self.name, self.trailer.codec, magics)
+
+        def read(span: tuple[int, int]) -> bytes:
+            return block.read_block(self._fetch(*span), span[0], self.name, self.trailer.codec, magics)
+
+        return _map(read, list(zip(above.offsets, above.sizes, strict=True)), _READERS)
 
     def _fetch(self, place: int, size: int) -> memoryview:
         if place + size > self._trailer_offset:

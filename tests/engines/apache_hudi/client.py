@@ -131,6 +131,23 @@ class ApacheHudi:
         options name, and the number of rows `found` in the table; 1.2.0 only."""
         return self._ask("tag_seconds", path=str(path), data=str(data), options=dict(options), repeats=repeats)
 
+    def write_hfile(
+        self,
+        path: Path | str,
+        entries: Sequence[tuple[str, str]],
+        *,
+        block_size: int,
+        index_size: int | None = None,
+        codec: str = "GZ",
+    ) -> int:
+        """Write an HFile by HBase's own classes (0.15.0 only); see `hbase_files.py`.
+
+        Returns:
+            The levels of its index.
+        """
+        arguments = {"block_size": block_size, "index_size": index_size, "codec": codec}
+        return int(self._ask("write_hfile", path=str(path), entries=list(entries), **arguments)["levels"])
+
     def sql(self, text: str) -> list[dict[str, Any]]:
         return list(self._ask("sql", text=text)["rows"])
 

@@ -15,6 +15,7 @@ import traceback
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
+import hbase_files
 import tagging
 from pyspark.sql import DataFrame, SparkSession
 
@@ -139,6 +140,11 @@ def tag_seconds(path: str, data: str, options: dict, repeats: int) -> dict:
     return tagging.tag_seconds(spark, spark.read.parquet(data), path, given, repeats)
 
 
+def write_hfile(path: str, entries: list, block_size: int, index_size: int | None, codec: str) -> dict:
+    """An HFile by HBase's own writer; 0.15.0 only."""
+    return {"levels": hbase_files.write_hfile(spark, path, entries, block_size, index_size, codec)}
+
+
 def sql(text: str) -> dict:
     return {"rows": [row.asDict(recursive=True) for row in spark.sql(text).collect()]}
 
@@ -250,6 +256,7 @@ COMMANDS = {
         planned_files,
         plan_seconds,
         tag_seconds,
+        write_hfile,
         sql,
         query,
         validate_files,

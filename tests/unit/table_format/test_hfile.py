@@ -150,7 +150,8 @@ def with_levels(flat, levels):
     for magic in [block.LEAF_INDEX, block.INTERMEDIATE_INDEX][: levels - 1]:
         above = []
         for at in range(0, len(entries), 10):
-            parts = [write_entry(place, size, hbase_key(row)) for place, size, row in entries[at : at + 10]]
+            # without the lengths of the keys, unlike the root
+            parts = [struct.pack(">qi", place, size) + hbase_key(row) for place, size, row in entries[at : at + 10]]
             ends = [sum(map(len, parts[:number])) for number in range(len(parts) + 1)]
             content = struct.pack(f">{len(ends) + 1}i", len(parts), *ends) + b"".join(parts)
             packed = block.write_block(magic, content, -1, "NONE")
