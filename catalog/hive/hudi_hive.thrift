@@ -1,13 +1,15 @@
 /*
- * What Hive's storage handler (hive_handler/) asks the service (`hudi-catalog serve hive`), version 1.
+ * What Hive's storage handler (hive_handler/) asks the service (`hudi-catalog serve hive`), version 2.
+ *
+ * Version 2 signs the whole request; version 1 signed some of its fields. Everything else is the same in both.
  *
  * Framed transport, strict binary protocol. A field may be added without a new version if both sides do right without
- * it; anything else makes a new version. A service answers requests of every version up to its own, and refuses newer
- * ones by saying which it knows.
+ * it; anything else makes a new version. A service answers requests of every version up to its own with that version,
+ * and refuses newer ones by saying which it knows. Where it asks for the secret, it refuses version 1 as well.
  */
 namespace java hudicatalog.hive
 
-const i32 VERSION = 1
+const i32 VERSION = 2
 
 /* A scan of one table in one query. */
 struct ScanRequest {
@@ -40,13 +42,16 @@ struct ScanRequest {
 
 /*
  * Proof that the handler knows the shared secret. The signature is HMAC-SHA256 with the key
- * HMAC-SHA256(secret, "hive") over: the time as 8 bytes, then the method's name and the request's location, table,
- * queryId, pin and filter, each as 4 bytes of length (big-endian, -1 for absent) and UTF-8 bytes.
+ * HMAC-SHA256(secret, "hive 2") over: the time as 8 bytes, the nonce's 16 bytes, the method's name as 4 bytes of length
+ * (all big-endian) and UTF-8 bytes, and the bytes of the ScanRequest as they stand in the call, from the head of its
+ * first field to its stop byte: nothing in a request may be changed on its way, added or left out.
  */
 struct Credential {
   /* Milliseconds since 1970-01-01 UTC; a service refuses one that is more than 5 minutes off. */
   1: required i64 time
   2: required binary signature
+  /* 16 random bytes, new for each call; a service refuses those that it has seen. Version 1 has none. */
+  3: optional binary nonce
 }
 
 /*

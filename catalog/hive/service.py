@@ -8,7 +8,7 @@ from typing import Any
 from catalog.hive.options import HiveOptions
 from catalog.hive.planning import HivePlanner
 from catalog.hive.tables import TableFolders
-from catalog.hive.wire import VERSION, Admission, hive_service
+from catalog.hive.wire import Admission, hive_service
 from catalog.services.metrics import Metrics
 from catalog.services.query_log import QueryLog
 from catalog.services.secret import Secret
@@ -67,7 +67,7 @@ class HiveService(ThriftCalls):
         root = asked.location.rstrip("/")
         split = self._structs.Split
         return self._structs.Splits(
-            VERSION,
+            asked.version,
             scan.pin,
             [split(f"{root}/{one.path}", one.start, one.length) for one in scan.splits],
             scan.files_total,

@@ -32,6 +32,7 @@ class Call:
     method: str
     request: Any
     credential: Any
+    frame: bytes = b""
 
 
 Answer = Callable[[Call], Any]
@@ -51,7 +52,7 @@ def parquet_splits(folder: str, location: str | None = None, pin: str = "pin 1")
     return answer
 
 
-def splits_of(splits: list[tuple[str, int, int]], *, pin: str = "pin 1", version: int = 1) -> Any:
+def splits_of(splits: list[tuple[str, int, int]], *, pin: str = "pin 1", version: int = 2) -> Any:
     parts = [THRIFT.Split(path=path, start=start, length=length) for path, start, length in splits]
     return THRIFT.Splits(version=version, pin=pin, splits=parts, filesTotal=len(splits), filesKept=len(splits))
 
@@ -78,7 +79,7 @@ class FakeService:
         method, _, sequence = protocol.read_message_begin()
         arguments = getattr(THRIFT.HudiHive, f"{method}_args")()
         arguments.read(protocol)
-        call = Call(method, arguments.request, arguments.credential)
+        call = Call(method, arguments.request, arguments.credential, frame)
         self.calls.append(call)
         found = self.answer(call)
         if found is None or isinstance(found, bytes):

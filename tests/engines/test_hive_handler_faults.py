@@ -73,7 +73,7 @@ WRONG: dict[str, tuple[Callable[[Call], Any], str]] = {
         lambda call: splits_of([(inside(call, "f0.parquet"), 0, 9), (inside(call, "f0.parquet"), 8, 9)]),
         "two splits with the same bytes",
     ),
-    "a newer version": (lambda call: splits_of([], version=2), "of version 2.*hive-jar"),
+    "a newer version": (lambda call: splits_of([], version=3), "of version 3.*hive-jar"),
     "another snapshot": (lambda call: splits_of([], pin="pin 2"), "another snapshot"),
 }
 
@@ -281,10 +281,11 @@ def test_calls_are_signed_with_the_secret(tables: Tables, right: FakeService, tm
 
 def signature(secret: bytes, call: Call) -> bytes:
     """As the contract says it is made."""
-    signed = struct.pack(">q", call.credential.time)
-    request = call.request
-    for part in (call.method, request.location, request.table, request.queryId, request.pin, request.filter):
-        text = None if part is None else part.encode()
-        signed += struct.pack(">i", -1 if text is None else len(text)) + (text or b"")
-    key = hmac.digest(secret, b"hive", hashlib.sha256)
-    return hmac.digest(key, signed, hashlib.sha256)
+    method, credential = call.method.encode(), call.credential
+    # the call: version and type, the method's name, a sequence number, the head of the first argument
+    begin = 4 + 4 + len(method) + 4 + 3
+    # behind the request: the head of the credential, the heads and values of its three fields, and three stop bytes
+    end = len(call.frame) - (3 + 3 + 8 + 3 + 4 + 32 + 3 + 4 + 16 + 2)
+    signed = struct.pack(">q", credential.time) + credential.nonce + struct.pack(">i", len(method)) + method
+    key = hmac.digest(secret, b"hive 2", hashlib.sha256)
+    return hmac.digest(key, signed + call.frame[begin:end], hashlib.sha256)

@@ -47,7 +47,7 @@ class Asking:
 
     def request(self, path: str = "trips", query: str = "q", **fields: Any) -> Any:
         told = {"location": f"file:{self.warehouse}/{path}", "table": f"db.{path}", "timeZone": "UTC", **fields}
-        return T.ScanRequest(version=told.pop("version", 1), queryId=query, **told)
+        return T.ScanRequest(version=told.pop("version", 2), queryId=query, **told)
 
     def ask(self, method: str, request: Any, credential: Any = None) -> Any:
         parts = self.service.dispatch(frame(method, request, credential))
@@ -65,6 +65,13 @@ class Asking:
 
     def rows(self, path: str = "trips", query: str = "q", columns: Iterable[str] = ("k",), **fields: Any) -> pa.Table:
         return read(self.splits(path, query, **fields).splits, [*columns])
+
+
+def encoded(request: Any) -> bytes:
+    """The struct alone."""
+    buffer = _transports.TMemoryBuffer()
+    _protocols.TBinaryProtocol(buffer).write_struct(request)
+    return bytes(buffer.getvalue())
 
 
 def frame(method: str, request: Any, credential: Any = None, sequence: int = 7) -> bytes:

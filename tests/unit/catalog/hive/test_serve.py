@@ -40,7 +40,7 @@ def client_of(port: int, tls: ssl.SSLContext | None = None) -> Any:
 
 
 def request(warehouse: Path, **fields: Any) -> Any:
-    return T.ScanRequest(1, f"file:{warehouse}/trips", "db.trips", "q", filter=SEVEN, timeZone="UTC", **fields)
+    return T.ScanRequest(2, f"file:{warehouse}/trips", "db.trips", "q", filter=SEVEN, timeZone="UTC", **fields)
 
 
 def test_the_service_plans_logs_and_stops(warehouse: Path, tmp_path: Path, start: Callable[..., Command]) -> None:

@@ -1,5 +1,6 @@
 """What the storage handler is answered: one snapshot a query, exactly its files, or one clear refusal."""
 
+import copy
 import hashlib
 import hmac
 import os
@@ -17,12 +18,13 @@ from hypothesis import strategies as st
 
 from catalog import Table
 from catalog.hive import planning, splitting
+from catalog.hive.wire import Nonces
 from catalog.services.secret import Secret
 from table_format.errors import StorageError
 from tests.local_writes import LocalTable
 from tests.unit.catalog.conftest import GoldenTable
 
-from .asking import Asking, RefusedError, T, frame, read, reply, tree
+from .asking import Asking, RefusedError, T, encoded, frame, read, reply, tree
 
 SCHEMA = pa.schema([("k", pa.int64()), ("day", pa.string()), ("Size", pa.float64())])
 LOW = tree("OPLessThan", "k", "bigint", 20)
@@ -68,7 +70,7 @@ def keys(asking: Asking, query: str = "q", **fields: Any) -> list[int]:
 
 def test_a_scan_is_the_files_of_its_plan(asking: Asking) -> None:
     whole = asking.splits()
-    assert (whole.version, whole.filesTotal, whole.filesKept, len(whole.splits)) == (1, 6, 6, 6)
+    assert (whole.version, whole.filesTotal, whole.filesKept, len(whole.splits)) == (2, 6, 6, 6)
     assert all(split.path.startswith(f"file:{asking.warehouse}/trips/2026-01-0") for split in whole.splits)
     assert sorted(read(whole.splits, ["k"])["k"].to_pylist()) == list(range(300))
     day = asking.splits(filter=tree("OPEqual", "day", "string", "2026-01-02"), columns=["k", "day"])
@@ -269,23 +271,20 @@ def test_splits_are_as_large_as_hive_and_the_option_allow(
 
 
 def test_newer_versions_are_refused_by_number(asking: Asking) -> None:
-    for version in (0, -1, 2, 100):
-        with pytest.raises(RefusedError, match=rf"speaks version {version}, and this service 1; .*hive-jar"):
+    for version in (0, -1, 3, 100):
+        with pytest.raises(RefusedError, match=rf"speaks version {version}, and this service 2; .*hive-jar"):
             asking.ask("splits", asking.request(version=version))
     parts = asking.service.dispatch(frame("pin", None))
     assert parts is not None
     assert "no request" in reply("pin", b"".join(parts)).refusal.message
 
 
-def signed(request: Any, method: str, value: bytes = VALUE, off: float = 0) -> Any:
+def signed(request: Any, method: str, value: bytes = VALUE, off: float = 0, nonce: bytes | None = None) -> Any:
     """As the contract's remarks say it, without the code of the service."""
-    moment = int((time.time() + off) * 1000)
-    payload = struct.pack(">q", moment)
-    for text in (method, request.location, request.table, request.queryId, request.pin, request.filter):
-        content = None if text is None else text.encode()
-        payload += struct.pack(">i", -1) if content is None else struct.pack(">i", len(content)) + content
-    key = hmac.new(value, b"hive", hashlib.sha256).digest()
-    return T.Credential(moment, hmac.new(key, payload, hashlib.sha256).digest())
+    moment, nonce = int((time.time() + off) * 1000), os.urandom(16) if nonce is None else nonce
+    payload = struct.pack(">q", moment) + nonce + struct.pack(">i", len(method)) + method.encode() + encoded(request)
+    key = hmac.new(value, b"hive 2", hashlib.sha256).digest()
+    return T.Credential(moment, hmac.new(key, payload, hashlib.sha256).digest(), nonce)
 
 
 def test_only_who_knows_the_secret_is_answered(trips: LocalTable, warehouse: Path) -> None:
@@ -301,6 +300,8 @@ def test_only_who_knows_the_secret_is_answered(trips: LocalTable, warehouse: Pat
         signed(request, "splits", b"some other secret"),
         T.Credential(int(time.time() * 1000), b""),
         signed(asking.request(filter=LOW, pin="x"), "splits"),
+        signed(request, "splits", nonce=b"short"),
+        signed(request, "splits", nonce=b""),
     ):
         with pytest.raises(RefusedError, match=wrong):
             asking.ask("splits", request, credential)
@@ -308,6 +309,71 @@ def test_only_who_knows_the_secret_is_answered(trips: LocalTable, warehouse: Pat
         with pytest.raises(RefusedError, match=rf"signed [+-]?{abs(off)} s from the service's time; set the clocks"):
             asking.ask("splits", request, signed(request, "splits", off=off))
     assert asking.ask("splits", request, signed(request, "splits", off=200)).splits
+
+
+def test_a_signed_request_is_answered_as_it_was_signed_and_once(trips: LocalTable, warehouse: Path) -> None:
+    asking = Asking(warehouse, secret=Secret(VALUE))
+    whole = {
+        "pin": asking.ask("pin", (first := asking.request()), signed(first, "pin")),
+        "filter": LOW,
+        "columns": ["k"],
+        "settings": {"hoodie.catalog.hive.query.type": "read_optimized"},
+        "zoneOffsets": "0",
+        "splitBytes": 10**9,
+    }
+    changed = {
+        "location": f"file:{warehouse}/./trips",
+        "table": "db.other",
+        "queryId": "other",
+        "pin": None,
+        "filter": tree("OPLessThan", "k", "bigint", -1),
+        "columns": ["v"],
+        "settings": {"hoodie.catalog.hive.as.of": "20200101"},
+        "timeZone": "Asia/Tokyo",
+        "splitBytes": 1,
+        "zoneOffsets": "3600",
+    }
+    request = asking.request(**whole)
+    credential = signed(request, "splits")
+    told = {spec[1] for spec in T.ScanRequest.thrift_spec.values()}
+    assert told == {"version", *changed}, "a new field of the contract: is it signed?"
+    for name, value in changed.items():
+        tampered = copy.copy(request)
+        setattr(tampered, name, value)
+        with pytest.raises(RefusedError, match="or the request was changed on its way"):
+            asking.ask("splits", tampered, credential)
+    without = frame("splits", request, credential)
+    unknown = b"\x0b\x00\x63\x00\x00\x00\x01x"  # field 99, a string
+    head = without.index(encoded(request))
+    parts = asking.service.dispatch(without[:head] + unknown + without[head:])
+    assert parts is not None
+    assert "changed on its way" in reply("splits", b"".join(parts)).refusal.message
+    assert asking.ask("splits", request, credential).splits
+    with pytest.raises(RefusedError, match="the same signed request came before"):
+        asking.ask("splits", request, credential)
+    assert asking.ask("splits", request, signed(request, "splits")).splits
+
+
+def test_nonces_are_kept_while_their_signatures_are_good() -> None:
+    nonces, minute = Nonces(), 60_000
+    assert nonces.is_new(b"a", 100 * minute)
+    assert nonces.is_new(b"b", 109 * minute)
+    assert not nonces.is_new(b"b", 118 * minute)
+    assert not nonces.is_new(b"b", 109 * minute + 10 * minute)
+    for later in range(120, 200):
+        assert nonces.is_new(str(later).encode(), later * minute)
+    assert nonces.is_new(b"a", 200 * minute), "they go in the end"
+
+
+def test_handlers_of_version_1_are_answered_where_nothing_is_signed(
+    asking: Asking, trips: LocalTable, warehouse: Path
+) -> None:
+    old = asking.request(version=1)
+    assert asking.ask("splits", old).version == 1
+    guarded = Asking(warehouse, secret=Secret(VALUE))
+    for credential in (None, signed(old, "splits"), T.Credential(int(time.time() * 1000), b"x" * 32)):
+        with pytest.raises(RefusedError, match=r"speaks version 1, whose signature leaves out parts.*jar of version 2"):
+            guarded.ask("splits", old, credential)
 
 
 def test_merge_on_read_tables_are_read_optimised_unless_told_otherwise(golden: Callable[[str], GoldenTable]) -> None:

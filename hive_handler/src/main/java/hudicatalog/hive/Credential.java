@@ -7,6 +7,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.security.GeneralSecurityException;
+import java.security.SecureRandom;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 import org.apache.hadoop.conf.Configuration;
@@ -15,13 +16,18 @@ import org.apache.hadoop.conf.Configuration;
 final class Credential {
   private static final String ENVIRONMENT = "HUDI_CATALOG_SECRET";
   private static final String ALGORITHM = "HmacSHA256";
+  private static final String PURPOSE = "hive 2";
   private static final int LEAST = 16;
+  private static final int NONCE = 16;
+  private static final SecureRandom RANDOM = new SecureRandom();
 
   final long time;
+  final byte[] nonce;
   final byte[] signature;
 
-  private Credential(long time, byte[] signature) {
+  private Credential(long time, byte[] nonce, byte[] signature) {
     this.time = time;
+    this.nonce = nonce;
     this.signature = signature;
   }
 
@@ -53,21 +59,25 @@ final class Credential {
     }
   }
 
-  /** Sign a call. */
-  static Credential of(byte[] secret, long time, String method, ScanRequest request) throws IOException {
+  /** Sign one call of this moment; a call that is made again is signed again. */
+  static Credential now(byte[] secret, String method, byte[] request) throws IOException {
+    byte[] nonce = new byte[NONCE];
+    RANDOM.nextBytes(nonce);
+    return of(secret, System.currentTimeMillis(), nonce, method, request);
+  }
+
+  /** Sign a call whose request is encoded by {@link Messages#encoded}. */
+  static Credential of(byte[] secret, long time, byte[] nonce, String method, byte[] request) throws IOException {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     DataOutputStream out = new DataOutputStream(bytes);
     out.writeLong(time);
-    for (String part : new String[] {method, request.scan.location, request.scan.table, request.queryId, request.pin,
-        request.filter}) {
-      byte[] text = part == null ? null : part.getBytes(StandardCharsets.UTF_8);
-      out.writeInt(text == null ? -1 : text.length);
-      if (text != null) {
-        out.write(text);
-      }
-    }
-    byte[] key = hmac(secret, "hive".getBytes(StandardCharsets.UTF_8));
-    return new Credential(time, hmac(key, bytes.toByteArray()));
+    out.write(nonce);
+    byte[] name = method.getBytes(StandardCharsets.UTF_8);
+    out.writeInt(name.length);
+    out.write(name);
+    out.write(request);
+    byte[] key = hmac(secret, PURPOSE.getBytes(StandardCharsets.UTF_8));
+    return new Credential(time, nonce, hmac(key, bytes.toByteArray()));
   }
 
   private static byte[] hmac(byte[] key, byte[] payload) throws IOException {

@@ -56,19 +56,33 @@ final class Messages {
     }
   }
 
-  /** A call of `pin` or `splits`. */
-  static byte[] call(String method, ScanRequest request, Credential credential) throws TException {
+  /** The struct of a request, as it stands in a call and as it is signed. */
+  static byte[] encoded(ScanRequest request) throws TException {
+    TMemoryBuffer buffer = new TMemoryBuffer(1024);
+    writeRequest(new TBinaryProtocol(buffer, true, true), request);
+    return Arrays.copyOf(buffer.getArray(), buffer.length());
+  }
+
+  /**
+   * A call of `pin` or `splits`.
+   *
+   * @param request as {@link #encoded} gives it
+   * @param credential null for none
+   */
+  static byte[] call(String method, byte[] request, Credential credential) throws TException {
     TMemoryBuffer buffer = new TMemoryBuffer(1024);
     TProtocol out = new TBinaryProtocol(buffer, true, true);
     out.writeMessageBegin(new TMessage(method, TMessageType.CALL, SEQUENCE));
     out.writeFieldBegin(new TField("request", TType.STRUCT, (short) 1));
-    writeRequest(out, request);
+    buffer.write(request);
     if (credential != null) {
       out.writeFieldBegin(new TField("credential", TType.STRUCT, (short) 2));
       out.writeFieldBegin(new TField("time", TType.I64, (short) 1));
       out.writeI64(credential.time);
       out.writeFieldBegin(new TField("signature", TType.STRING, (short) 2));
       out.writeBinary(ByteBuffer.wrap(credential.signature));
+      out.writeFieldBegin(new TField("nonce", TType.STRING, (short) 3));
+      out.writeBinary(ByteBuffer.wrap(credential.nonce));
       out.writeFieldStop();
     }
     out.writeFieldStop();

@@ -6,7 +6,7 @@ import java.util.Map;
 /** A scan of one table in one query; fields are those of hudi_hive.thrift, null where they are absent. */
 final class ScanRequest {
   /** Of the contract between handler and service. */
-  static final int VERSION = 1;
+  static final int VERSION = 2;
 
   final CompiledScan scan;
   final String queryId;

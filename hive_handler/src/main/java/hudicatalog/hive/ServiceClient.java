@@ -75,8 +75,10 @@ final class ServiceClient {
       boolean mayPass = false;
       for (Address address : addresses) {
         try {
+          byte[] encoded = Messages.encoded(request);
+          Credential credential = secret == null ? null : Credential.now(secret, method, encoded);
           return reader.read(Connection.ask(address.host, address.port, tls, timeoutMillis,
-              Messages.call(method, request, credential(method, request))));
+              Messages.call(method, encoded, credential)));
         } catch (Messages.RefusedException e) {
           if (!e.retryable) {
             throw failure(e.getMessage(), e);
@@ -99,10 +101,6 @@ final class ServiceClient {
     }
     throw failure("the service does not answer (" + String.join("; ", reasons) + "): see that `hudi-catalog serve hive`"
         + " runs there, or correct " + Settings.SERVICE, last);
-  }
-
-  private Credential credential(String method, ScanRequest request) throws IOException {
-    return secret == null ? null : Credential.of(secret, System.currentTimeMillis(), method, request);
   }
 
   private static boolean isPassing(IOException error) {

@@ -2,13 +2,18 @@ package hudicatalog.hive;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.HashSet;
+import java.util.List;
 import java.util.Random;
+import java.util.Set;
 import java.util.TreeMap;
 import org.apache.hadoop.mapred.JobConf;
 import org.apache.thrift.TException;
@@ -99,13 +104,69 @@ class MessagesTest {
   }
 
   @Test
-  void theSignatureIsTheOneOfTheContract() throws IOException {
-    CompiledScan scan = new CompiledScan("file:/t", "d.t", "q", "p", Collections.emptyMap());
-    ScanRequest request = new ScanRequest(scan, "q", null);
+  void theSignatureIsTheOneOfTheContract() throws Exception {
+    byte[] secret = "0123456789abcdef".getBytes("UTF-8");
+    byte[] nonce = hex("000102030405060708090a0b0c0d0e0f");
+    byte[] request = Messages.encoded(request());
+    Credential credential = Credential.of(secret, 1700000000000L, nonce, "splits", request);
+    // Computed by Python's hmac from the words of the contract, over what thriftpy2 wrote.
+    assertArrayEquals(hex("f97f678dcda04dacdef25930e68026ab4f973bcfffdd68038ce507239b6ce169"), credential.signature);
+    // The call has the very bytes that were signed.
+    byte[] call = Messages.call("splits", request, credential);
+    int begin = 4 + 4 + "splits".length() + 4 + 3;
+    assertArrayEquals(request, Arrays.copyOfRange(call, begin, begin + request.length));
+  }
+
+  @Test
+  void everyPartOfARequestIsSigned() throws Exception {
+    byte[] secret = "0123456789abcdef".getBytes("UTF-8");
+    byte[] nonce = new byte[16];
+    Set<String> signatures = new HashSet<>();
+    List<ScanRequest> requests = new ArrayList<>();
+    requests.add(request());
+    for (CompiledScan other : new CompiledScan[] {
+        new CompiledScan("file:/u", "d.t", "q", "p", request().scan.settings),
+        new CompiledScan("file:/t", "d.u", "q", "p", request().scan.settings),
+        new CompiledScan("file:/t", "d.t", "q", "p", Collections.singletonMap("k", "other"))}) {
+      requests.add(filled(new ScanRequest(other, "q", null)));
+    }
+    requests.add(filled(new ScanRequest(request().scan, "r", null)));
+    requests.add(filled(new ScanRequest(request().scan, "q", "p")));
+    for (int i = 0; i < 6; i++) {
+      ScanRequest changed = request();
+      changed.filter = i == 0 ? null : changed.filter;
+      changed.columns = i == 1 ? Collections.emptyList() : i == 2 ? null : changed.columns;
+      changed.timeZone = i == 3 ? "Asia/Tokyo" : changed.timeZone;
+      changed.zoneOffsets = i == 4 ? "3600" : changed.zoneOffsets;
+      changed.splitBytes = i == 5 ? Long.valueOf(6) : changed.splitBytes;
+      requests.add(changed);
+    }
+    for (ScanRequest one : requests) {
+      for (String method : new String[] {Messages.PIN, Messages.SPLITS}) {
+        signatures.add(Arrays.toString(Credential.of(secret, 1, nonce, method, Messages.encoded(one)).signature));
+      }
+    }
+    assertEquals(2 * requests.size(), signatures.size());
+    byte[] same = Messages.encoded(request());
+    Credential once = Credential.now(secret, Messages.PIN, same);
+    Credential again = Credential.now(secret, Messages.PIN, same);
+    assertEquals(16, once.nonce.length);
+    assertFalse(Arrays.equals(once.nonce, again.nonce));
+    assertFalse(Arrays.equals(once.signature, again.signature));
+  }
+
+  private static ScanRequest request() {
+    return filled(new ScanRequest(
+        new CompiledScan("file:/t", "d.t", "q", "p", Collections.singletonMap("k", "v")), "q", null));
+  }
+
+  private static ScanRequest filled(ScanRequest request) {
     request.filter = "ü";
-    Credential credential = Credential.of("0123456789abcdef".getBytes("UTF-8"), 1700000000000L, "splits", request);
-    // Computed by Python's hmac from the words of the contract.
-    assertArrayEquals(hex("9571ddb4a550025ea2d29e87f1df4070ded03121aeacc28af2be8876e705fc61"), credential.signature);
+    request.columns = Collections.singletonList("a");
+    request.timeZone = "UTC";
+    request.zoneOffsets = "0";
+    request.splitBytes = 5L;
+    return request;
   }
 
   private static byte[] hex(String text) {
