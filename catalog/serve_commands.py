@@ -31,6 +31,9 @@ Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to lis
 HttpPort = Annotated[
     int, typer.Option("--http-port", min=0, max=65535, help="Port of /health, /ready, /metrics and the status page.")
 ]
+HttpHost = Annotated[
+    str, typer.Option("--http-host", help="Address that this port listens at; beyond loopback with TLS and secret.")
+]
 SecretFile = Annotated[
     str | None, typer.Option("--secret-file", help="File with the shared secret; else HUDI_CATALOG_SECRET counts.")
 ]
@@ -61,6 +64,7 @@ def serve_trino(
     host: Host = "127.0.0.1",
     port: Port = SERVICE_PORT,
     http_port: HttpPort = SERVICE_HTTP_PORT,
+    http_host: HttpHost = "127.0.0.1",
     secret_file: SecretFile = None,
     tls_certificate: TlsCertificate = None,
     tls_key: TlsKey = None,
@@ -94,6 +98,7 @@ def serve_trino(
             host=host,
             port=port,
             http_port=http_port,
+            http_host=http_host,
             options=_all_options(config, option),
             secret=load_secret(secret_file),
             tls=tls_files(tls_certificate, tls_key, tls_client_ca),
@@ -107,7 +112,7 @@ def serve_trino(
         _say(
             f"serving {warehouse} to {engine} at {host}:{serving.port}; a catalog file for {engine}:",
             *(f"    {line}" for line in lines),
-            f"status at http://{host}:{serving.http_port}/",
+            f"status at {serving.status_scheme}://{http_host}:{serving.http_port}/",
         )
 
     serve(serving, started)
@@ -121,6 +126,7 @@ def serve_hive(
     host: Host = "127.0.0.1",
     port: Port = HIVE_PORT,
     http_port: HttpPort = HIVE_HTTP_PORT,
+    http_host: HttpHost = "127.0.0.1",
     secret_file: SecretFile = None,
     tls_certificate: TlsCertificate = None,
     tls_key: TlsKey = None,
@@ -155,6 +161,7 @@ def serve_hive(
             host=host,
             port=port,
             http_port=http_port,
+            http_host=http_host,
             options=_all_options(config, option),
             secret=secret,
             tls=tls_files(tls_certificate, tls_key, tls_client_ca),
@@ -167,7 +174,7 @@ def serve_hive(
         _say(
             f"serving {warehouse} to Hive at {host}:{serving.port}; for Hive's hive-site.xml:",
             *(f"    {line}" for line in lines),
-            f"status at http://{host}:{serving.http_port}/",
+            f"status at {serving.status_scheme}://{http_host}:{serving.http_port}/",
         )
 
     serve(serving, started)
@@ -183,6 +190,7 @@ def gateway(
     host: Host = "127.0.0.1",
     port: Port = GATEWAY_PORT,
     http_port: HttpPort = GATEWAY_HTTP_PORT,
+    http_host: HttpHost = "127.0.0.1",
     secret_file: SecretFile = None,
     tls_certificate: TlsCertificate = None,
     tls_key: TlsKey = None,
@@ -210,6 +218,7 @@ def gateway(
             host=host,
             port=port,
             http_port=http_port,
+            http_host=http_host,
             options=_all_options(config, option),
             secret=load_secret(secret_file),
             tls=tls_files(tls_certificate, tls_key, tls_client_ca),
@@ -222,7 +231,7 @@ def gateway(
         scheme = "http" if tls_certificate is None else "https"
         _say(
             f"clients connect to {scheme}://{host}:{serving.port} instead of {upstream}",
-            f"status at http://{host}:{serving.http_port}/",
+            f"status at {serving.status_scheme}://{http_host}:{serving.http_port}/",
         )
 
     serve(serving, started)

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import ssl
-import time
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from catalog.gateway.proxy_settings import ProxySettings
 from catalog.gateway.relay import drop_added_lines
-from catalog.services.addresses import cannot_listen
+from catalog.services.http_listener import HttpListener
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _HEADER_SIZE = 1_048_576
 _MOST_HEADERS = 1_000
 _IDLE_SECONDS = 600.0
-_SILENT_SECONDS = 60.0
-_SWEEP_SECONDS = 5.0
-_BACKLOG = 1_024
 _STOP_SECONDS = 1.0
 _LINGER_SECONDS = 1.0
 
@@ -30,38 +24,26 @@ _LINGER_SECONDS = 1.0
 class Listening:
     """An HTTP server that hands every request to one function.
 
-    Connections beyond the limit are closed at once. One that has not sent a whole request after a minute is closed, and
-    one that has been idle for ten minutes.
+    Connections beyond the limit are closed at once. So is one, after a while, in which a request is left unfinished
+    (`catalog.services.http_listener`), and one that has been idle for ten minutes.
 
     Args:
         handler: answers a request; it is cancelled when the client goes away.
-        settings: address and limit.
+        settings: address and limits.
         tls: None for HTTP.
-        silent_seconds: in which a new connection has to send a whole request.
     """
 
-    def __init__(
-        self,
-        handler: Handler,
-        settings: ProxySettings,
-        tls: ssl.SSLContext | None,
-        *,
-        silent_seconds: float = _SILENT_SECONDS,
-    ) -> None:
+    def __init__(self, handler: Handler, settings: ProxySettings, tls: ssl.SSLContext | None) -> None:
         self._handler = handler
         self._settings = settings
         self._tls = tls
-        self._silent_seconds = silent_seconds
         self._runner: web.AppRunner | None = None
-        self._server: asyncio.Server | None = None
-        self._sweeper: asyncio.Task[None] | None = None
-        self._silent: dict[Any, float] = {}
+        self._listener: HttpListener | None = None
 
     @property
     def connections(self) -> int:
         """Of clients, open now."""
-        server = self._runner.server if self._runner is not None else None
-        return len(server.connections) if server is not None else 0
+        return 0 if self._listener is None else len(self._listener)
 
     async def start(self) -> int:
         """Listen; the port.
@@ -70,7 +52,7 @@ class Listening:
             ServiceError: the address is taken, or not one of this machine.
         """
         app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._first_heard)
+        app.router.add_route("*", "/{path:.*}", self._clocked)
         app.on_response_prepare.append(drop_added_lines)
         self._runner = web.AppRunner(
             app,
@@ -87,51 +69,35 @@ class Listening:
             max_headers=_MOST_HEADERS,
         )
         await self._runner.setup()
-        host, port = self._settings.host, self._settings.port
+        settings = self._settings
+        self._listener = HttpListener(
+            self._runner,
+            what="the gateway",
+            flag="--port",
+            read_seconds=settings.read_timeout,
+            connections=settings.connections,
+            tls=self._tls,
+        )
         try:
-            self._server = await asyncio.get_running_loop().create_server(
-                self._accepted, host, port, ssl=self._tls, backlog=_BACKLOG
-            )
-        except OSError as error:
+            return await self._listener.start(settings.host, settings.port)
+        except BaseException:
             await self._runner.cleanup()
-            raise cannot_listen("the gateway", host, port, "--port", error) from error
-        self._sweeper = asyncio.create_task(self._sweep())
-        return int(self._server.sockets[0].getsockname()[1])
+            raise
 
     async def stop(self) -> None:
         """Stop listening and close all connections; open requests get a second."""
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-        if self._server is not None:
-            self._server.close()
+        if self._listener is not None:
+            self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
-    def _accepted(self) -> asyncio.Protocol:
-        assert self._runner is not None  # noqa: S101
-        assert self._runner.server is not None  # noqa: S101
-        if self.connections >= self._settings.connections:
-            return _Refused()
-        connection: Any = self._runner.server()
-        self._silent[connection] = time.monotonic()
-        return connection  # type: ignore[no-any-return]
-
-    async def _first_heard(self, request: web.Request) -> web.StreamResponse:
-        self._silent.pop(request.protocol, None)
-        return await self._handler(request)
-
-    async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(min(_SWEEP_SECONDS, self._silent_seconds))
-            server = self._runner.server if self._runner is not None else None
-            open_ones = set(server.connections) if server is not None else set()
-            oldest = time.monotonic() - self._silent_seconds
-            for connection, since in list(self._silent.items()):
-                if connection not in open_ones:
-                    del self._silent[connection]
-                elif since < oldest:
-                    del self._silent[connection]
-                    connection.force_close()
+    async def _clocked(self, request: web.Request) -> web.StreamResponse:
+        assert self._listener is not None  # noqa: S101
+        self._listener.begun(request)
+        try:
+            return await self._handler(request)
+        finally:
+            self._listener.ended(request)
 
 
 def _http_logger() -> logging.Logger:
@@ -148,10 +114,3 @@ def _http_logger() -> logging.Logger:
     logger = logging.getLogger("catalog.gateway.http")
     logger.filters[:] = [shorter]
     return logger
-
-
-class _Refused(asyncio.Protocol):
-    """A connection beyond the limit."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()

@@ -169,7 +169,7 @@ class GatewayProxy:
             return refusal(503, "the gateway is shutting down and takes no new statements", {"Retry-After": "1"})
         way = self._way(request, headers)
         passed: Passed | None = None
-        content = request.content.iter_any() if request.can_read_body else None
+        content = _in_time(request, self._settings.answer_timeout) if request.can_read_body else None
         body: bytes | AsyncIterator[bytes] | None = content
         if statement and content is not None:
             body = await self._read(request, content)
@@ -243,6 +243,23 @@ class GatewayProxy:
         # The opening of an answer has to be read, and gzip would hide it.
         replace_all(headers, "Accept-Encoding", ["identity"])
         return Way(f"{client}://{host}", self._settings.upstream)
+
+
+async def _in_time(request: web.Request, seconds: float) -> AsyncIterator[bytes]:
+    """The pieces of a request's body, each of which has to arrive in time; a client that stops is disconnected."""
+    pieces = request.content.iter_any()
+    while True:
+        try:
+            async with asyncio.timeout(seconds):
+                piece = await anext(pieces)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            # Trino waits for the rest, so there is no answer to pass on
+            if request.transport is not None:
+                request.transport.close()
+            raise
+        yield piece
 
 
 async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

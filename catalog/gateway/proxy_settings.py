@@ -59,6 +59,8 @@ class ProxySettings:
             `hoodie.catalog.gateway.abandoned.after`.
         host: address to listen at.
         port: 0 for a free one.
+        read_timeout: seconds in which the head of a client's request has to arrive, once it has begun;
+            `hoodie.catalog.service.read.timeout.seconds`.
     """
 
     upstream: str = "http://127.0.0.1:8080"
@@ -73,6 +75,7 @@ class ProxySettings:
     abandoned_after: float = 300.0
     host: str = "127.0.0.1"
     port: int = 0
+    read_timeout: float = 60.0
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.upstream)
@@ -99,7 +102,12 @@ class ProxySettings:
 
     @classmethod
     def parse(
-        cls, options: Mapping[str, str] | None = None, *, host: str = "127.0.0.1", port: int = 0
+        cls,
+        options: Mapping[str, str] | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        read_timeout: float = 60.0,
     ) -> ProxySettings:
         """Options by their keys.
 
@@ -107,6 +115,7 @@ class ProxySettings:
             options: by key; those that are not given have their defaults.
             host: address to listen at.
             port: 0 for a free one.
+            read_timeout: of the attribute's name.
 
         Raises:
             OptionError: an unknown key, or a value that does not fit it.
@@ -125,4 +134,5 @@ class ProxySettings:
             abandoned_after=seconds(values, ABANDONED_AFTER, cls.abandoned_after, _LEAST_TIMEOUT),
             host=host,
             port=port,
+            read_timeout=read_timeout,
         )

@@ -14,16 +14,18 @@ from catalog.gateway.proxy_settings import UPSTREAM, ProxySettings
 from catalog.gateway.rewrite import Rewriter
 from catalog.option_groups import divided
 from catalog.services.beside_status import ServiceBesideStatus
+from catalog.services.doors import LOOPBACK, Door, StatusGuard
 from catalog.services.hosting import hosted
 from catalog.services.metrics import Metrics
-from catalog.services.options import DRAIN_TIMEOUT, ServiceOptions
+from catalog.services.options import DRAIN_TIMEOUT, READ_TIMEOUT, ServiceOptions
 from catalog.services.query_log import open_log
 from catalog.services.secret import Secret
 from catalog.services.status_server import StatusServer
 from catalog.services.tls import TlsFiles, client_context, server_context
 from catalog.sync.metastore import Metastore
+from catalog.sync.metastore_options import KERBEROS, MetastoreOptions
 from catalog.sync.metastore_options import KEYS as METASTORE_KEYS
-from catalog.sync.open_metastore import open_metastore
+from catalog.sync.open_metastore import hive_addresses, open_metastore
 from catalog.sync.options import KEYS as SYNC_KEYS
 from catalog.sync.options import SyncOptions
 from catalog.sync.trino_tables import TrinoTables
@@ -41,6 +43,7 @@ class GatewaySettings:
         host: address to listen at.
         port: for clients, 0 for a free one.
         http_port: of the status page, 0 for a free one.
+        http_host: address that the status page listens at.
         options: by key: `hoodie.catalog.gateway.*`, `hoodie.catalog.sync.*`.
         secret: that clients have to name; None for open doors.
         tls: what clients' connections are encrypted with; None for no encryption.
@@ -50,9 +53,10 @@ class GatewaySettings:
 
     upstream: str
     metastore: str
-    host: str = "127.0.0.1"
+    host: str = LOOPBACK
     port: int = 0
     http_port: int = 0
+    http_host: str = LOOPBACK
     options: Mapping[str, str] = field(default_factory=dict)
     secret: Secret | None = None
     tls: TlsFiles | None = None
@@ -87,11 +91,13 @@ class ServingGateway(ServiceBesideStatus):
                 "rewrite": (*REWRITE_KEYS, *SCAN_KEYS),
                 "sync": SYNC_KEYS,
                 "metastore": METASTORE_KEYS,
-                "service": (DRAIN_TIMEOUT,),
+                "service": (DRAIN_TIMEOUT, READ_TIMEOUT),
             },
         )
         limits = ServiceOptions.parse(options["service"])
-        proxy = ProxySettings.parse(options["proxy"], host=settings.host, port=settings.port)
+        proxy = ProxySettings.parse(
+            options["proxy"], host=settings.host, port=settings.port, read_timeout=limits.read_timeout
+        )
         tls = None if settings.tls is None else server_context(settings.tls)
         upstream_tls = None if settings.upstream_ca is None else client_context(ca=settings.upstream_ca)
         metastore = open_metastore(settings.metastore, options=options["metastore"])
@@ -114,10 +120,39 @@ class ServingGateway(ServiceBesideStatus):
             log,
             checks={"trino": self._proxy.check_upstream, "metastore": lambda: _check(metastore)},
             facts={"trino": proxy.upstream, "metastore": settings.metastore},
-            host=settings.host,
+            host=settings.http_host,
             port=settings.http_port,
+            guard=StatusGuard.of(settings.http_host, settings.tls, settings.secret),
+            read_seconds=limits.read_timeout,
         )
+        self._settings = settings
+        self._metastore = MetastoreOptions.parse(options["metastore"])
         super().__init__(self._proxy, status, log, limits.drain_timeout)
+
+    def _doors(self) -> list[Door]:
+        tls, known = self._settings.tls, self._metastore
+        own = Door(
+            "the gateway",
+            self._settings.host,
+            self.port,
+            encrypted=tls is not None,
+            checked=self._settings.secret is not None or (tls is not None and tls.client_ca is not None),
+            anybody="asks Trino as whomever Trino takes them for",
+            remedy="give it --tls-certificate, and --secret-file or --tls-client-ca",
+        )
+        metastores = [
+            Door(
+                "the metastore",
+                host,
+                port,
+                encrypted=known.tls or known.auth == KERBEROS,  # which protects messages itself
+                checked=known.wants_password or known.auth == KERBEROS,
+                anybody="changes where tables lie",
+                remedy="see hoodie.catalog.metastore.auth and .tls",
+            )
+            for host, port in hive_addresses(self._settings.metastore)
+        ]
+        return [own, *metastores]
 
     def set_ready(self, ready: bool, /) -> None:
         """Say whether queries are to be sent here; without, new statements are refused."""

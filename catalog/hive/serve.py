@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from catalog.hive.options import KEYS, SCAN_KEYS, HiveOptions
 from catalog.hive.service import HiveService
 from catalog.hive.tables import TableFolders
+from catalog.services.doors import Door
 from catalog.services.hosting import hosted
 from catalog.services.warehouse_service import WarehouseParts, WarehouseService, WarehouseSettings
 
@@ -44,6 +45,21 @@ class ServingHive(WarehouseService):
         self.service = HiveService(self.tables, options, parts.log, settings.secret, parts.metrics)
         super().__init__(parts, self.service)
         self.metrics.watch(_NAME, "tables", lambda: len(self.tables))
+        self._settings = settings
+
+    def _doors(self) -> list[Door]:
+        tls, secret = self._settings.tls, self._settings.secret
+        return [
+            Door(
+                "the service for Hive",
+                self._settings.host,
+                self.port,
+                encrypted=tls is not None,
+                checked=secret is not None or (tls is not None and tls.client_ca is not None),
+                anybody="learns the files of all tables of the warehouse and what filters keep of them",
+                remedy="give it --tls-certificate, and --secret-file or --tls-client-ca",
+            )
+        ]
 
     async def stop(self, drain_seconds: float, /) -> None:
         """Close everything; requests in work get so many seconds."""

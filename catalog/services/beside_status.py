@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from typing import Protocol
 
+from catalog.services.doors import Door
 from catalog.services.query_log import QueryLog
 from catalog.services.status_server import StatusServer
+
+_LOG = logging.getLogger(__name__)
 
 
 class Server(Protocol):
@@ -32,14 +37,25 @@ class ServiceBesideStatus:
         http_port: of the status page, once it has started.
         log: what was given.
         drain_seconds: what was given.
+        warnings: a line for each door that stands open beyond this machine, once it has started.
     """
 
     def __init__(self, server: Server, status: StatusServer, log: QueryLog, drain_seconds: float) -> None:
         self.port = self.http_port = 0
         self.log = log
         self.drain_seconds = drain_seconds
+        self.warnings: tuple[str, ...] = ()
         self._server = server
         self._status = status
+
+    @property
+    def status_scheme(self) -> str:
+        """`http` or `https`: how the status page is called."""
+        return self._status.scheme
+
+    def _doors(self) -> Sequence[Door]:
+        """The service's own doors, once it has started; that of the status page is not among them."""
+        return ()
 
     async def start(self) -> None:
         """Listen.
@@ -53,6 +69,11 @@ class ServiceBesideStatus:
         except BaseException:
             await self._server.stop()
             raise
+        doors = [*self._doors(), _status_door(self._status, self.http_port)]
+        self.warnings = tuple(warning for door in doors if (warning := door.warning()) is not None)
+        for warning in self.warnings:
+            _LOG.warning("%s", warning)
+            self.log.event(self._status.service, "open door", message=warning)
 
     def set_ready(self, ready: bool, /) -> None:
         """Say whether queries are to be sent here."""
@@ -68,3 +89,16 @@ class ServiceBesideStatus:
     def reopen_log(self) -> None:
         """Open the log file anew."""
         self.log.reopen()
+
+
+def _status_door(status: StatusServer, port: int) -> Door:
+    guard = status.guard
+    return Door(
+        "the status page",
+        status.host,
+        port,
+        encrypted=guard.tls is not None,
+        checked=guard.checks,
+        anybody="sees queries with their filters",
+        remedy="leave out --http-host, or give the service TLS and a secret or clients' certificates, which count here",
+    )

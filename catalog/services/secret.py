@@ -6,11 +6,14 @@ import hashlib
 import hmac
 import os
 import secrets
+import stat
 from collections.abc import Mapping
 
 from table_format.errors import OptionError
 
 ENVIRONMENT = "HUDI_CATALOG_SECRET"
+READABLE = "HUDI_CATALOG_READABLE_SECRETS"
+_FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _LEAST = 16
 SIGNATURE_BYTES = 32
 
@@ -64,18 +67,39 @@ def load_secret(path: str | None = None, environment: Mapping[str, str] | None =
         None when none is configured.
 
     Raises:
-        OptionError: the file cannot be read, or the secret is shorter than 16 bytes.
+        OptionError: the file cannot be read, others than its owner may read it, or the secret is shorter than 16 bytes.
     """
-    if path is None:
-        text = (os.environ if environment is None else environment).get(ENVIRONMENT)
-        if text is None:
-            return None
-        return _checked(text.strip().encode(), ENVIRONMENT)
+    variables = os.environ if environment is None else environment
+    if path is not None:
+        return _checked(read_private(path, "secret file", variables).strip(), path)
+    text = variables.get(ENVIRONMENT)
+    return None if text is None else _checked(text.strip().encode(), ENVIRONMENT)
+
+
+def read_private(path: str, what: str, environment: Mapping[str, str] | None = None) -> bytes:
+    """The content of a file that holds a secret, and that nobody but its owner may read or write.
+
+    Args:
+        path: of the file.
+        what: it is, for messages, such as `secret file`.
+        environment: variables of the process; with `HUDI_CATALOG_READABLE_SECRETS=true` the file's mode does not count,
+            as for files that Kubernetes mounts.
+
+    Raises:
+        OptionError: the file cannot be read, or its group or others have rights to it.
+    """
+    variables = os.environ if environment is None else environment
     try:
         with open(path, "rb") as stream:
-            return _checked(stream.read().strip(), path)
+            mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
+            if mode & _FOR_OTHERS and variables.get(READABLE, "").strip().lower() != "true":
+                raise OptionError(
+                    f"{what} {path}: its mode {mode:04o} lets others than its owner use it; chmod 600 it, "
+                    f"or set {READABLE}=true where its mode cannot be set"
+                )
+            return stream.read()
     except OSError as error:
-        raise OptionError(f"secret file {path}: {error.strerror}") from error
+        raise OptionError(f"{what} {path}: {error.strerror}") from error
 
 
 def _checked(value: bytes, where: str) -> Secret:

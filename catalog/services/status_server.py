@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from aiohttp import web
 
-from catalog.services.addresses import cannot_listen
+from catalog.services.doors import StatusGuard
+from catalog.services.http_listener import HttpListener
 from catalog.services.metrics import CONTENT_TYPE, Metrics
 from catalog.services.query_log import QueryLog
 from catalog.services.status_page import status_page
@@ -18,6 +20,9 @@ from catalog.services.status_page import status_page
 _CHECK_SECONDS = 5.0
 _CHECK_AGE = 2.0
 _STOP_SECONDS = 2.0
+_IDLE_SECONDS = 75.0
+_READ_SECONDS = 60.0
+_MOST_CONNECTIONS = 200
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
@@ -27,9 +32,11 @@ _HEADERS = {
 Check = Callable[[], None]
 """Returns, or raises what is wrong; it may take its time, as a thread runs it."""
 
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
 
 class StatusServer:
-    """Serves `/health`, `/ready`, `/metrics` and a page of the last queries.
+    """Serves `/health`, `/ready`, `/metrics` and a page of the last queries; `guard` says to whom.
 
     `/health` answers as long as the process does. `/ready` is 200 while the service takes queries and each check
     passes, else 503: before `ready` is set, and from the moment at which it is taken back to drain.
@@ -42,8 +49,13 @@ class StatusServer:
         facts: what the page says of the service, such as its address, by name.
         host: address to listen at.
         port: 0 for a free one.
+        guard: what is asked of clients.
+        read_seconds: in which the head of a request has to arrive.
 
     Attributes:
+        service: what was given.
+        host: what was given.
+        guard: what was given.
         ready: whether the service takes queries; set it after the start and take it back before draining.
     """
 
@@ -57,16 +69,26 @@ class StatusServer:
         facts: Mapping[str, str] | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
+        guard: StatusGuard | None = None,
+        read_seconds: float = _READ_SECONDS,
     ) -> None:
         self.ready = False
-        self._service = service
+        self.host = host
+        self.guard = guard or StatusGuard()
+        self.service = service
         self._metrics = metrics
         self._log = log
         self._facts = dict(facts or {})
-        self._host = host
         self._port = port
+        self._read_seconds = read_seconds
         self._checks = {name: _Remembered(check) for name, check in (checks or {}).items()}
         self._runner: web.AppRunner | None = None
+        self._listener: HttpListener | None = None
+
+    @property
+    def scheme(self) -> str:
+        """`http` or `https`."""
+        return "http" if self.guard.tls is None else "https"
 
     async def start(self) -> int:
         """Listen; the port.
@@ -74,52 +96,86 @@ class StatusServer:
         Raises:
             ServiceError: the address is taken, or not one of this machine.
         """
-        app = web.Application()
+        app = web.Application(middlewares=[self._clocked])
         app.router.add_get("/", self._page)
         app.router.add_get("/health", self._health)
         app.router.add_get("/ready", self._ready)
         app.router.add_get("/metrics", self._text)
-        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_STOP_SECONDS)
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=_STOP_SECONDS,
+            keepalive_timeout=_IDLE_SECONDS,
+        )
         await runner.setup()
-        site = web.TCPSite(runner, self._host, self._port)
+        self._listener = HttpListener(
+            runner,
+            what="the status page",
+            flag="--http-port",
+            read_seconds=self._read_seconds,
+            connections=_MOST_CONNECTIONS,
+            tls=self.guard.tls,
+        )
         try:
-            await site.start()
-        except OSError as error:
+            port = await self._listener.start(self.host, self._port)
+        except BaseException:
             await runner.cleanup()
-            raise cannot_listen("the status page", self._host, self._port, "--http-port", error) from error
+            raise
         self._runner = runner
-        return int(runner.addresses[0][1])
+        return port
 
     async def stop(self) -> None:
         """Stop listening; open requests get two seconds."""
         self.ready = False
         runner, self._runner = self._runner, None
+        if self._listener is not None:
+            self._listener.close()
         if runner is not None:
             await runner.cleanup()
 
-    async def _health(self, _request: web.Request) -> web.Response:
-        return web.json_response({"service": self._service, "alive": True}, headers=_HEADERS)
+    @web.middleware
+    async def _clocked(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        assert self._listener is not None  # noqa: S101
+        self._listener.begun(request)
+        try:
+            return await handler(request)
+        finally:
+            self._listener.ended(request)
 
-    async def _ready(self, _request: web.Request) -> web.Response:
+    def _refused(self, request: web.Request) -> web.Response | None:
+        refusal = self.guard.refusal(request)
+        if refusal is None:
+            return None
+        status, reason = refusal
+        asks = {"WWW-Authenticate": 'Basic realm="hudi-catalog"'} if status == 401 else {}
+        return web.Response(text=f"{reason}\n", status=status, headers={**_HEADERS, **asks})
+
+    async def _health(self, _request: web.Request) -> web.Response:
+        return web.json_response({"service": self.service, "alive": True}, headers=_HEADERS)
+
+    async def _ready(self, request: web.Request) -> web.Response:
         problems = await asyncio.gather(*(check.problem() for check in self._checks.values()))
         checks = dict(zip(self._checks, problems, strict=True))
         # Read after the checks: draining may have begun while they ran.
         ready = self.ready and not any(problems)
-        body = {
-            "service": self._service,
-            "ready": ready,
-            "takes_queries": self.ready,
-            "checks": {name: problem or "ok" for name, problem in checks.items()},
-        }
+        body: dict[str, Any] = {"service": self.service, "ready": ready}
+        if self.guard.refusal(request) is None:
+            body["takes_queries"] = self.ready
+            body["checks"] = {name: problem or "ok" for name, problem in checks.items()}
         return web.json_response(body, status=200 if ready else 503, headers=_HEADERS)
 
-    async def _text(self, _request: web.Request) -> web.Response:
+    async def _text(self, request: web.Request) -> web.Response:
+        if (refused := self._refused(request)) is not None:
+            return refused
         text = await asyncio.to_thread(self._metrics.text)
         return web.Response(body=text, headers={**_HEADERS, "Content-Type": CONTENT_TYPE})
 
-    async def _page(self, _request: web.Request) -> web.Response:
+    async def _page(self, request: web.Request) -> web.Response:
+        if (refused := self._refused(request)) is not None:
+            return refused
         records = self._log.recent()
-        text = await asyncio.to_thread(status_page, self._service, self._facts, records, ready=self.ready)
+        text = await asyncio.to_thread(status_page, self.service, self._facts, records, ready=self.ready)
         return web.Response(text=text, content_type="text/html", headers=_HEADERS)
 
 

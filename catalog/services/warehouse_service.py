@@ -9,6 +9,7 @@ from typing import Protocol
 from catalog.catalog import Catalog
 from catalog.option_groups import divided
 from catalog.services.beside_status import ServiceBesideStatus
+from catalog.services.doors import LOOPBACK, StatusGuard
 from catalog.services.framed_server import FramedServer
 from catalog.services.metrics import Metrics
 from catalog.services.options import KEYS as SERVICE_KEYS
@@ -33,6 +34,7 @@ class WarehouseSettings:
         host: address to listen at.
         port: of the service, 0 for a free one.
         http_port: of the status page, 0 for a free one.
+        http_host: address that the status page listens at.
         options: by key: `hoodie.catalog.service.*`, those of the service itself, those of tables held open, and of
             scans `hoodie.catalog.scan.footer.limit`, `.threads` and `.unique.keys`.
         secret: that it shares with others of its kind, and with clients that know one; None for none.
@@ -41,9 +43,10 @@ class WarehouseSettings:
     """
 
     warehouse: str
-    host: str = "127.0.0.1"
+    host: str = LOOPBACK
     port: int = 0
     http_port: int = 0
+    http_host: str = LOOPBACK
     options: Mapping[str, str] = field(default_factory=dict)
     secret: Secret | None = None
     tls: TlsFiles | None = None
@@ -124,8 +127,10 @@ class WarehouseService(ServiceBesideStatus):
             parts.log,
             checks={"warehouse": lambda: check_warehouse(parts.warehouse)},
             facts={"warehouse": parts.warehouse.storage.uri},
-            host=settings.host,
+            host=settings.http_host,
             port=settings.http_port,
+            guard=StatusGuard.of(settings.http_host, settings.tls, settings.secret),
+            read_seconds=parts.limits.read_timeout,
         )
         super().__init__(self._framed, status, parts.log, parts.limits.drain_timeout)
         self._watch(parts.name)

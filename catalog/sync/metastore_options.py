@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from catalog.services.secret import read_private
 from table_format.errors import OptionError
 from table_format.option_values import flag, known_options, seconds
 
@@ -125,16 +126,15 @@ class MetastoreOptions:
         """The password; None where there is none.
 
         Raises:
-            OptionError: the file cannot be read, or is empty.
+            OptionError: the file cannot be read, is empty, or others than its owner may read it.
         """
         path = self.password_file
         if path is None:
             return None
         try:
-            with open(path, encoding="utf-8") as stream:
-                text = stream.read().strip("\r\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise OptionError(f"{PASSWORD_FILE}: {path}: {getattr(error, 'strerror', None) or error}") from error
+            text = read_private(path, f"{PASSWORD_FILE}:").decode("utf-8").strip("\r\n")
+        except UnicodeDecodeError as error:
+            raise OptionError(f"{PASSWORD_FILE}: {path}: {error}") from error
         if not text:
             raise OptionError(f"{PASSWORD_FILE}: {path} is empty")
         return text

@@ -33,8 +33,25 @@ def open_metastore(
     text = uri.strip()
     if not text:
         raise OptionError("the metastore's URI is empty; write thrift://host:port or the folder of a file metastore")
-    if not text.startswith("thrift:"):
+    addresses = hive_addresses(text)
+    if not addresses:
         return FileMetastore(text, storage_options)
+    try:
+        from catalog.sync.thrift_metastore import ThriftMetastore
+    except ModuleNotFoundError as error:
+        raise OptionError("a Hive Metastore needs thriftpy2: pip install 'hudi-catalog[services]'") from error
+    return ThriftMetastore(addresses, parsed)
+
+
+def hive_addresses(uri: str) -> list[tuple[str, int]]:
+    """Hosts and ports of a Hive Metastore; none for a file metastore.
+
+    Raises:
+        OptionError: the URI is malformed.
+    """
+    text = uri.strip()
+    if not text.startswith("thrift:"):
+        return []
     addresses = []
     for part in text.split(","):
         match = _ADDRESS.fullmatch(part.strip())
@@ -42,8 +59,4 @@ def open_metastore(
         if match is None or not 0 < port <= 65535:
             raise OptionError(f"{part.strip()!r} is no address of a Hive Metastore; write thrift://host:port")
         addresses.append((match[1].strip("[]"), port))
-    try:
-        from catalog.sync.thrift_metastore import ThriftMetastore
-    except ModuleNotFoundError as error:
-        raise OptionError("a Hive Metastore needs thriftpy2: pip install 'hudi-catalog[services]'") from error
-    return ThriftMetastore(addresses, parsed)
+    return addresses

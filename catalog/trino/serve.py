@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from catalog.services.doors import Door
 from catalog.services.hosting import hosted
 from catalog.services.open_tables import OpenTables
 from catalog.services.warehouse_service import WarehouseParts, WarehouseService, WarehouseSettings
@@ -44,6 +45,21 @@ class ServingTrino(WarehouseService):
         super().__init__(parts, self.service)
         self.metrics.watch(_NAME, "tables", lambda: len(self.tables))
         self.metrics.watch(_NAME, "scans", lambda: self.service.open_scans)
+        self._settings = settings
+
+    def _doors(self) -> list[Door]:
+        tls = self._settings.tls
+        return [
+            Door(
+                "the service for Trino",
+                self._settings.host,
+                self.port,
+                encrypted=tls is not None,
+                checked=tls is not None and tls.client_ca is not None,
+                anybody="reads all tables of the warehouse",
+                remedy="give it --tls-certificate and --tls-client-ca",
+            )
+        ]
 
     def busy(self) -> bool:
         """Whether queries are running."""

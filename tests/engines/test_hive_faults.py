@@ -169,6 +169,7 @@ def guarded(hive_world: World, table: Path, tmp_path: Path) -> Iterator[tuple[st
     secret = tmp_path / "secret"
     secret.write_text("open-sesame-says-the-handler\n")
     secret.chmod(0o600)
+    secret.chmod(0o600)
     tls = TlsFiles(signed.certificate, signed.key)
     settings = HiveSettings(str(hive_world.warehouse), secret=load_secret(str(secret)), tls=tls)
     with running_hive(settings) as service:

@@ -310,7 +310,9 @@ def test_names_passwords_and_encryption(tmp_path: Path, tmp_path_factory: pytest
         skip_or_fail(str(error))
     password, wrong = tmp_path / "password", tmp_path / "wrong"
     password.write_text("p w %\n")
+    password.chmod(0o600)
     wrong.write_text("guess")
+    wrong.chmod(0o600)
     good = {AUTH: "CONFIG", USERNAME: "ann", PASSWORD_FILE: str(password), TLS: "true", TLS_CA: authority.certificate}
     try:
         opened = open_metastore(server.uri, options=good)

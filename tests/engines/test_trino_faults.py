@@ -63,6 +63,7 @@ def test_killed_and_started_again_while_a_query_runs(long_table: World, shared_s
     secret = tmp_path / "secret"
     secret.write_text("a secret that both lives of the service know\n")
     secret.chmod(0o600)
+    secret.chmod(0o600)
     # small pages: the query is still reading when the service dies
     catalog = world.engine.create_catalog(
         f"killed_{shared_secret}".lower(),
@@ -147,6 +148,7 @@ def test_the_gateway_in_cipher_with_a_secret(
     signed = authority.sign()
     secret = tmp_path / "secret"
     secret.write_text("open-sesame-says-the-client\n")
+    secret.chmod(0o600)
     secret.chmod(0o600)
     engine = long_table.engine
     settings = GatewaySettings(

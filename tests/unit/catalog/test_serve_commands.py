@@ -110,6 +110,7 @@ def test_a_running_query_is_finished_before_the_end(warehouse: Path, start: Call
 def test_another_process_with_the_secret_goes_on(warehouse: Path, tmp_path: Path) -> None:
     path = tmp_path / "secret"
     path.write_text("not to be guessed by anybody\n")
+    path.chmod(0o600)
     known = TrinoSettings(str(warehouse), secret=load_secret(str(path)))
     with running_trino(known) as first:
         scan = Scan(first.port)

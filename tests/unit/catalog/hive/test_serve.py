@@ -68,6 +68,7 @@ def test_the_service_plans_logs_and_stops(warehouse: Path, tmp_path: Path, start
 def test_secret_and_tls_with_certificates_of_clients(warehouse: Path, tmp_path: Path) -> None:
     path = tmp_path / "secret"
     path.write_text("not to be guessed by anybody\n")
+    path.chmod(0o600)
     servers, clients = Authority(tmp_path, "servers"), Authority(tmp_path, "clients")
     own, theirs = servers.sign("localhost"), clients.sign("hive")
     files = tls_files(own.certificate, own.key, clients.certificate)

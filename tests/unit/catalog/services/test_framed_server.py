@@ -306,6 +306,15 @@ def test_a_request_must_arrive_in_time() -> None:
         until(lambda: server.counts.connections == 0)
 
 
+@pytest.mark.parametrize("half", [b"\0\0", struct.pack(">i", 10), struct.pack(">i", 10) + b"slow"])
+def test_so_must_one_behind_others(half: bytes) -> None:
+    with running(FramedServer(echo, ServiceOptions(read_timeout=1))) as port, FramedClient(port) as client:
+        assert client.ask(b"whole") == b"re: whole"
+        client.send_raw(struct.pack(">i", 5) + b"whole" + half)
+        assert client.receive() == b"re: whole"
+        assert client.ended()
+
+
 def test_a_client_that_reads_nothing_is_closed_and_its_replies_are_forgotten() -> None:
     server = FramedServer(
         lambda _: [bytes(8 << 20)], ServiceOptions(write_timeout=1, max_buffered_bytes=64 << 20, threads=2)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from catalog.services.secret import ENVIRONMENT, SIGNATURE_BYTES, Secret, load_secret
+from catalog.services.secret import ENVIRONMENT, READABLE, SIGNATURE_BYTES, Secret, load_secret
 from table_format.errors import OptionError
 
 VALUE = "0123456789abcdef-ä"
@@ -15,6 +15,7 @@ VALUE = "0123456789abcdef-ä"
 def test_a_secret_comes_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "secret"
     path.write_text(f"\n  {VALUE}\n")
+    path.chmod(0o600)
     monkeypatch.delenv(ENVIRONMENT, raising=False)
     assert load_secret() is None
     from_file = load_secret(str(path))
@@ -32,6 +33,7 @@ def test_a_secret_comes_from_a_file_or_the_environment(tmp_path: Path, monkeypat
 def test_a_short_secret_is_refused_wherever_it_comes_from(value: str, tmp_path: Path) -> None:
     path = tmp_path / "secret"
     path.write_text(value)
+    path.chmod(0o600)
     for given in ((str(path), {}), (None, {ENVIRONMENT: value})):
         with pytest.raises(OptionError, match=r"a secret of \d+ bytes; it must have at least 16") as caught:
             load_secret(*given)
@@ -43,6 +45,22 @@ def test_a_file_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
         load_secret(str(tmp_path / "missing"))
     with pytest.raises(OptionError, match="Is a directory"):
         load_secret(str(tmp_path))
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620, 0o777])
+def test_a_file_that_others_may_use_is_refused_unless_that_is_allowed(mode: int, tmp_path: Path) -> None:
+    mounted, path = tmp_path / "..data", tmp_path / "secret"
+    mounted.write_text(VALUE)
+    mounted.chmod(mode)
+    path.symlink_to(mounted)  # as Kubernetes mounts secrets: what it leads to counts
+    for no in ({}, {READABLE: "false"}):
+        with pytest.raises(OptionError, match=rf"secret file .*secret: its mode {mode:04o} lets others .*chmod 600"):
+            load_secret(str(path), no)
+    allowed = load_secret(str(path), {READABLE: "true"})
+    assert allowed is not None
+    assert allowed.equals(VALUE)
+    mounted.chmod(0o400)
+    assert load_secret(str(path), {}) is not None
 
 
 def test_only_the_secret_equals_it() -> None:

@@ -69,6 +69,7 @@ class SaslServer(HiveServer):
 def password(tmp_path: Path) -> str:
     path = tmp_path / "password"
     path.write_text("pä ss\n", encoding="utf-8")
+    path.chmod(0o600)
     return str(path)
 
 
@@ -350,9 +351,14 @@ def test_options_that_cannot_be_used(values: dict[str, str], message: str) -> No
         ThriftMetastore([("h", 1)], MetastoreOptions.parse(values))
 
 
-def test_an_empty_password_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "empty").write_text("\n")
-    values = options(auth="LDAP", username="a") | {PREFIX + "password.file": str(tmp_path / "empty")}
+def test_a_password_that_is_empty_or_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.write_text("\n")
+    values = options(auth="LDAP", username="a") | {PREFIX + "password.file": str(empty)}
+    empty.chmod(0o644)
+    with pytest.raises(OptionError, match=r"empty: its mode 0644 lets others .*chmod 600"):
+        ThriftMetastore([("h", 1)], MetastoreOptions.parse(values))
+    empty.chmod(0o600)
     with pytest.raises(OptionError, match="is empty"):
         ThriftMetastore([("h", 1)], MetastoreOptions.parse(values))
 
