@@ -3,7 +3,7 @@
 Where what is:
 
 - running: `hosting`, `lifecycle`, `beside_status`, `warehouse_service`, `options`, `extras`;
-- connections: `framed_server`, `parts`, `room`, `addresses`, `tls`, `secret`, `few_warnings`;
+- connections: `framed_server`, `http_listener`, `parts`, `room`, `addresses`, `tls`, `secret`, `doors`, `few_warnings`;
 - messages: `thrift_calls`, `thrift_messages`, `thrift_reader`;
 - tables: `open_tables`, `held_tables`, `newest_state`; what may be wanted again: `recent`;
 - what people see: `query_log`, `metrics`, `status_server`, `status_page`.
