@@ -333,22 +333,28 @@ def test_a_body_that_never_comes_ends_the_request() -> None:
 
 @pytest.mark.parametrize("half", [b"GET /v1/in", b"POST /v1/statement HTTP/1.1\r\nHost: a\r\n", b"G"])
 def test_half_a_request_behind_a_whole_one_ends_the_connection(half: bytes) -> None:
-    with recording(answer(b"fine")) as trino, gateway(trino.port, read_timeout=0.3) as hosted:
-        with connected(hosted.port) as connection:
-            connection.sendall(b"GET /v1/info HTTP/1.1\r\nHost: a\r\n\r\n" + half)
-            assert read_all(connection).endswith(b"fine")
+    with (
+        recording(answer(b"fine")) as trino,
+        gateway(trino.port, read_timeout=0.3) as hosted,
+        connected(hosted.port) as connection,
+    ):
+        connection.sendall(b"GET /v1/info HTTP/1.1\r\nHost: a\r\n\r\n" + half)
+        assert read_all(connection).endswith(b"fine")
     assert len(trino.requests) == 1
 
 
 def test_half_a_body_that_is_passed_on_ends_the_connection() -> None:
-    with recording(answer(b"fine")) as trino, gateway(trino.port, answer_timeout=0.3) as hosted:
-        with connected(hosted.port) as connection:
-            connection.sendall(b"GET /v1/info HTTP/1.1\r\nHost: a\r\n\r\n")
-            answered = b""
-            while not answered.endswith(b"fine"):
-                answered += connection.recv(65_536)
-            connection.sendall(b"PUT /v1/x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhalf")
-            assert b"fine" not in read_all(connection)
+    with (
+        recording(answer(b"fine")) as trino,
+        gateway(trino.port, answer_timeout=0.3) as hosted,
+        connected(hosted.port) as connection,
+    ):
+        connection.sendall(b"GET /v1/info HTTP/1.1\r\nHost: a\r\n\r\n")
+        answered = b""
+        while not answered.endswith(b"fine"):
+            answered += connection.recv(65_536)
+        connection.sendall(b"PUT /v1/x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhalf")
+        assert b"fine" not in read_all(connection)
 
 
 def test_connections_beyond_the_limit_are_closed() -> None:

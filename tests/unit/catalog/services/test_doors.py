@@ -27,7 +27,7 @@ from catalog.trino.serve import ServingTrino, TrinoSettings
 from tests.certificates import Authority
 from tests.unit.catalog.command import Command
 
-ALL = "0.0.0.0"  # noqa: S104
+ALL = "0.0.0.0"
 VALUE = "a secret that is long enough, ä"
 SECRET = Secret(VALUE.encode())
 
@@ -80,9 +80,9 @@ def status(guard: StatusGuard, host: str = "127.0.0.1") -> Iterator[Callable[...
 
     def get(path: str, tls: ssl.SSLContext | None = None, authorization: str | None = None) -> tuple[int, str]:
         address = f"{server.scheme}://localhost:{beside.port}{path}"
-        asked = urllib.request.Request(address, headers={"Authorization": authorization} if authorization else {})  # noqa: S310
+        asked = urllib.request.Request(address, headers={"Authorization": authorization} if authorization else {})
         try:
-            with urllib.request.urlopen(asked, timeout=10, context=tls) as answer:  # noqa: S310
+            with urllib.request.urlopen(asked, timeout=10, context=tls) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
