@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_writer.interpreter import use_this_interpreter
 from table_format.avro_schema import avro_to_arrow
+from table_format.avro_schema_tree import columns_of_hudi_types
 from table_format.base_file import read_base_file
 from table_format.file_slices import latest_base_files, list_data_files
 from table_format.meta_client import SCHEMA_KEY, TableClient
@@ -28,7 +29,8 @@ def snapshot(session: SparkSession, client: TableClient) -> DataFrame:
     """The rows of the latest file slices, read by Spark's own Parquet reader.
 
     Where a column was widened (int to long, say), older files hold the narrower type, which Spark's reader does not
-    take in all supported versions: then workers read the files by pyarrow.
+    take in all supported versions: then workers read the files by pyarrow. So they do where a column is of a type that
+    only Hudi knows.
     """
     timeline = client.timeline()
     columns = storage_schema(client.table_schema(timeline))
@@ -39,7 +41,7 @@ def snapshot(session: SparkSession, client: TableClient) -> DataFrame:
     kind = _spark_schema(schema)
     if not paths:
         return session.createDataFrame([], kind)
-    if _widened(timeline, columns):
+    if columns_of_hudi_types(client.table_schema_json(timeline)) or _widened(timeline, columns):
         listed = session.createDataFrame([(path,) for path in paths], "path string")
         use_this_interpreter(session)
         tasks = listed.repartition(min(len(paths), 200), "path")

@@ -23,8 +23,9 @@ from spark_writer.summary import WriteSummary
 from spark_writer.table_properties import check_against_table, index_type
 from spark_writer.write_plans import Outcome, WritePlans
 from table_format.avro_schema import schema_text
+from table_format.avro_schema_tree import columns_of_hudi_types
 from table_format.column_statistics import concat_statistics
-from table_format.errors import SchemaError
+from table_format.errors import SchemaError, UnsupportedTableError
 from table_format.meta_client import TableClient
 from table_format.record_index.layout import IndexLayout
 from table_format.schema_evolution import merge_schemas, storage_schema
@@ -125,6 +126,7 @@ class WriteJob:
 
     def _schema_after(self, batch: pa.Schema | None) -> pa.Schema:
         """The table's columns once the write is through."""
+        self._refuse_hudi_types()
         try:
             table = storage_schema(self.client.table_schema())
         except SchemaError:
@@ -142,6 +144,14 @@ class WriteJob:
             if name.split(".", 1)[0] not in merged.names:
                 raise SchemaError(f"key or ordering column {name!r} is not in the data; columns are {batch.names}")
         return merged
+
+    def _refuse_hudi_types(self) -> None:
+        columns = columns_of_hudi_types(self.client.table_schema_json())
+        if columns:
+            raise UnsupportedTableError(
+                f"{self.client.storage.uri}: {', '.join(columns)}: columns of Hudi 1.2's types VECTOR, VARIANT and "
+                "BLOB are not written; write this table with Apache Hudi"
+            )
 
     def _schema_json(self, schema: pa.Schema) -> str:
         # An unchanged schema keeps its text, in which other writers may have put defaults and documentation.

@@ -41,12 +41,12 @@ def decode_records(
         path: the file, for messages.
 
     Returns:
-        The columns found, in the order of the records' schema. Strings are `string`, a union of null and one type is
-        that type with nulls.
+        The columns found, in the order of the records' schema. Strings and enums are `string`, a union of null and one
+        type is that type with nulls.
 
     Raises:
         CorruptFileError: a record's bytes do not follow the schema, or are too few or too many.
-        SchemaError: a column of several types, or of an enum.
+        SchemaError: a column of several types.
     """
     if root.kind != "record":
         raise SchemaError(f"{path}: the schema of a log block is no record")
@@ -77,8 +77,6 @@ class _Decoder:
             return self._union(node, at, keep=keep)
         if node.kind in ("array", "map"):
             return self._collection(node, at, keep=keep)
-        if node.kind == "enum" and keep:
-            raise SchemaError(f"a column of the Avro enum {node.name} is not read")
         leaf, after = avro_leaves.read(self.buffer, node, at, keep=keep)
         return None if leaf is None else avro_leaves.to_arrow(self.buffer, leaf), after
 

@@ -152,13 +152,24 @@ def to_arrow(buffer: Bytes, leaf: Leaf) -> Any:
     numbers = leaf.values
     if node.kind == "boolean":
         numbers = numbers.astype(np.bool_)
-    elif node.kind in ("int", "enum"):
+    elif node.kind == "enum":
+        return _symbols(node, numbers, valid)
+    elif node.kind == "int":
         numbers = numbers.astype(np.int32)
         if not np.array_equal(numbers, leaf.values):
             raise BadValueError("an int needs more than 32 bits")
     array = from_numpy(numbers, valid)
     logical = _LOGICAL.get((node.kind, node.logical))
     return array if logical is None else array.cast(logical)
+
+
+def _symbols(node: Node, numbers: NDArray[Any], valid: Mask | None) -> Any:
+    """The names that the numbers of an enum stand for."""
+    real = numbers if valid is None else numbers[valid]
+    if real.size and (real.min() < 0 or real.max() >= len(node.symbols)):
+        raise BadValueError(f"the enum {node.name} has no such symbol")
+    places: Any = from_numpy(numbers.astype(np.int32), valid)
+    return pa.array(node.symbols, pa.string()).take(places)
 
 
 _LOGICAL: dict[tuple[str, str | None], pa.DataType] = {

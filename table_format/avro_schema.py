@@ -30,6 +30,8 @@ _PRIMITIVES: dict[str, pa.DataType] = {
     "bytes": pa.binary(),
     "null": pa.null(),
 }
+# Hudi 1.2's vectors: `fixed` of so many little-endian numbers
+_VECTORS: dict[str, pa.DataType] = {"FLOAT": pa.float32(), "DOUBLE": pa.float64(), "INT8": pa.int8()}
 _LOGICAL: dict[str, pa.DataType] = {
     "date": pa.date32(),
     "timestamp-millis": pa.timestamp("ms", "UTC"),
@@ -76,10 +78,11 @@ def avro_to_arrow(schema: Mapping[str, Any] | str) -> pa.Schema:
     """The Arrow schema of an Avro record, given as parsed JSON or as text.
 
     Strings become `string`, `fixed` without a logical type `binary`, enums `string`, timestamps keep their unit, the
-    UTC ones with time zone "UTC". A union of null and one type is a nullable field.
+    UTC ones with time zone "UTC". A union of null and one type is a nullable field. Hudi 1.2's VECTOR becomes a list of
+    its numbers, its BLOB the record that it is.
 
     Raises:
-        SchemaError: not JSON, not a record, a union of several types, or a type that refers to itself.
+        SchemaError: not JSON, not a record, a union of several types, a type that refers to itself, or a VARIANT.
     """
     parsed: Any = schema
     if isinstance(schema, str):
@@ -213,9 +216,12 @@ class _Reader:
 
     def __init__(self) -> None:
         self.named: dict[str, pa.DataType | None] = {}
+        self.path: list[str] = []
 
     def field(self, field: Mapping[str, Any], namespace: str) -> pa.Field[Any]:
+        self.path.append(field["name"])
         kind, nullable = self.nullable(field["type"], namespace)
+        self.path.pop()
         doc = field.get("doc")
         return pa.field(field["name"], kind, nullable=nullable, metadata={"comment": doc} if doc else None)
 
@@ -237,7 +243,7 @@ class _Reader:
         if kind in ("record", "error"):
             return self.record(schema, namespace)
         if kind in ("fixed", "enum"):
-            return self.name(schema, namespace, _named_type(schema))
+            return self.name(schema, namespace, self.plain(schema))
         if logical in _LOGICAL and kind in ("int", "long"):
             return _LOGICAL[logical]
         return self.nested(schema, kind, namespace)
@@ -257,12 +263,34 @@ class _Reader:
         return pa.field(name, kind, nullable=nullable)
 
     def record(self, schema: Mapping[str, Any], namespace: str) -> pa.DataType:
+        if schema.get("logicalType") == "variant":
+            raise SchemaError(
+                f"column {'.'.join(self.path)!r} is a VARIANT of Hudi 1.2, which is not read; keep its text in a string"
+            )
         full = _full_name(schema, namespace)
         self.named[full] = None
         inside = full.rpartition(".")[0]
         kind = pa.struct([self.field(field, inside) for field in schema["fields"]])
         self.named[full] = kind
         return kind
+
+    def plain(self, schema: Mapping[str, Any]) -> pa.DataType:
+        """An enum or a fixed."""
+        if schema["type"] == "enum":
+            return pa.string()
+        if schema.get("logicalType") == "vector":
+            return self.vector(schema)
+        return _decimal_type(schema) if schema.get("logicalType") == "decimal" else pa.binary()
+
+    def vector(self, schema: Mapping[str, Any]) -> pa.DataType:
+        element, backing = schema.get("elementType", "FLOAT"), schema.get("storageBacking", "FIXED_BYTES")
+        number = _VECTORS.get(element)
+        if number is None or backing != "FIXED_BYTES" or schema["size"] * 8 != schema["dimension"] * number.bit_width:
+            raise SchemaError(
+                f"column {'.'.join(self.path)!r} is a VECTOR({schema['dimension']}, {element}) in {schema['size']} "
+                f"bytes of {backing}, which is not read; vectors of FLOAT, DOUBLE or INT8 in FIXED_BYTES are"
+            )
+        return pa.list_(pa.field("element", number, nullable=False))
 
     def name(self, schema: Mapping[str, Any], namespace: str, kind: pa.DataType) -> pa.DataType:
         self.named[_full_name(schema, namespace)] = kind
@@ -282,12 +310,6 @@ def _full_name(schema: Mapping[str, Any], namespace: str) -> str:
     name: str = schema["name"]
     space = schema.get("namespace", namespace)
     return name if "." in name or not space else f"{space}.{name}"
-
-
-def _named_type(schema: Mapping[str, Any]) -> pa.DataType:
-    if schema["type"] == "enum":
-        return pa.string()
-    return _decimal_type(schema) if schema.get("logicalType") == "decimal" else pa.binary()
 
 
 def _decimal_type(schema: Mapping[str, Any]) -> pa.DataType:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
 from table_format.errors import SchemaError
 
+#: Logical types of Hudi 1.2 that no other release has.
+HUDI_TYPES = frozenset({"vector", "variant", "blob"})
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
 
@@ -24,6 +27,7 @@ class Node:
         logical: the logical type, or None.
         scale: of a decimal.
         precision: of a decimal.
+        symbols: of an enum, in order.
     """
 
     kind: str
@@ -35,6 +39,7 @@ class Node:
     logical: str | None = None
     precision: int = 0
     scale: int = 0
+    symbols: tuple[str, ...] = ()
 
     @property
     def optional(self) -> Node | None:
@@ -73,6 +78,21 @@ def parse(schema: Any) -> Node:
         raise SchemaError(f"this is no Avro schema: {type(error).__name__} {error}") from error
 
 
+def columns_of_hudi_types(text: str | None) -> list[str]:
+    """The columns of a table's Avro schema that are, or have inside, a VECTOR, VARIANT or BLOB of Hudi 1.2."""
+    if text is None or not any(f'"{name}"' in text for name in HUDI_TYPES):
+        return []
+    return [name for name, node in parse(json.loads(text)).fields if _any_node(node, set())]
+
+
+def _any_node(node: Node, seen: set[int]) -> bool:
+    if id(node) in seen:
+        return False
+    seen.add(id(node))
+    below = [*(child for _, child in node.fields), *node.branches, *([node.item] if node.item else [])]
+    return node.logical in HUDI_TYPES or any(_any_node(child, seen) for child in below)
+
+
 def _parse_name(name: str, namespace: str, names: dict[str, Node]) -> Node:
     if name in PRIMITIVES:
         return Node(name, name)
@@ -109,6 +129,7 @@ def _parse_named(schema: dict[str, Any], namespace: str, names: dict[str, Node])
     kind = "record" if schema["type"] == "error" else schema["type"]
     node = Node(kind, short, size=schema.get("size", 0), logical=schema.get("logicalType"))
     node.precision, node.scale = schema.get("precision", 0), schema.get("scale", 0)
+    node.symbols = tuple(schema.get("symbols", ()))
     names[f"{namespace}.{short}" if namespace else short] = node
     # Later references may use the short name alone when they stand in another namespace.
     names.setdefault(short, node)

@@ -36,6 +36,8 @@ _BASE_FILES: dict[str, pa.DataType] = {
     "path": pa.string(),
 }
 _PARTS = ("file_id", "instant", "extension")
+_OTHER_FORMATS = ("orc", "hfile", "lance")
+_INSTANT = r"^([0-9]{14}|[0-9]{17})\z"
 _PREFIX = np.dtype(">u8")
 BASE_FILES_SCHEMA = pa.schema(_BASE_FILES)
 #: What a query reads: of each file group's latest slice the base file (null if there is none) and the logs, in the
@@ -168,8 +170,9 @@ def _committed_base_files(files: pa.Table, timeline: Timeline) -> pa.Table:
     """Base files of completed writes, with `key` and the parts of their names, in the listing's order."""
     parts = parse_base_file_names(files["file_name"])
     rows = pa.table({name: files[name] for name in FILES_SCHEMA.names} | {name: parts[name] for name in _PARTS})
-    _refuse_other_formats(rows)
-    rows = _those(rows, pc.equal(rows["extension"], pa.scalar("parquet"))).drop_columns("extension")
+    is_parquet = pc.equal(rows["extension"], pa.scalar("parquet"))
+    _refuse_other_formats(rows.filter(pc.invert(is_parquet)), timeline)
+    rows = _those(rows, is_parquet).drop_columns("extension")
     rows = _those(rows, instants_that(timeline.is_committed, rows["instant"]))
     return rows.append_column("key", group_keys(rows["partition"], rows["file_id"]))
 
@@ -274,8 +277,21 @@ def _refuse_log_files(files: pa.Table) -> None:
             raise UnsupportedTableError(f"{place}: a log file; tables with log files are read, not written")
 
 
-def _refuse_other_formats(rows: pa.Table) -> None:
-    others = rows.filter(pc.is_in(rows["extension"], pa.array(["orc", "hfile"])))
+def _refuse_other_formats(others: pa.Table, timeline: Timeline) -> None:
+    """Refuse base files of completed writes that are not Parquet: without them their rows would be missing.
+
+    Of extensions that Hudi has not, the instant's form tells a base file from somebody's `report_1_2024.csv`.
+    """
+    if not others.num_rows:
+        return
+    likely = pc.or_(
+        pc.is_in(others["extension"], pa.array(_OTHER_FORMATS)),
+        pc.match_substring_regex(others["instant"], _INSTANT),
+    )
+    others = others.filter(pc.and_(likely, instants_that(timeline.is_committed, others["instant"])))
     if others.num_rows:
         place = posixpath.join(others["partition"][0].as_py(), others["file_name"][0].as_py())
-        raise UnsupportedTableError(f"{place}: base files are read in Parquet only")
+        raise UnsupportedTableError(
+            f"{place}: base files are read in Parquet only; rewrite the table with Apache Hudi and "
+            "hoodie.table.base.file.format=PARQUET"
+        )

@@ -23,6 +23,8 @@ arrow: Any = pa
 types = pa.types
 
 _DECIMAL_BITS = 128  # of those that are stored; narrower ones are types of their own since pyarrow 18
+# INT8 also under the type by which tables keep small integers
+_VECTOR_NUMBERS = {pa.float32(): "<f4", pa.float64(): "<f8", pa.int8(): "i1", pa.int32(): "i1"}
 _PROMOTION_ORDER = (pa.int32(), pa.int64(), pa.float32(), pa.float64())
 _STORED_AS: dict[pa.DataType, pa.DataType] = {
     pa.int8(): pa.int32(),
@@ -178,6 +180,8 @@ def _conform_array(array: Any, kind: pa.DataType, name: str) -> Any:  # noqa: PL
         return _conform_map(array, kind, name)
     if _is_list(kind) and _is_list(array.type):
         return _conform_list(array, kind, name)
+    if _is_list(kind) and types.is_fixed_size_binary(array.type):
+        return _vectors(array, kind, name)
     return _cast(array, kind, name)
 
 
@@ -194,6 +198,19 @@ def _conform_struct(array: Any, kind: pa.StructType, name: str) -> Any:
 def _conform_list(array: Any, kind: pa.DataType, name: str) -> Any:
     values = _conform_array(pc.list_flatten(array), _element(kind).type, f"{name}.element")
     return arrow.ListArray.from_arrays(_offsets(array), values, type=kind, mask=pc.is_null(array))
+
+
+def _vectors(array: Any, kind: pa.DataType, name: str) -> Any:
+    """Hudi 1.2's vectors, which files hold as the little-endian bytes of their numbers."""
+    number = _element(kind).type
+    stored = np.dtype(_VECTOR_NUMBERS.get(number, "V0"))
+    if not stored.itemsize or array.type.byte_width % stored.itemsize:
+        raise SchemaError(f"column {name!r} is {array.type} in the data and {kind} in the table; cast it")
+    fresh = array.take(pa.array(np.arange(len(array))))  # its buffer begins with the first value
+    per_row = array.type.byte_width // stored.itemsize
+    offsets = np.arange(len(array) + 1, dtype=np.int32) * per_row
+    numbers = pa.array(np.frombuffer(fresh.buffers()[1], stored, len(array) * per_row)).cast(number)
+    return arrow.ListArray.from_arrays(pa.array(offsets), numbers, type=kind, mask=pc.is_null(array))
 
 
 def _conform_map(array: Any, kind: pa.MapType[Any, Any, Any], name: str) -> Any:

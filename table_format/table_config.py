@@ -26,6 +26,7 @@ from table_format.storage import Storage
 PROPERTIES_PATH: Final = ".hoodie/hoodie.properties"
 BACKUP_PATH: Final = ".hoodie/hoodie.properties.backup"
 CHECKSUM: Final = "hoodie.table.checksum"
+BASE_FILE_FORMAT: Final = "hoodie.table.base.file.format"
 #: Table versions that are read, with the timeline layout that goes with each.
 LAYOUTS: Final = {6: 1, 8: 2, 9: 2}
 #: Table versions that are written.
@@ -297,6 +298,13 @@ def _refuse_other_kinds(config: TableConfig, uri: str) -> None:
     table_format = config.raw.get("hoodie.table.format") or "native"
     if table_format.lower() != "native":
         raise UnsupportedTableError(f"{uri}: hoodie.table.format={table_format}; only native tables are read")
+    for key in (BASE_FILE_FORMAT, "hoodie.table.ro.file.format"):
+        file_format = config.raw.get(key, "").strip() or "PARQUET"
+        if file_format.upper() != "PARQUET":
+            raise UnsupportedTableError(
+                f"{uri}: {key}={file_format}; base files are read in Parquet only. Copy the table with Apache Hudi "
+                f"into one with {BASE_FILE_FORMAT}=PARQUET"
+            )
 
 
 def require_writable(config: TableConfig, uri: str) -> None:

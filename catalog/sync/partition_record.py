@@ -6,14 +6,18 @@ By it a partition that somebody dropped from the metastore is told from one that
 from __future__ import annotations
 
 import base64
-import binascii
 import zlib
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from table_format.inflation import MEBIBYTE, inflate, most_inflated
+
 PREFIX: Final = "hoodie.catalog.sync.partitions."
 _PART: Final = 4000
 _BETWEEN: Final = "\0"
+# Paths of numbered partitions shrink to a twentieth.
+_FLOOR: Final = 8 * MEBIBYTE
+_RATIO: Final = 128
 
 
 def record_of(paths: Collection[str]) -> dict[str, str]:
@@ -36,7 +40,9 @@ def recorded(parameters: Mapping[str, str]) -> frozenset[str]:
     numbered = {key.removeprefix(PREFIX): value for key, value in parameters.items() if key.startswith(PREFIX)}
     text = "".join(numbered[str(number)] for number in range(len(numbered)) if str(number) in numbered)
     try:
-        paths = zlib.decompress(base64.b64decode(text, validate=True)).decode() if text else ""
-    except (ValueError, binascii.Error, zlib.error):
+        packed = base64.b64decode(text, validate=True)
+        most = most_inflated(len(packed), floor=_FLOOR, ratio=_RATIO)
+        paths = inflate("zlib", packed, most).decode() if text else ""
+    except ValueError:
         return frozenset()
     return frozenset(paths.split(_BETWEEN)) if paths else frozenset()

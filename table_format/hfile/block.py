@@ -10,6 +10,7 @@ from isal import igzip_lib, isal_zlib
 
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.hfile.crc32c import CHUNK, crc32c_chunks
+from table_format.inflation import MEBIBYTE, most_inflated
 
 DATA = b"DATABLK*"
 META = b"METABLKc"
@@ -31,8 +32,9 @@ _GZIP = 31
 # Ten times as fast as zlib's own sixth level, for files of the record index that are 7 % larger.
 _LEVEL = 1
 _BROKEN_STREAM: type[Exception] = cast("Any", igzip_lib.IsalError)  # the stubs take it for an instance
-# A deflate stream grows at most this much; a header that promises more is broken and must not reserve the memory.
-_MOST_INFLATION = 1032
+# What a block may become. Writers close data blocks at a megabyte by default, and filters of few keys, which are nearly
+# all zeros, have less than one.
+_FLOOR, _RATIO = 64 * MEBIBYTE, 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ def content_size(data: memoryview, offset: int, path: str, codec: int, magic: by
             path, offset, "the HFile's index and block header name different sizes; restore the file"
         )
     size = header.uncompressed_size
+    _check_growth(header.checked_size - HEADER_SIZE, size, offset, path)
     # gzip ends with the size as well.
     if codec == CODEC_IDS["GZ"] and size.to_bytes(4, "little") != data[header.checked_size - 4 : header.checked_size]:
         raise CorruptFileError(path, offset, "an HFile block has two different sizes; restore the file")
@@ -138,9 +141,15 @@ def content_size(data: memoryview, offset: int, path: str, codec: int, magic: by
     return size
 
 
+def _check_growth(compressed: int, size: int, offset: int, path: str) -> None:
+    """Refuse a size that no block of that many compressed bytes has, before memory is reserved for it."""
+    if size > most_inflated(compressed, floor=_FLOOR, ratio=_RATIO):
+        reason = f"an HFile block of {compressed} bytes promises {size} decompressed ones; restore the file"
+        raise CorruptFileError(path, offset, reason)
+
+
 def _inflate(body: memoryview, size: int, offset: int, path: str) -> bytes:
-    if size > len(body) * _MOST_INFLATION:
-        raise CorruptFileError(path, offset, "an HFile block promises more than it can hold; restore the file")
+    _check_growth(len(body), size, offset, path)
     inflater = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_GZIP)
     try:
         # gzip's own CRC-32 and length at the end of the stream are compared.

@@ -19,6 +19,7 @@ from table_format.hfile.entries import HFileEntries, key_spans, split_entries
 from table_format.hfile.packed_keys import PackedKeys
 from table_format.hfile.sorted_keys import KeySpans, matches, matches_by_hash
 from table_format.hfile.walk import find_entries
+from table_format.inflation import MEBIBYTE, most_inflated
 from table_format.mapping import compute_threads
 
 # Trailer, index and file info of most files fit into this; one read gets them all.
@@ -34,6 +35,8 @@ _PACKED_FROM = 0.1
 _MANY_BLOCKS, _KEYS_PER_BLOCK = 8, 4
 # Bytes that are read along rather than asking the storage once more.
 _GAP = 256 * 1024
+# What the blocks that are read at once may become.
+_FLOOR, _RATIO = 512 * MEBIBYTE, 128
 _TOO_LONG = "an HFile entry reaches past the end of its block; restore the file"
 
 T = TypeVar("T")
@@ -303,10 +306,21 @@ class HFileReader:
         """The index blocks that a level of the index points to; leaf blocks lie among the data blocks."""
         magics = (block.LEAF_INDEX, block.INTERMEDIATE_INDEX)
 
-        def read(span: tuple[int, int]) -> bytes:
-            return block.read_block(self._fetch(*span), span[0], self.name, self.trailer.codec, magics)
+        places = above.offsets
+        raw = _map(lambda span: self._fetch(*span), list(zip(places, above.sizes, strict=True)), _READERS)
+        headers = [block.read_header(data, place, self.name) for data, place in zip(raw, places, strict=True)]
+        self._check_growth(raw, [header.uncompressed_size for header in headers], places)
+        return [
+            block.read_block(data, place, self.name, self.trailer.codec, magics)
+            for data, place in zip(raw, places, strict=True)
+        ]
 
-        return _map(read, list(zip(above.offsets, above.sizes, strict=True)), _READERS)
+    def _check_growth(self, raw: Sequence[memoryview], sizes: Sequence[int], places: Sequence[int]) -> None:
+        """Refuse blocks that together become far more than they are, which each of them may."""
+        compressed, size = sum(map(len, raw)), sum(sizes)
+        if size > most_inflated(compressed, floor=_FLOOR, ratio=_RATIO):
+            reason = f"{len(raw)} HFile blocks of {compressed} bytes promise {size} decompressed ones; restore the file"
+            raise CorruptFileError(self.name, places[0], reason)
 
     def _fetch(self, place: int, size: int) -> memoryview:
         if place + size > self._trailer_offset:
@@ -346,6 +360,7 @@ class HFileReader:
             block.content_size(data, place, self.name, codec, block.DATA)
             for data, place in zip(raw, places, strict=True)
         ]
+        self._check_growth(raw, sizes, places)
         ends = np.cumsum(sizes, dtype=np.int64)
         buffer = np.empty(sum(sizes), dtype=np.uint8)
 

@@ -1,3 +1,4 @@
+import re
 import time
 
 import pyarrow as pa
@@ -9,7 +10,9 @@ from table_format.file_slices import (
     FILES_SCHEMA,
     REPLACED_SCHEMA,
     latest_base_files,
+    latest_file_slices,
     list_data_files,
+    read_optimized_slices,
     replaced_file_groups,
 )
 from table_format.instant import Instant, State
@@ -113,9 +116,32 @@ def test_log_files_are_refused_by_name(name):
         latest_base_files(files, _timeline("3"), replaced=NONE_REPLACED)
 
 
-def test_other_base_formats_are_refused_by_name():
-    with pytest.raises(UnsupportedTableError, match=r"^p/a-0_0-0-0_3\.orc"):
-        latest_base_files(_listing(("p", "a-0_0-0-0_3.orc", 2)), _timeline("3"), replaced=NONE_REPLACED)
+@pytest.mark.parametrize("slices", [latest_base_files, read_optimized_slices, latest_file_slices])
+@pytest.mark.parametrize(
+    ("name", "instants"),
+    [
+        ("a-0_0-0-0_3.orc", ["3"]),
+        ("a-0_0-0-0_3.lance", ["3"]),
+        ("a-0_0-0-0_1.hfile", ["3"]),  # archived
+        ("a-0_0-0-0_20240101000000.vortex", ["20240101000000"]),
+        ("a-0_0-0-0_20240101000000000.PARQUET", ["20240101000000000"]),
+    ],
+)
+def test_other_base_formats_are_refused_by_name(name, instants, slices):
+    """Also where the newest file of each group is Parquet: an older one may be that of the query's instant."""
+    files = _listing(("p", name, 2), ("q", f"b-0_0-0-0_{instants[0]}.parquet", 2))
+    with pytest.raises(UnsupportedTableError, match=f"^p/{re.escape(name)}: base files are read in Parquet only"):
+        slices(files, _timeline(*instants), replaced=NONE_REPLACED)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["report_1_2024.csv", "a-0_0-0-0_7.lance", "a-0_0-0-0_70240101000000.vortex", "x_y_2.txt", "README", "a_b_c.orc"],
+)
+def test_files_of_others_and_of_failed_writes_are_passed_over(name):
+    files = _listing(("p", name, 2), ("p", "b-0_0-0-0_3.parquet", 2))
+    found = latest_base_files(files, _timeline("3", pending=["7"]), replaced=NONE_REPLACED)
+    assert _names(found) == ["b-0_0-0-0_3.parquet"]
 
 
 def test_a_retried_task_leaves_two_files_and_the_commit_tells_which(tmp_path):

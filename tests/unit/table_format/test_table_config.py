@@ -180,7 +180,15 @@ def test_other_versions_are_refused(storage, version):
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("hoodie.bootstrap.base.path", "s3://old/table"), ("hoodie.table.format", "iceberg")]
+    ("key", "value"),
+    [
+        ("hoodie.bootstrap.base.path", "s3://old/table"),
+        ("hoodie.table.format", "iceberg"),
+        ("hoodie.table.base.file.format", "LANCE"),
+        ("hoodie.table.base.file.format", "orc"),
+        ("hoodie.table.ro.file.format", "HFILE"),
+        ("hoodie.table.base.file.format", "what is to come"),
+    ],
 )
 def test_tables_whose_rows_or_timeline_lie_elsewhere(storage, key, value):
     create_table_config(storage, BASIC | {key: value})
