@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from dataclasses import dataclass
 from importlib.metadata import version as installed_version
 from typing import Annotated, Any
@@ -287,8 +288,13 @@ class _NoPandas:
             raise ModuleNotFoundError("pandas is not used by this command line", name=name)
 
 
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    sys.stderr.write(f"hudi-catalog: warning: {message}\n")
+
+
 def main() -> None:
     """Run the command line: exit code 1 with one line for what went wrong, 2 for wrong usage."""
+    warnings.showwarning = _show_warning
     sys.meta_path.insert(0, _NoPandas())
     try:
         app()

@@ -15,6 +15,7 @@ from rich.console import Console, RenderableType
 
 from catalog.option_groups import key_value, read_option_file
 from table_format.meta_client import TableClient
+from table_format.option_keys import check_writer_options
 
 index_app = typer.Typer(
     help="Build, check and change the record index of a table: where each record key lies.",
@@ -122,7 +123,9 @@ def index_resize(
 
 def _all_options(config: str | None, option: Iterable[str] | None) -> dict[str, str]:
     stored = {} if config is None else read_option_file(config)
-    return {**stored, **dict(key_value(text) for text in option or [])}
+    options = {**stored, **dict(key_value(text) for text in option or [])}
+    check_writer_options(options)
+    return options
 
 
 def _print(facts: Any, lines: Iterable[RenderableType], *, as_json: bool) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 
-from table_format.errors import OptionError
+from table_format.errors import OptionError, did_you_mean
+from table_format.option_keys import ALIKE
 
 
 def key_value(text: str) -> tuple[str, str]:
@@ -57,7 +57,6 @@ def divided(options: Mapping[str, str], groups: Mapping[str, Iterable[str]]) -> 
     every = sorted(set().union(*keys.values()))
     for key in sorted(options):
         if key not in every:
-            near = difflib.get_close_matches(key, every, 3, 0.6)
-            hint = f"; did you mean {' or '.join(near)}?" if near else f"; there are {', '.join(every)}"
+            hint = did_you_mean(key, every, ALIKE) or f"; there are {', '.join(every)}"
             raise OptionError(f"{key}: no such option here{hint}")
     return {name: {key: value for key, value in options.items() if key in known} for name, known in keys.items()}

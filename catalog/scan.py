@@ -15,11 +15,13 @@ from catalog.read import count_plan, read_plan
 from catalog.scan_options import ScanOptions
 from catalog.snapshot import Snapshot
 from pushdown.bind import bind
+from pushdown.columns import unknown_column
 from pushdown.errors import InexactFilterError, UnknownColumnError
 from pushdown.expression import HudiExpression, all_of
 from pushdown.simplify import simplify
 from pushdown.walk import reasons_of
-from table_format.errors import OptionError
+from table_format.errors import MissingPackageError
+from table_format.extras import require
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +92,11 @@ class Scan:
 
         Args:
             arguments: for `pyarrow.Table.to_pandas`.
+
+        Raises:
+            MissingPackageError: pandas is not installed.
         """
+        require("to_pandas", "spark", "pandas", how="pip install pandas, or take to_arrow()")
         return self.to_arrow().to_pandas(**arguments)
 
     def to_duckdb(self, name: str = "hudi", connection: Any = None) -> Any:
@@ -104,12 +110,12 @@ class Scan:
             The connection.
 
         Raises:
-            OptionError: DuckDB is not installed.
+            MissingPackageError: DuckDB is not installed.
         """
         try:
             duckdb: Any = importlib.import_module("duckdb")
         except ImportError as error:
-            raise OptionError("to_duckdb needs the package duckdb; install it, or take to_arrow()") from error
+            raise MissingPackageError("to_duckdb needs duckdb: pip install duckdb, or take to_arrow()") from error
         target = duckdb.connect(":memory:") if connection is None else connection
         target.register(name, self.to_arrow())
         return target
@@ -132,6 +138,6 @@ class Scan:
 def _check_columns(columns: tuple[str, ...] | None, schema: pa.Schema) -> None:
     for position, name in enumerate(columns or ()):
         if name not in schema.names:
-            raise UnknownColumnError(f"there is no column {name}; the columns are {', '.join(schema.names)}")
+            raise unknown_column(name, schema)
         if name in (columns or ())[:position]:
             raise UnknownColumnError(f"column {name} is asked for twice")

@@ -13,8 +13,10 @@ from typing import Annotated
 import typer
 
 from catalog.option_groups import key_value, read_option_file
-from catalog.services.extras import require_services
+from table_format.extras import require
 
+SERVICES = ("aiohttp", "prometheus_client", "thriftpy2")
+"""Packages that services need."""
 SERVICE_PORT, SERVICE_HTTP_PORT = 9779, 9780
 HIVE_PORT, HIVE_HTTP_PORT = 9790, 9791
 GATEWAY_PORT, GATEWAY_HTTP_PORT = 9880, 9881
@@ -85,7 +87,7 @@ def serve_trino(
     if print_catalog:
         sys.stdout.write("\n".join(catalog_lines(host, port, tls=has_tls, presto=presto)) + "\n")
         return
-    require_services("hudi-catalog serve")
+    require("hudi-catalog serve", "services", *SERVICES)
     from catalog.services.hosting import serve
     from catalog.services.secret import load_secret
     from catalog.services.tls import tls_files
@@ -147,7 +149,7 @@ def serve_hive(
         lines = site_lines(host, port, tls=has_tls, secret=secret_file is not None)
         sys.stdout.write("\n".join(lines) + "\n")
         return
-    require_services("hudi-catalog serve")
+    require("hudi-catalog serve", "services", *SERVICES)
     from catalog.hive.serve import HiveSettings, ServingHive
     from catalog.services.hosting import serve
     from catalog.services.secret import load_secret
@@ -204,7 +206,7 @@ def gateway(
     verbose: Verbose = False,
 ) -> None:
     """Stand in front of Trino: queries over registered tables read only the files of their plans."""
-    require_services("hudi-catalog gateway")
+    require("hudi-catalog gateway", "services", *SERVICES)
     from catalog.gateway.serve import GatewaySettings, ServingGateway
     from catalog.services.hosting import serve
     from catalog.services.secret import load_secret

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pushdown.errors import UnknownColumnError
+from table_format.errors import did_you_mean
 
 _SHOWN = 20
 
@@ -50,8 +51,23 @@ def resolve_column(name: str, schema: pa.Schema, *, case_sensitive: bool = False
     if found:
         names = ", ".join(column.name for column in found)
         raise UnknownColumnError(f"column {name} is ambiguous: it may be any of {names}")
+    raise unknown_column(name, schema)
+
+
+def unknown_column(name: str, schema: pa.Schema) -> UnknownColumnError:
+    """The error about a column that a schema does not have."""
     shown = ", ".join(schema.names[:_SHOWN]) + (", …" if len(schema.names) > _SHOWN else "")
-    raise UnknownColumnError(f"there is no column {name}; the columns are {shown}")
+    hint = did_you_mean(name, [*schema.names, *_dotted(list(schema), "")])
+    return UnknownColumnError(f"there is no column {name}{hint}; the columns are {shown}")
+
+
+def _dotted(fields: list[Any], above: str) -> Iterator[str]:
+    """The names of all fields of structs, with the columns that they are in."""
+    for field in fields:
+        if above:
+            yield above + field.name
+        if pa.types.is_struct(field.type):
+            yield from _dotted(list(field.type), f"{above}{field.name}.")
 
 
 def _matches(name: str, fields: list[Any], above: tuple[str, ...], *, case_sensitive: bool) -> Iterator[ResolvedColumn]:

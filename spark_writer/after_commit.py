@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any, Final
+from typing import Final
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_writer import option_registry as registry
+from spark_writer.hadoop_settings import hadoop_setting
 from spark_writer.options import WriteOptions
 from table_format.errors import AfterCommitError, OptionError
 from table_format.meta_client import TableClient
@@ -57,7 +57,7 @@ class AfterCommit:
                     "hudi-catalog's own is there once it is installed by pip"
                 )
             prepare: Prepare = found.load()
-            follows[name] = prepare(client, options.texts, lambda key: _hadoop_setting(session, key))
+            follows[name] = prepare(client, options.texts, lambda key: hadoop_setting(session, key))
         return cls(follows)
 
     def run(self, instant: str) -> list[str]:
@@ -90,13 +90,3 @@ def _wanted(options: WriteOptions) -> tuple[str, ...]:
     tools = options.names(registry.SYNC_TOOLS) if options.flag(registry.META_SYNC) else ()
     hive = (HIVE_SYNC,) if options.flag(registry.HIVE_SYNC) else ()
     return tuple(dict.fromkeys((*tools, *hive)))
-
-
-def _hadoop_setting(session: SparkSession, key: str) -> str | None:
-    """What hive-site.xml or `spark.hadoop.` options say; None where the session has no JVM here, as Spark Connect."""
-    state: Any = session
-    try:
-        text = state._jsparkSession.sessionState().newHadoopConf().get(key)  # noqa: SLF001  # PySpark has no other way
-    except (PySparkException, AttributeError):
-        return None
-    return str(text) if text else None

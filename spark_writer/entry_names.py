@@ -33,16 +33,16 @@ def table_place(session: SparkSession, name: str) -> str:
     try:
         state = state._jsparkSession.sessionState()  # noqa: SLF001  # PySpark's own calls want the data source
         entry = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(name))
-    except AttributeError as error:
-        raise OptionError(f"{name}: only a classic Spark session looks names up; give the table's path") from error
+    except AttributeError:
+        raise OptionError(f"{name}: only a classic Spark session looks names up; give the table's path") from None
     except (PySparkException, Py4JJavaError) as error:
         told = next(iter(str(error).splitlines()), "")
         if "storage handler" in str(error):
             raise OptionError(
                 f"{name}: Spark cannot load the entry without the jar of Hive's storage handler: put what "
                 "`hudi-catalog hive-jar` prints into spark.jars"
-            ) from error
-        raise TableNotFoundError(f"{name}: {told}") from error
+            ) from None
+        raise TableNotFoundError(f"{name}: {told}") from None  # Spark's report goes on with the JVM's stack
     location = entry.storage().locationUri()
     if _text(entry.provider()).lower() != _PROVIDER or not location.isDefined():
         raise TableNotFoundError(f"{name}: the entry is of no Hudi table; its provider is {_text(entry.provider())!r}")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from spark_writer import option_registry as registry
 from spark_writer.option_registry import Kind, Option
-from table_format.errors import OptionError
+from table_format.errors import ArgumentError, OptionError
+from table_format.option_keys import check_writer_options
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,24 @@ class WriteOptions:
     """
 
     texts: Mapping[str, str]
+
+    @classmethod
+    def of_user(cls, given: Mapping[str, object] | None, others: WriteOptions | None = None) -> WriteOptions:
+        """Read the options that a user gives to a call, and say what is wrong with their keys; see `of`.
+
+        Args:
+            given: to this call; None for none.
+            others: that hold for the call as well; those given come before them.
+
+        Raises:
+            ArgumentError: a key that is no text.
+            OptionError: a value that its option does not take, or a key that cannot be passed over.
+        """
+        if given is not None and (not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given)):
+            raise ArgumentError(f"options are a dict from keys to values, not {given!r}")
+        options = cls.of(given or {})
+        check_writer_options(options.texts, None if others is None else others.texts)
+        return options if others is None else others.with_values(given or {})
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> WriteOptions:

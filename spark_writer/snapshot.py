@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_writer.interpreter import use_this_interpreter
+from spark_writer.worker_errors import Batches, Worker, in_worker
 from table_format.avro_schema import avro_to_arrow
 from table_format.avro_schema_tree import columns_of_hudi_types
 from table_format.base_file import read_base_file
@@ -67,11 +68,11 @@ def _widened(timeline: Timeline, columns: pa.Schema) -> bool:
     return False
 
 
-def _reader(storage: Storage, schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _reader(storage: Storage, schema: pa.Schema) -> Worker:
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             paths: list[Any] = batch.column("path").to_pylist()
             for path in paths:
                 yield from read_base_file(storage, path, schema=schema).to_batches(max_chunksize=_ROWS)
 
-    return run
+    return in_worker(run, lazy=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from spark_writer.interpreter import use_this_interpreter
 from spark_writer.placement import placements
-from spark_writer.shuffle import prepare_worker, workers_errors
+from spark_writer.worker_errors import Batches, Worker, in_worker, workers_errors
 from table_format.mapping import Mapper
 
 T = TypeVar("T")
@@ -44,13 +44,12 @@ def spark_mapper(session: SparkSession) -> Mapper:
     return run
 
 
-def _applied(function: Callable[[T], R]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        prepare_worker()
+def _applied(function: Callable[[T], R]) -> Worker:
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
                 item = pickle.loads(row["item"])  # noqa: S301  # of our own driver
                 result = pa.array([pickle.dumps(function(item))], pa.binary())
                 yield pa.record_batch([pa.array([row["number"]], pa.int32()), result], names=["number", "result"])
 
-    return run
+    return in_worker(run)

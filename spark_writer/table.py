@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as spark
 
 from spark_writer import option_registry as registry
+from spark_writer.arguments import check_frame, check_session, is_condition, is_frame
 from spark_writer.entry_names import table_place
 from spark_writer.history import history_rows
 from spark_writer.operations import Operation
@@ -88,7 +89,8 @@ class HudiTable:
             OptionError: options that contradict each other.
             SchemaError: columns that a table cannot hold.
         """
-        given = WriteOptions.of(options or {}).with_values(
+        check_session(session, "HudiTable.create")
+        given = WriteOptions.of_user(options).with_values(
             {
                 registry.TABLE_NAME.key: name or path.rstrip("/").rsplit("/", 1)[-1],
                 registry.RECORD_KEY.key: _names(record_key),
@@ -118,8 +120,9 @@ class HudiTable:
             TableNotFoundError: there is none.
             UnsupportedTableError: one of a version that is not written.
         """
-        client = TableClient.open(path, dict(storage_options or {}))
-        return cls(session, client, WriteOptions.of(options or {}))
+        check_session(session, "HudiTable.for_path")
+        given = WriteOptions.of_user(options)
+        return cls(session, TableClient.open(path, dict(storage_options or {})), given)
 
     @classmethod
     def for_name(
@@ -185,11 +188,12 @@ class HudiTable:
             rows: a DataFrame with the key and partition columns of what goes, or a condition on the table's rows.
             options: for this write.
         """
-        if not isinstance(rows, DataFrame):
+        chosen: Any = rows
+        if is_condition(rows):
             config = self._client.config
             fields = dict.fromkeys((*config.record_key_fields, *config.partition_fields))
-            rows = self.to_df().where(rows).select(*dict.fromkeys(field.split(".", 1)[0] for field in fields))
-        return self._run(Operation.DELETE, rows, options)
+            chosen = self.to_df().where(chosen).select(*dict.fromkeys(field.split(".", 1)[0] for field in fields))
+        return self._run(Operation.DELETE, chosen, options)
 
     def insert_overwrite(self, df: DataFrame, options: Options | None = None) -> WriteSummary:
         """Replace the partitions that the rows fall into by these rows."""
@@ -214,7 +218,7 @@ class HudiTable:
             How many files went.
         """
         self._client.reload()
-        done = clean(self._client, self._options.with_values(options or {}).texts)
+        done = clean(self._client, WriteOptions.of_user(options, self._options).texts)
         return done.total_files_deleted if done else 0
 
     def bootstrap_index(
@@ -233,7 +237,7 @@ class HudiTable:
             RecordIndexError: the table's files hold no record keys.
             TransactionError: a write is under way and does not end; what was read is kept for the next call.
         """
-        given = self._options.with_values(options or {})
+        given = WriteOptions.of_user(options, self._options)
         return bootstrap(self._session, self._client, given, groups=groups, wait_seconds=wait_seconds)
 
     def verify_index(
@@ -250,7 +254,7 @@ class HudiTable:
             RecordIndexError: the table has no record index.
             OptionError: a sample that is to be mended, or that is no share.
         """
-        given = self._options.with_values(options or {})
+        given = WriteOptions.of_user(options, self._options)
         return verify(self._session, self._client, given, sample=sample, repair=repair)
 
     def get_record_locations(self, keys: DataFrame, options: Options | None = None) -> DataFrame:
@@ -266,7 +270,7 @@ class HudiTable:
             SchemaError: there is no column `key`.
         """
         self._client.reload()
-        return get_record_locations(keys, self._client, self._options.with_values(options or {}).texts)
+        return get_record_locations(keys, self._client, WriteOptions.of_user(options, self._options).texts)
 
     def to_df(self) -> DataFrame:
         """The table's rows as of now, with Hudi's meta columns in front."""
@@ -280,12 +284,14 @@ class HudiTable:
     def _run(
         self, operation: Operation, df: DataFrame | None, options: Options | None, partitions: Sequence[str] = ()
     ) -> WriteSummary:
+        if operation is not Operation.DELETE_PARTITION:
+            check_frame(df, operation.value)
         self._client.reload()
         return WriteJob(
             session=self._session,
             client=self._client,
             operation=operation,
-            options=self._options.with_values(options or {}),
+            options=WriteOptions.of_user(options, self._options),
             df=df,
             partitions=partitions,
         ).run()
@@ -309,7 +315,7 @@ def open_if_there(
 ) -> HudiTable | None:
     """The table at a place, or None."""
     try:
-        return HudiTable.for_path(session, path, options=options.texts, storage_options=storage_options)
+        return HudiTable(session, TableClient.open(path, dict(storage_options or {})), options)
     except TableNotFoundError:
         return None
 
@@ -322,14 +328,16 @@ def _names(names: str | Sequence[str]) -> str:
     return names if isinstance(names, str) else ",".join(names)
 
 
-def _arrow(schema: DataFrame | spark.StructType | str | None) -> pa.Schema | None:
+def _arrow(schema: Any) -> pa.Schema | None:
     if schema is None:
         return None
-    if isinstance(schema, DataFrame):
+    if is_frame(schema):
         schema = schema.schema
     if isinstance(schema, str):
         parsed = spark._parse_datatype_string(schema)  # noqa: SLF001  # PySpark's only DDL parser in both versions
         if not isinstance(parsed, spark.StructType):
             parsed = spark.StructType([spark.StructField("value", parsed)])
         schema = parsed
+    if not isinstance(schema, spark.StructType):
+        check_frame(schema, "HudiTable.create")
     return arrow_schema(schema)

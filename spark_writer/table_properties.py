@@ -10,7 +10,7 @@ import pyarrow as pa
 from spark_writer import option_registry as registry
 from spark_writer.options import WriteOptions
 from table_format.avro_schema import schema_text
-from table_format.errors import OptionError, UnsupportedTableError
+from table_format.errors import OptionError, UnsupportedTableError, did_you_mean
 from table_format.table_config import COMMIT_TIME, CUSTOM, EVENT_TIME, KeyGeneratorType, TableConfig
 
 _GENERATORS: Final = {
@@ -265,5 +265,8 @@ def _hash_fields(options: WriteOptions, keys: tuple[str, ...]) -> tuple[str, ...
     fields = options.names(registry.HASH_FIELDS) or keys
     extra = [field for field in fields if field not in keys]
     if extra:
-        raise OptionError(f"{registry.HASH_FIELDS.key} names {extra}, which are not record key fields {list(keys)}")
+        hint = did_you_mean(extra[0], keys)
+        raise OptionError(
+            f"{registry.HASH_FIELDS.key} names {extra}, which are not record key fields {list(keys)}{hint}"
+        )
     return fields

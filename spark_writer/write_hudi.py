@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from spark_writer import option_registry as registry
+from spark_writer.arguments import check_frame
 from spark_writer.operations import Operation
 from spark_writer.options import WriteOptions
 from spark_writer.spark_types import arrow_schema, refuse_untyped
@@ -32,7 +33,8 @@ def write_hudi(
     Args:
         df: rows; keys suffice for the delete operation.
         path: base folder of the table.
-        options: Apache's keys, e.g. `hoodie.datasource.write.operation`; those of other parts of Hudi are passed over.
+        options: Apache's keys, e.g. `hoodie.datasource.write.operation`; those of other parts of Hudi are passed
+            over, and keys that nobody knows are warned of.
         mode: `append` writes into the table and makes it if there is none; `overwrite` replaces all its rows in one
             commit (insert_overwrite_table), unlike Apache, which deletes the folder first; `errorifexists` and `ignore`
             make a new table only.
@@ -47,7 +49,8 @@ def write_hudi(
         OptionError: an option that cannot be used, or that contradicts the table.
         SchemaError: columns that the table cannot hold.
     """
-    given = WriteOptions.of(options or {})
+    check_frame(df, "write_hudi")
+    given = WriteOptions.of_user(options)
     kind = mode.lower()
     if kind not in _MODES:
         raise OptionError(f"mode={mode!r}: give one of {', '.join(_MODES)}")

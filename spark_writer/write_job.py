@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_writer import option_registry as registry
 from spark_writer.after_commit import AfterCommit
 from spark_writer.bucket_write import write_by_buckets
+from spark_writer.hadoop_settings import refuse_encryption
 from spark_writer.interpreter import use_this_interpreter
 from spark_writer.operations import Operation
 from spark_writer.options import WriteOptions
@@ -25,7 +26,7 @@ from spark_writer.write_plans import Outcome, WritePlans
 from table_format.avro_schema import schema_text
 from table_format.avro_schema_tree import columns_of_hudi_types
 from table_format.column_statistics import concat_statistics
-from table_format.errors import SchemaError, UnsupportedTableError
+from table_format.errors import SchemaError, UnsupportedTableError, did_you_mean
 from table_format.meta_client import TableClient
 from table_format.record_index.layout import IndexLayout
 from table_format.schema_evolution import merge_schemas, storage_schema
@@ -62,6 +63,7 @@ class WriteJob:
         """
         mode = self.options.text(registry.PROGRESS) or "auto"
         use_this_interpreter(self.session)
+        refuse_encryption(self.session)
         check_against_table(self.options, self.client.config)
         batch = None if self.df is None else arrow_schema(self.df.schema)
         self._schema_after(batch)  # refuses before there is anything to undo
@@ -142,7 +144,10 @@ class WriteJob:
         needed = (*self.client.config.record_key_fields, *self.client.config.ordering_fields)
         for name in needed:
             if name.split(".", 1)[0] not in merged.names:
-                raise SchemaError(f"key or ordering column {name!r} is not in the data; columns are {batch.names}")
+                hint = did_you_mean(name, batch.names)
+                raise SchemaError(
+                    f"key or ordering column {name!r} is not in the data{hint}; columns are {batch.names}"
+                )
         return merged
 
     def _refuse_hudi_types(self) -> None:

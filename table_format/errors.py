@@ -8,6 +8,8 @@
     ├── UnsupportedTableError   (NotImplementedError) a version, type or feature that is not read or written
     ├── CorruptFileError        (ValueError)         bytes that break the format; names file and offset
     ├── OptionError             (ValueError)         an option or table property that cannot be used
+    ├── ArgumentError           (TypeError)          an argument of a kind that a call does not take
+    ├── MissingPackageError     (ImportError)        a Python package that is not installed
     ├── SchemaError             (ValueError)         columns or types that do not fit the table
     ├── RecordError             (ValueError)         a row that cannot be stored, e.g. an empty record key
     ├── StorageError            (OSError)            the storage failed or was not reachable
@@ -23,8 +25,11 @@
     └── ExpressionError         (ValueError)         filters; see `pushdown.errors`
 
 Each class also derives from the builtin that it resembles, so that generic handlers work. Every message says what
-was found where, and what to do about it.
+was found where, and what to do about it. `did_you_mean` has the words for names that are not known.
 """
+
+import difflib
+from collections.abc import Iterable
 
 
 class HudiError(Exception):
@@ -63,6 +68,18 @@ class CorruptFileError(HudiError, ValueError):
 
 class OptionError(HudiError, ValueError):
     """An option or table property holds a value that cannot be used; the message names the key."""
+
+
+class ArgumentError(HudiError, TypeError):
+    """An argument of a kind that a call does not take, such as a pandas frame in place of Spark's."""
+
+
+class MissingPackageError(HudiError, ImportError):
+    """A Python package is not installed; the message has the command that installs it."""
+
+
+class OptionWarning(UserWarning):
+    """An option that has no effect; `warnings.simplefilter("ignore", OptionWarning)` silences it."""
 
 
 class SchemaError(HudiError, ValueError):
@@ -127,3 +144,24 @@ class SplitError(ServiceError, ValueError):
 
 class MetastoreError(ServiceError):
     """The Hive Metastore refused a request or was not reachable."""
+
+
+def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> list[str]:
+    """The known names that look most like another one, upper and lower case being one; at most three, the best first.
+
+    Args:
+        name: that is not known.
+        known: names that are.
+        likeness: how much alike two names must be, 1 being equal; see `difflib.SequenceMatcher.ratio`.
+    """
+    spelt = {each.lower(): each for each in known}
+    best = difflib.get_close_matches(name.strip().lower(), spelt, 3, likeness)
+    ratios = [difflib.SequenceMatcher(None, each, name.strip().lower()).ratio() for each in best]
+    # beside one that is almost equal those that are only alike say nothing
+    return [spelt[each] for each, ratio in zip(best, ratios, strict=True) if 1 - ratio <= 2 * (1 - ratios[0])]
+
+
+def did_you_mean(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
+    """What to say behind a name that is not known: ` (did you mean a or b?)`, or nothing; see `nearest`."""
+    near = nearest(name, known, likeness)
+    return f" (did you mean {' or '.join(near)}?)" if near else ""

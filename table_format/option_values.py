@@ -9,7 +9,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
-from table_format.errors import OptionError
+from table_format.errors import OptionError, did_you_mean
+from table_format.option_keys import ALIKE, is_apaches
 
 Default = TypeVar("Default", int, "int | None")
 Choice = TypeVar("Choice", str, None)
@@ -33,7 +34,7 @@ def known_options(options: Mapping[str, str] | None, keys: Iterable[str], owner:
     values = {key: str(value).strip() for key, value in (options or {}).items()}
     unknown = sorted(set(values) - set(known))
     if unknown:
-        raise OptionError(f"{unknown[0]}: no such option of {owner}; there are {', '.join(known)}")
+        raise OptionError(f"{unknown[0]}: {_no_such(unknown[0], known, owner)}; there are {', '.join(known)}")
     return values
 
 
@@ -143,6 +144,13 @@ def key_value_lines(values: Mapping[str, str], key: str) -> dict[str, str]:
             raise OptionError(f"{key}: {line!r} is not name=value; there is one a line")
         pairs[name.strip()] = value.strip()
     return pairs
+
+
+def _no_such(key: str, known: Iterable[str], owner: str) -> str:
+    hint = did_you_mean(key, known, ALIKE)
+    if is_apaches(key) and not hint:
+        return f"an option of Apache Hudi's that {owner} does not read"
+    return f"no such option of {owner}{hint}"
 
 
 def _text(values: Mapping[str, str], key: str) -> str:

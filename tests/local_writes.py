@@ -18,6 +18,7 @@ from spark_writer.placement import murmur3_int
 from spark_writer.record_index import replaced, write
 from spark_writer.summary import WriteSummary
 from spark_writer.table_properties import new_table_properties
+from spark_writer.worker_errors import workers_errors
 from table_format.mapping import in_threads
 from table_format.meta_client import TableClient
 from table_format.storage import Storage
@@ -51,7 +52,7 @@ class LocalFrame:
     ) -> LocalFrame:
         made = []
         for number, batches in enumerate(self._partitions):
-            with mock.patch.object(shuffle, "TaskContext", _Tasks(number)):
+            with mock.patch.object(shuffle, "TaskContext", _Tasks(number)), workers_errors():
                 made.append(list(function(iter(batches))))
         return LocalFrame(made, self._arrow)  # nobody asks for what the DDL says
 

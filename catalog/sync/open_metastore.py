@@ -9,7 +9,7 @@ from typing import Any, Final
 from catalog.sync.file_metastore import FileMetastore
 from catalog.sync.metastore import Metastore
 from catalog.sync.metastore_options import MetastoreOptions
-from table_format.errors import OptionError
+from table_format.errors import MissingPackageError, OptionError
 
 _PORT: Final = 9083
 _ADDRESS: Final = re.compile(r"(?:thrift://)?(\[[0-9a-fA-F:.]+\]|[^:/\[\]]+)(?::([0-9]+))?/?")
@@ -27,7 +27,8 @@ def open_metastore(
         options: `hoodie.catalog.metastore.*`, of a Hive Metastore, see `MetastoreOptions`.
 
     Raises:
-        OptionError: the URI is malformed, an option cannot be used, or a library is missing.
+        OptionError: the URI is malformed, or an option cannot be used.
+        MissingPackageError: a library is missing.
     """
     parsed = MetastoreOptions.parse(options)
     text = uri.strip()
@@ -39,7 +40,9 @@ def open_metastore(
     try:
         from catalog.sync.thrift_metastore import ThriftMetastore
     except ModuleNotFoundError as error:
-        raise OptionError("a Hive Metastore needs thriftpy2: pip install 'hudi-catalog[services]'") from error
+        raise MissingPackageError(
+            f"a Hive Metastore needs {error.name}: pip install 'hudi-catalog[services]'", name=error.name
+        ) from error
     return ThriftMetastore(addresses, parsed)
 
 

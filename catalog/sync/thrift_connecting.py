@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import getpass
-import importlib.util
 import socket
 from types import ModuleType
 from typing import Any, Final
@@ -16,7 +15,8 @@ from thriftpy2.transport import TCyBufferedTransport, TSocket, TTransportExcepti
 from catalog.services.tls import client_context
 from catalog.sync.metastore_options import KERBEROS, NOSASL, MetastoreOptions
 from catalog.sync.thrift_connections import Connect, address_text, said
-from table_format.errors import MetastoreError, OptionError
+from table_format.errors import MetastoreError
+from table_format.extras import require
 
 _GSSAPI, _PLAIN = "GSSAPI", "PLAIN"
 _SERVICE: Final = "hive"
@@ -111,9 +111,7 @@ def _transport(connection: socket.socket, host: str, port: int, options: Metasto
 
 
 def _check_libraries(options: MetastoreOptions) -> None:
-    wanted = {"puresasl": "pip install 'hudi-catalog[sasl]'"}
+    what = f"a Hive Metastore with {options.auth}"
+    require(what, "sasl", "puresasl")
     if options.auth == KERBEROS:
-        wanted["kerberos"] = "pip install kerberos (it is compiled with the headers of MIT Kerberos)"
-    for name, how in wanted.items():
-        if importlib.util.find_spec(name) is None:
-            raise OptionError(f"a Hive Metastore with {options.auth} needs {name}: {how}")
+        require(what, "sasl", "kerberos", how="pip install kerberos (it is compiled with the headers of MIT Kerberos)")

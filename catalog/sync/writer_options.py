@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from table_format.errors import OptionError
+from table_format.errors import OptionError, did_you_mean
+from table_format.option_keys import ALIKE
 from table_format.option_values import flag, known_options
 
 URIS = "hoodie.datasource.hive_sync.metastore.uris"
@@ -83,6 +84,7 @@ def check_known(options: Mapping[str, str], known: frozenset[str]) -> None:
             continue
         wanted = _FIXED.get(name)
         if wanted is None:
-            raise OptionError(f"{key}: no such option of the sync; there are {', '.join(sorted(known))}")
+            hint = did_you_mean(key, known, ALIKE) or f"; there are {', '.join(sorted(known))}"
+            raise OptionError(f"{key}: no such option of the sync{hint}")
         if value.strip().lower() != wanted:
             raise OptionError(f"{key}: {value!r} is not supported; leave it out or give {wanted}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from table_format.errors import OptionError
+from table_format.errors import MissingPackageError
 
 if TYPE_CHECKING:
     from catalog.trino.dbapi import Connection
@@ -14,10 +14,13 @@ def connect(*arguments: Any, **named: Any) -> Connection:
     """Connect to Trino, in place of `trino.dbapi.connect`; see `catalog.trino.dbapi.connect` for the arguments.
 
     Raises:
-        OptionError: Trino's Python client is not installed, or an option does not fit.
+        MissingPackageError: Trino's Python client is not installed.
+        OptionError: an option does not fit.
     """
     try:
         from catalog.trino import dbapi  # the service does without Trino's client
     except ModuleNotFoundError as error:
-        raise OptionError(f"catalog.trino.connect needs pip install 'hudi-catalog[trino]': {error}") from error
+        raise MissingPackageError(
+            f"catalog.trino.connect needs {error.name}: pip install 'hudi-catalog[trino]'", name=error.name
+        ) from error
     return dbapi.connect(*arguments, **named)

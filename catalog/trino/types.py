@@ -15,8 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from catalog.trino.column_names import column_names
-from table_format.errors import OptionError
+from table_format.errors import OptionError, did_you_mean
 from table_format.meta_columns import META_COLUMNS
+from table_format.option_keys import ALIKE
 
 types = pa.types
 
@@ -123,7 +124,8 @@ class TypeMapping:
         given = {key: str(value) for key, value in (options or {}).items() if key.startswith(TYPE_PREFIX)}
         unknown = sorted(set(given) - set(TYPE_KEYS))
         if unknown:
-            raise OptionError(f"{unknown[0]}: no such option; there are {', '.join(TYPE_KEYS)}")
+            hint = did_you_mean(unknown[0], TYPE_KEYS, ALIKE)
+            raise OptionError(f"{unknown[0]}: no such option{hint}; there are {', '.join(TYPE_KEYS)}")
         chosen = {}
         for kind, choices in _CHOICES.items():
             key = f"{TYPE_PREFIX}{kind}"

@@ -7,7 +7,7 @@ goes through the driver.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +21,11 @@ from spark_writer.interpreter import use_this_interpreter
 from spark_writer.placement import placements
 from spark_writer.progress import default_parallelism
 from spark_writer.record_index.rows import whole_rows
-from spark_writer.shuffle import prepare_worker, task_context, workers_errors
+from spark_writer.shuffle import task_context
 from spark_writer.split import BLOCK_DDL, slot_blocks
+from spark_writer.worker_errors import Batches, Worker, in_worker, workers_errors
 from table_format.arrow_numpy import one_chunk
-from table_format.errors import RecordError, SchemaError
+from table_format.errors import RecordError, SchemaError, did_you_mean
 from table_format.meta_client import TableClient
 from table_format.record_index.deltas import DeltaFile, delta_folder, write_delta
 from table_format.record_index.index import RecordIndex
@@ -36,8 +37,6 @@ from table_format.transaction.transaction import WriteTransaction
 LOCATIONS_DDL = "key string, partition string, file_id string, instant_ms bigint, position bigint"
 """Columns of look-ups; see `table_format.record_index.locations`."""
 _DELTA_DDL = "delta string"
-_Batches = Iterable[pa.RecordBatch]
-_Worker = Callable[[_Batches], Iterator[pa.RecordBatch]]
 _FLUSH_BYTES = 16 << 20
 # A task costs more than a look-up of some thousand keys in one file group.
 _TASKS_A_CORE = 8
@@ -75,7 +74,7 @@ def get_record_locations(keys: DataFrame, client: TableClient, options: Mapping[
     by_partition = index.layout.scope == PARTITION and "partition" in keys.columns
     names = ["key", "partition"] if by_partition else ["key"]
     rows = keys.select(*(F.col(name).cast("string") for name in names))
-    spread = _spread(rows, index.layout, by_partition=by_partition)
+    spread = _spread(rows, index.layout, by_partition=by_partition, lazy=True)
     return spread.mapInArrow(_looker(index), LOCATIONS_DDL)
 
 
@@ -107,18 +106,15 @@ def insert_records(locations: DataFrame, transaction: WriteTransaction, layout: 
     return [_delta(row["delta"]) for row in found]
 
 
-def _spread(rows: DataFrame, layout: IndexLayout, *, by_partition: bool) -> DataFrame:
+def _spread(rows: DataFrame, layout: IndexLayout, *, by_partition: bool, lazy: bool = False) -> DataFrame:
     tasks = max(1, min(layout.count, _TASKS_A_CORE * default_parallelism(rows.sparkSession)))
     plan = _Spread(layout, by_partition, placements(tasks))
 
-    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        prepare_worker()
-        yield from spread_keys(plan, batches, task_context().partitionId())
-
-    return rows.mapInArrow(run, BLOCK_DDL).repartition(tasks, "slot")
+    worker = in_worker(lambda batches: spread_keys(plan, batches, task_context().partitionId()), lazy=lazy)
+    return rows.mapInArrow(worker, BLOCK_DDL).repartition(tasks, "slot")
 
 
-def spread_keys(plan: _Spread, batches: _Batches, task: int) -> Iterator[pa.RecordBatch]:
+def spread_keys(plan: _Spread, batches: Batches, task: int) -> Iterator[pa.RecordBatch]:
     """Split rows with keys by the task that has their file group.
 
     Yields:
@@ -155,9 +151,8 @@ def _spread_some(plan: _Spread, batches: list[pa.RecordBatch], task: int, block:
     yield from slot_blocks(rows, slots, plan.placements, task, block)
 
 
-def _looker(index: RecordIndex) -> _Worker:
-    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        prepare_worker()
+def _looker(index: RecordIndex) -> Worker:
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         rows = _received(batches)
         if rows is None:
             return
@@ -165,12 +160,11 @@ def _looker(index: RecordIndex) -> _Worker:
         found = index.get_record_locations(rows["key"], partitions)
         yield from found.select(LOCATIONS_SCHEMA.names).cast(LOCATIONS_SCHEMA).combine_chunks().to_batches()
 
-    return run
+    return in_worker(run, lazy=True)
 
 
-def _keeper(storage: Storage, folder: str, layout: IndexLayout) -> _Worker:
-    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        prepare_worker()
+def _keeper(storage: Storage, folder: str, layout: IndexLayout) -> Worker:
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         rows = _received(batches)
         if rows is None:
             return
@@ -181,10 +175,10 @@ def _keeper(storage: Storage, folder: str, layout: IndexLayout) -> _Worker:
             text = json.dumps({"path": delta.path, "rows": delta.rows, "groups": delta.groups})
             yield pa.record_batch([pa.array([text])], names=["delta"])
 
-    return run
+    return in_worker(run)
 
 
-def _received(batches: _Batches) -> pa.Table | None:
+def _received(batches: Batches) -> pa.Table | None:
     payloads: list[Any] = [value for batch in batches for value in batch.column("payload")]
     return whole_rows(payload.as_buffer() for payload in payloads) if payloads else None
 
@@ -198,4 +192,5 @@ def _delta(text: str) -> DeltaFile:
 def _require(rows: DataFrame, names: tuple[str, ...]) -> None:
     missing = [name for name in names if name not in rows.columns]
     if missing:
-        raise SchemaError(f"column {missing[0]!r} is not there; columns are {rows.columns}")
+        hint = did_you_mean(missing[0], rows.columns)
+        raise SchemaError(f"column {missing[0]!r} is not there{hint}; columns are {rows.columns}")

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,13 +38,12 @@ from spark_writer.record_index.stages import (
 from spark_writer.record_index.tagging import TagPlan, Tags, tag_rows
 from spark_writer.record_index.targets import other_rows, slot_targets
 from spark_writer.record_index.unshuffled import StayPlan, write_where_they_are
-from spark_writer.shuffle import file_writer, prepare_worker, task_context, task_identity, workers_errors
+from spark_writer.shuffle import file_writer, task_context, task_identity
 from spark_writer.split import BLOCK_DDL
+from spark_writer.worker_errors import Batches, Worker, in_worker, workers_errors
 from spark_writer.written_file import WRITTEN_DDL, WrittenFile
 from table_format.record_index.index import RecordIndex
 
-_Batches = Iterable[pa.RecordBatch]
-_Worker = Callable[[_Batches], Iterator[pa.RecordBatch]]
 _Blocks = dict[tuple[int, int], BlockSummary]
 
 _TAGGED_BYTES = 128 << 20
@@ -208,36 +207,20 @@ class IndexedWrite:
         return min(max(4 * self.parallelism, -(-size // _TAGGED_BYTES)), _MOST_TASKS)
 
 
-def _keyer(plan: RowPlan) -> _Worker:
-    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        prepare_worker()
-        yield from key_batches(plan, batches, task_context().partitionId())
-
-    return run
+def _keyer(plan: RowPlan) -> Worker:
+    return in_worker(lambda batches: key_batches(plan, batches, task_context().partitionId()))
 
 
-def _tagger(plan: TagPlan, index: RecordIndex | None, ordering: tuple[str, ...]) -> _Worker:
-    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        prepare_worker()
-        yield from tag_blocks(plan, index, ordering, batches, task_context().partitionId())
-
-    return run
+def _tagger(plan: TagPlan, index: RecordIndex | None, ordering: tuple[str, ...]) -> Worker:
+    return in_worker(lambda batches: tag_blocks(plan, index, ordering, batches, task_context().partitionId()))
 
 
-def _stayer(plan: StayPlan) -> _Worker:
-    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        prepare_worker()
-        yield from write_where_they_are(plan, batches, task_identity())
-
-    return run
+def _stayer(plan: StayPlan) -> Worker:
+    return in_worker(lambda batches: write_where_they_are(plan, batches, task_identity()))
 
 
-def _on_batches(function: Callable[[Any, _Batches], Iterator[pa.RecordBatch]], plan: object) -> _Worker:
-    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        prepare_worker()
-        yield from function(plan, batches)
-
-    return run
+def _on_batches(function: Callable[[Any, Batches], Iterator[pa.RecordBatch]], plan: object) -> Worker:
+    return in_worker(lambda batches: function(plan, batches))
 
 
 def _summary(data: bytes) -> BlockSummary:

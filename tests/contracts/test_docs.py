@@ -38,8 +38,10 @@ from table_format.column_statistics import indexable_columns
 from table_format.errors import OptionError
 from table_format.key_generator import key_spec_of_properties
 from table_format.metadata_table.compaction import MAX_DELTA_COMMITS_KEY, most_deltacommits
+from table_format.option_keys import _APACHES_OTHERS, OUR_WRITER_KEYS, check_writer_options, is_apaches
 from table_format.timestamp_keys import TimestampFormat
 from table_format.transaction.options import ProtocolOptions
+from table_format.unserved_options import UNSERVED
 from tests.sample_flights import make_flights
 from tests.sample_readings import unpack_readings
 
@@ -70,10 +72,11 @@ def table_cells(text: str) -> Iterator[list[str]]:
             yield [cell.strip() for cell in line.strip().strip("|").split(" | ")]
 
 
-def page_parts() -> tuple[str, str]:
-    """The two parts of the page: options, and what stands in tables and metastores."""
-    options, properties = (ROOT / "docs/reference/options.md").read_text().split("## Table properties")
-    return options, properties
+def page_parts() -> tuple[str, str, str]:
+    """The parts of the page: options, what stands in tables and metastores, and options whose work is not done."""
+    options, rest = (ROOT / "docs/reference/options.md").read_text().split("## Table properties\n")
+    properties, unserved = rest.split("## Options whose work is not done\n")
+    return options, properties, unserved
 
 
 # Options of services, each with what reads it.
@@ -181,7 +184,35 @@ def literal_keys() -> set[str]:
 
 
 def test_every_key_that_the_code_names_is_documented() -> None:
-    assert literal_keys() - ALL_DOCUMENTED - PROPERTIES == set()
+    elsewhere = _APACHES_OTHERS | {rule.key for rule in UNSERVED}
+    assert literal_keys() - ALL_DOCUMENTED - PROPERTIES - elsewhere == set()
+
+
+def test_options_whose_work_is_not_done_are_documented() -> None:
+    shown = [line for line in page_parts()[2].split("## Keys")[0].splitlines() if re.match(r"\| `\w+\.", line)]
+    rows = []
+    for rule in UNSERVED:
+        nothing = " or ".join(f"`{value}`" for value in rule.harmless if value) or NONE
+        verdict = "refused" if rule.refused else "warning"
+        rows.append(f"| `{rule.key}` | {verdict} | {nothing} | {rule.reason} | {rule.remedy} |")
+    assert shown == rows
+
+
+def test_options_whose_work_is_not_done_are_apaches_and_no_other() -> None:
+    for rule in UNSERVED:
+        key = f"{rule.key}checkpoint.identifier" if rule.key.endswith(".") else rule.key
+        assert key not in ALL_DOCUMENTED
+        assert is_apaches(key) or key.startswith("parquet.")
+
+
+def test_writers_know_their_own_keys_and_pass_over_no_other() -> None:
+    ours = {key for key in ALL_DOCUMENTED if key.startswith("hoodie.catalog.")}
+    assert set(OUR_WRITER_KEYS) == ours - SERVICE_KEYS - set(_KEYS) - set(TABLE_KEYS)
+
+
+@pytest.mark.parametrize("key", sorted({name for option in REGISTRY for name in option.aliases} | keys_of_readers()))
+def test_what_writers_read_is_no_unknown_key(key: str) -> None:
+    check_writer_options({key: ""})  # a warning is an error here
 
 
 def test_every_documented_property_is_in_the_code() -> None:

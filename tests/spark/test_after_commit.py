@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from catalog.sync.file_metastore import FileMetastore
 from spark_writer import write_hudi
-from spark_writer.after_commit import _hadoop_setting
-from table_format.errors import AfterCommitError
+from spark_writer.hadoop_settings import hadoop_setting, refuse_encryption
+from table_format.errors import AfterCommitError, UnsupportedTableError
 
 pytestmark = pytest.mark.spark
 SYNC = "hoodie.datasource.hive_sync."
@@ -34,11 +34,29 @@ def test_a_job_registers_its_table(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_settings_of_the_session_name_the_metastore(spark: SparkSession, tmp_path: Path) -> None:
-    assert _hadoop_setting(spark, "fs.defaultFS") == "file:///"
-    assert _hadoop_setting(spark, "no.such.setting") is None
+    assert hadoop_setting(spark, "fs.defaultFS") == "file:///"
+    assert hadoop_setting(spark, "no.such.setting") is None
+    refuse_encryption(spark)
     spark.conf.set("hive.metastore.uris", "thrift://127.0.0.1:9")
     try:
         with pytest.raises(AfterCommitError, match=r"no Hive Metastore can be reached: 127\.0\.0\.1:9"):
             write_hudi(spark.range(3), str(tmp_path / "orders"), options())
     finally:
         spark.conf.unset("hive.metastore.uris")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("parquet.encryption.column.keys", "k1:id"), ("parquet.crypto.factory.class", "com.example.Factory")],
+)
+def test_a_session_that_encrypts_is_refused_rather_than_written_in_plain(
+    spark: SparkSession, tmp_path: Path, setting: str, value: str
+) -> None:
+    plain = {key: text for key, text in options().items() if not key.startswith(SYNC)}
+    spark.conf.set(setting, value)
+    try:
+        with pytest.raises(UnsupportedTableError, match=setting.replace(".", r"\.")):
+            write_hudi(spark.range(3), str(tmp_path / "orders"), plain)
+    finally:
+        spark.conf.unset(setting)
+    assert not list((tmp_path / "orders").glob("*.parquet"))

@@ -15,7 +15,7 @@ def test_each_key_goes_to_the_part_that_knows_it() -> None:
 
 def test_an_unknown_key_is_refused_with_those_that_look_like_it() -> None:
     groups = {"a": ("hoodie.catalog.scan.threads", "hoodie.catalog.trino.split.size")}
-    with pytest.raises(OptionError, match=r"scan\.thread: .* did you mean hoodie\.catalog\.scan\.threads"):
+    with pytest.raises(OptionError, match=r"scan\.thread: .*\(did you mean hoodie\.catalog\.scan\.threads"):
         divided({"hoodie.catalog.scan.thread": "4"}, groups)
     with pytest.raises(OptionError, match=r"x: no such option here; there are hoodie"):
         divided({"x": "4"}, groups)

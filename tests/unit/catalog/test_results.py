@@ -9,7 +9,7 @@ import pytest
 
 from catalog import Table, read, slice_rows
 from pushdown import InexactFilterError
-from table_format.errors import OptionError
+from table_format.errors import MissingPackageError
 
 from .conftest import GoldenTable
 from .tables import NAMES
@@ -80,7 +80,10 @@ def test_duckdb(golden: Callable[[str], GoldenTable]) -> None:
     connection = duckdb.connect(":memory:")
     assert scan.to_duckdb("flights", connection) is connection
     assert connection.execute("SELECT count(DISTINCT id) FROM flights WHERE part = 'eu'").fetchone()[0] > 0
-    with mock.patch("importlib.import_module", side_effect=ImportError), pytest.raises(OptionError, match="duckdb"):
+    with (
+        mock.patch("importlib.import_module", side_effect=ImportError),
+        pytest.raises(MissingPackageError, match="pip install duckdb"),
+    ):
         scan.to_duckdb()
 
 

@@ -10,7 +10,7 @@ import pytest
 from catalog.local_metastore import pyspark_jars, server
 from catalog.local_metastore.commands import default_folder
 from catalog.local_metastore.server import LocalMetastore
-from table_format.errors import OptionError, ServiceError
+from table_format.errors import MissingPackageError, OptionError, ServiceError
 
 # what `java -cp … py4j.GatewayServer` is given here instead of a Java
 FAKE = """#!/bin/sh
@@ -32,7 +32,7 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_without_pyspark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(OptionError, match=r"pip install 'hudi-catalog\[spark\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'hudi-catalog\[spark\]'"):
         LocalMetastore(tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
 

@@ -5,9 +5,10 @@ from dataclasses import fields
 
 import pytest
 
-from catalog.services.extras import SERVICES, require_services
+from catalog.serve_commands import SERVICES
 from catalog.services.options import KEYS, ServiceOptions
-from table_format.errors import OptionError
+from table_format.errors import MissingPackageError, OptionError
+from table_format.extras import require
 
 
 def test_every_option_has_a_key_that_its_description_names() -> None:
@@ -33,9 +34,9 @@ def test_an_unknown_option_is_refused() -> None:
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    require_services("this test")
+    require("this test", "services", *SERVICES)
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in SERVICES[1:] else real(name))
-    message = r"serve needs pip install 'hudi-catalog\[services\]' \(prometheus_client, thriftpy2 missing\)"
-    with pytest.raises(OptionError, match=message):
-        require_services("serve")
+    message = r"serve needs prometheus_client, thriftpy2: pip install 'hudi-catalog\[services\]'"
+    with pytest.raises(MissingPackageError, match=message):
+        require("serve", "services", *SERVICES)

@@ -20,7 +20,7 @@ from catalog.sync import sasl_client, thrift_connecting
 from catalog.sync.metastore_options import KEYS, MetastoreOptions, parted
 from catalog.sync.sasl_client import SaslClient
 from catalog.sync.thrift_metastore import ThriftMetastore
-from table_format.errors import MetastoreError, OptionError
+from table_format.errors import MetastoreError, MissingPackageError, OptionError
 from tests.certificates import Authority
 
 from .hive_server import HiveServer
@@ -268,7 +268,7 @@ def test_libraries_that_are_missing(monkeypatch: pytest.MonkeyPatch, password: s
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else real(name))
     values = options(auth=auth) | ({PREFIX + "password.file": password} if auth == "LDAP" else {})
-    with pytest.raises(OptionError, match=f"{auth} needs {missing}: pip install"):
+    with pytest.raises(MissingPackageError, match=f"{auth} needs {missing}: pip install"):
         ThriftMetastore([("h", 1)], MetastoreOptions.parse(values))
 
 

@@ -1,0 +1,110 @@
+"""Errors of Spark's workers: a `HudiError` gets to the driver with its class and fields, as it was raised there.
+
+Spark hands the driver a worker's error as the text of a report, beside the JVM's stack. A worker therefore puts its
+error into that text pickled, between marks that hold a token of the driver: nothing else of a report is taken for an
+error of ours, whatever a row, a file's name or a user's function says in it.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import pickle
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from table_format.errors import HudiError
+from table_format.mapping import use_one_core
+
+Batches = Iterable[pa.RecordBatch]
+Worker = Callable[[Batches], Iterator[pa.RecordBatch]]
+
+# The driver's, once for its process; a worker gets it with its function.
+_TOKEN: Final = secrets.token_hex(8)
+_NOTE: Final = (
+    "hudi-catalog: one of its Spark jobs failed with an error that is none of its own; what Spark says of it stands "
+    "above. A write that fails leaves the table as it was."
+)
+
+
+class WorkerFailure(Exception):  # noqa: N818  # it is none of the errors that users meet
+    """A `HudiError` on its way through Spark: its words for who reads the log, and all of it for the driver."""
+
+
+def in_worker(work: Worker, *, lazy: bool = False) -> Worker:
+    """A function for `mapInArrow`, in a process that is set up for it.
+
+    Args:
+        work: what it does.
+        lazy: the user collects the rows, out of reach of `workers_errors`: errors stay as they are.
+    """
+    token = None if lazy else _TOKEN
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        _prepare()
+        try:
+            yield from work(batches)
+        except HudiError as error:
+            if token is None:
+                raise
+            raise WorkerFailure(_sealed(error, token)) from None
+
+    return run
+
+
+@contextlib.contextmanager
+def workers_errors() -> Iterator[None]:
+    """Raise a `HudiError` of a worker as itself, without Spark's report of it and the JVM's stack.
+
+    What is no error of ours, such as one of a user's function or a worker that was killed, stays as Spark reports it,
+    with a note.
+    """
+    try:
+        yield
+    except HudiError:
+        raise
+    except Exception as error:
+        original = _unsealed(error, _TOKEN)
+        if original is None:
+            if type(error).__module__.startswith(("pyspark.", "py4j.")):
+                error.add_note(_NOTE)
+            raise
+        raise original from None
+
+
+def _sealed(error: HudiError, token: str) -> str:
+    """An error as text that `_unsealed` reads."""
+    state = {**error.__dict__, **({"name": error.name, "path": error.path} if isinstance(error, ImportError) else {})}
+    try:
+        data = pickle.dumps((type(error), error.args, state))
+    except Exception:  # noqa: BLE001  # a field may be anything; the words are left then
+        data = pickle.dumps((HudiError, (f"{type(error).__name__}: {error}",), {}))
+    return f"{type(error).__name__}: {error} [hudi-catalog:{token}:{base64.b64encode(data).decode()}]"
+
+
+def _unsealed(report: Exception, token: str) -> HudiError | None:
+    """The error that a worker of this driver put into a report of Spark's; None where it is about something else."""
+    seal = re.search(rf"\[hudi-catalog:{token}:([A-Za-z0-9+/=]+)\]", str(report))
+    if seal is None:
+        return None
+    # of our own workers, as all that Spark's Python sends: no other knows the token
+    kind, args, state = pickle.loads(base64.b64decode(seal[1]))  # noqa: S301
+    # as it was, rather than made anew: constructors build messages out of arguments that are not kept
+    error: HudiError = kind.__new__(kind, *args)
+    error.args = args
+    error.__setstate__(state)
+    return error
+
+
+def _prepare() -> None:
+    """Set a worker's process up: Arrow takes its memory from the C library, and one thread computes.
+
+    The C library keeps freed blocks for the next column; Arrow's own pool hands them back to the system, and getting
+    them again took a sixth of the workers' time. A task has one core; more threads would take those of other tasks.
+    """
+    pa.set_memory_pool(pa.system_memory_pool())
+    use_one_core()
