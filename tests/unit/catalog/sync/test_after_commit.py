@@ -59,7 +59,7 @@ def test_what_jobs_leave_in_does_not_matter(written: LocalTable, metastore: File
         ({"ignore_exceptions": "yes"}, "ignore_exceptions='yes': give true or false"),
         ({"create_managed_table": "true"}, "create_managed_table: 'true' is not supported"),
         ({"base_file_format": "ORC"}, "base_file_format: 'ORC' is not supported; leave it out or give parquet"),
-        ({"databse": "x"}, r"hive_sync\.databse: no such option of the sync \(did you mean \S*hive_sync\.database "),
+        ({"databse": "x"}, r"hive_sync\.databse: no such option of the sync \(did you mean \S*hive_sync\.database"),
     ],
 )
 def test_options_that_cannot_be_followed_stop_the_write(
