@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from catalog.services.late_tables import LateTables
+from catalog.services.workers import each
 from catalog.table import Table
 from table_format.errors import HudiError, TableNotFoundError
 from table_format.storage import Storage
 from table_format.table_config import PROPERTIES_PATH, TableConfig, parse_table_config
 
 _DEPTH = 4
+_LOOKERS = 8
 
 
 @dataclass(frozen=True)
@@ -40,16 +43,36 @@ class Catalog:
         warehouse: path or URI.
         storage_options: keyword arguments for the `pyarrow.fs` file system.
         depth: how many folders deep tables are looked for.
+        outside_links: whether symbolic links are followed that lead out of the warehouse.
+        late: watches over tables whose storage does not answer, such as a mount whose server is gone: `tables` lists
+            the others. None for one with the default limit.
+
+    Attributes:
+        storage: of the warehouse.
+        depth: what was given.
+        late: what was given, or made.
+        within: folder that links must not lead out of; None where they may.
     """
 
     def __init__(
-        self, warehouse: str, storage_options: Mapping[str, Any] | None = None, *, depth: int = _DEPTH
+        self,
+        warehouse: str,
+        storage_options: Mapping[str, Any] | None = None,
+        *,
+        depth: int = _DEPTH,
+        outside_links: bool = True,
+        late: LateTables | None = None,
     ) -> None:
-        self.storage = Storage(warehouse, storage_options)
+        storage = Storage(warehouse, storage_options)
+        self.within = storage.base if storage.is_local and not outside_links else None
+        self.storage = Storage(warehouse, storage_options, self.within)
         self.depth = depth
+        self.late = LateTables() if late is None else late
 
     def tables(self) -> list[TableEntry]:
         """All tables, by name. Folders inside tables are not looked into.
+
+        A folder that cannot be looked into, or whose storage does not answer in time, is an entry with that problem.
 
         Raises:
             TableNotFoundError: there is no such folder.
@@ -57,7 +80,21 @@ class Catalog:
         entry = self.storage.entry("")
         if entry is None or not entry.is_dir:
             raise TableNotFoundError(f"{self.storage.uri}: there is no such folder")
-        return sorted(self._find("", self.depth), key=lambda found: found.name)
+        found: list[TableEntry] = []
+        folders = [""]
+        for _ in range(self.depth + 1):
+            below: list[str] = []
+            for folder, seen in zip(folders, each(folders, self._look, _LOOKERS, "hudi-list"), strict=True):
+                if isinstance(seen, TableEntry):
+                    found.append(seen)
+                elif not isinstance(seen, Exception):
+                    below += seen
+                elif folder and isinstance(seen, HudiError):
+                    found.append(self._problem(folder, seen))
+                else:
+                    raise seen
+            folders = below
+        return sorted(found, key=lambda found: found.name)
 
     def load(self, name: str, *, options: Mapping[str, str] | None = None) -> Table:
         """Open a table.
@@ -71,24 +108,34 @@ class Catalog:
         """
         direct = name.strip("/")
         if direct and ".." not in direct.split("/") and self.storage.exists(f"{direct}/{PROPERTIES_PATH}"):
-            return Table.open(f"{self.storage.uri}/{direct}", self.storage.options, options=options)
+            return self._open(f"{self.storage.uri}/{direct}", options)
         found = [entry for entry in self.tables() if name in {entry.name, entry.name.rsplit(".", 1)[-1]}]
         exact = [entry for entry in found if entry.name == name] or found
         if len(exact) != 1:
             why = "there is no table" if not exact else f"{', '.join(entry.path for entry in exact)} are all called"
             raise TableNotFoundError(f"{self.storage.uri}: {why} {name}")
-        return Table.open(exact[0].uri, self.storage.options, options=options)
+        return self._open(exact[0].uri, options)
 
-    def _find(self, folder: str, depth: int) -> Iterator[TableEntry]:
-        entries = [entry for entry in self.storage.list(folder) if entry.is_dir]
-        if any(entry.name == ".hoodie" for entry in entries) and self.storage.exists(_inside(folder, PROPERTIES_PATH)):
-            yield self._entry(folder)
-            return
-        if depth == 0:
-            return
-        for entry in entries:
-            if not entry.name.startswith("."):
-                yield from self._find(entry.path, depth - 1)
+    def _open(self, uri: str, options: Mapping[str, str] | None) -> Table:
+        return Table.open(Storage(uri, self.storage.options, self.within), options=options)
+
+    def _look(self, folder: str) -> TableEntry | list[str]:
+        """The table in a folder, or the folders in it."""
+        storage = self.storage
+        with self.late.working(folder or storage.uri, storage.full_path(folder), self._again(folder), own_calls=True):
+            storage.check_within(folder)
+            if storage.is_local and not storage.is_dir(folder):  # a link to something else
+                return []
+            names = storage.folders(folder)
+            if ".hoodie" in names and storage.exists(_inside(folder, PROPERTIES_PATH)):
+                return self._entry(folder)
+            return [_inside(folder, name) for name in names if not name.startswith(".")]
+
+    def _again(self, folder: str) -> Callable[[], object]:
+        return lambda: self.storage.exists(_inside(folder, PROPERTIES_PATH))
+
+    def _problem(self, folder: str, error: HudiError) -> TableEntry:
+        return TableEntry(_name(folder, None), folder, f"{self.storage.uri}/{folder}", None, str(error))
 
     def _entry(self, folder: str) -> TableEntry:
         uri = f"{self.storage.uri}/{folder}" if folder else self.storage.uri
@@ -96,7 +143,7 @@ class Catalog:
         try:
             config = parse_table_config(self.storage.read(path), path)
         except HudiError as error:
-            return TableEntry(_name(folder, None), folder, uri, None, str(error))
+            return self._problem(folder, error)
         return TableEntry(_name(folder, config), folder, uri, config)
 
 

@@ -28,6 +28,9 @@ from catalog.print import history_table, rows_table, show_json, show_lines, tabl
 from catalog.scan import Scan
 from catalog.scan_options import BUCKET_COUNT
 from catalog.serve_commands import gateway, serve_app
+from catalog.services.late_tables import DEFAULT_SECONDS, LateTables
+from catalog.services.workers import leave_if_hung
+from catalog.sync.commands import TableTimeout
 from catalog.sync.commands import sync as sync_command
 from catalog.table import READ_OPTIMIZED, SNAPSHOT, Table
 from table_format.errors import HudiError, OptionError
@@ -85,14 +88,20 @@ def common_options(
 
 @app.command()
 def tables(
-    warehouse: Annotated[str, typer.Argument(help="Folder or URI under which tables lie.")], *, as_json: Json = False
+    warehouse: Annotated[str, typer.Argument(help="Folder or URI under which tables lie.")],
+    *,
+    table_timeout: TableTimeout = DEFAULT_SECONDS,
+    as_json: Json = False,
 ) -> None:
     """List the tables under a folder."""
-    entries = Catalog(warehouse).tables()
+    late = LateTables(table_timeout)
+    entries = Catalog(warehouse, late=late).tables()
     if as_json:
         _print_json(tables_json(entries))
-        return
-    _console().print(tables_table(entries) if entries else "no Hudi tables here")
+    else:
+        _console().print(tables_table(entries) if entries else "no Hudi tables here")
+    if len(late):
+        leave_if_hung(0)
 
 
 @app.command()

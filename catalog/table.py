@@ -20,6 +20,7 @@ from pushdown.expression import HudiExpression
 from pushdown.sql import parse_sql
 from table_format.errors import OptionError
 from table_format.meta_client import TableClient
+from table_format.storage import Storage
 from table_format.table_config import TableConfig
 
 SNAPSHOT, READ_OPTIMIZED = "snapshot", "read_optimized"
@@ -43,7 +44,7 @@ class Table:
     @classmethod
     def open(
         cls,
-        uri: str,
+        uri: str | Storage,
         storage_options: Mapping[str, Any] | None = None,
         *,
         options: Mapping[str, str] | None = None,
@@ -51,8 +52,8 @@ class Table:
         """Open the table in a folder.
 
         Args:
-            uri: path or URI of the table's folder.
-            storage_options: keyword arguments for the `pyarrow.fs` file system.
+            uri: path or URI of the table's folder, or its storage.
+            storage_options: keyword arguments for the `pyarrow.fs` file system of a path or URI.
             options: see `catalog.table_options.TableOptions`.
 
         Raises:

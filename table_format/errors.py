@@ -21,6 +21,7 @@
     ├── AfterCommitError        (RuntimeError)       the commit is complete; what was to follow it failed
     ├── ServiceError            (RuntimeError)       an engine's service: a request that cannot be answered
     │   ├── SplitError          (ValueError)         a split id that is forged, expired, or not of this service
+    │   ├── LateTableError                           a table whose storage does not answer
     │   └── MetastoreError                           the Hive Metastore refused, or was not reachable
     └── ExpressionError         (ValueError)         filters; see `pushdown.errors`
 
@@ -144,6 +145,10 @@ class SplitError(ServiceError, ValueError):
 
 class MetastoreError(ServiceError):
     """The Hive Metastore refused a request or was not reachable."""
+
+
+class LateTableError(ServiceError):
+    """The storage of a table does not answer; other tables are served meanwhile."""
 
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> list[str]:

@@ -9,10 +9,13 @@ import contextlib
 import errno
 import os
 import posixpath
+import stat
+import threading
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pyarrow import fs
 
@@ -41,6 +44,31 @@ class FileEntry:
         return posixpath.basename(self.path)
 
 
+@dataclass(frozen=True, slots=True)
+class StorageCall:
+    """A call to a storage that has not been answered.
+
+    Attributes:
+        place: what is asked for, as the file system names it.
+        since: when it began, in seconds of `time.monotonic`.
+        thread: that waits for it, by its `threading.get_ident`.
+    """
+
+    place: str
+    since: float
+    thread: int
+
+
+_CALLS: Final[dict[_Call, tuple[str, float, int]]] = {}
+
+
+def unanswered_calls(seconds: float) -> list[StorageCall]:
+    """Calls of this process to storages that have waited for so long or longer, the oldest first."""
+    oldest = time.monotonic() - seconds
+    late = [StorageCall(*call) for call in list(_CALLS.values()) if call[1] <= oldest]
+    return sorted(late, key=lambda call: call.since)
+
+
 @contextlib.contextmanager
 def storage_errors(path: str) -> Iterator[None]:
     """Errors of the operating system become those of this project, which name the file.
@@ -53,18 +81,41 @@ def storage_errors(path: str) -> Iterator[None]:
     """
     try:
         yield
-    except StorageError:
+    except (OSError, ValueError) as error:
+        _raise_as_ours(path, error)
         raise
-    except FileNotFoundError as error:
+
+
+def _raise_as_ours(path: str, error: BaseException | None) -> None:
+    """Raise an error of the operating system as one of this project; nothing for what is none, or is ours already."""
+    if error is None or isinstance(error, StorageError):
+        return
+    if isinstance(error, FileNotFoundError):
         raise MissingFileError(f"{path}: no such file") from error
-    except FileExistsError as error:
+    if isinstance(error, FileExistsError):
         raise AlreadyExistsError(f"{path}: exists already") from error
-    except OSError as error:
+    if isinstance(error, OSError):
         if error.errno == errno.ENAMETOOLONG:
             raise StorageError(f"{path}: the file system takes no name or path of this length") from error
         raise StorageError(f"{path}: {error}") from error
-    except ValueError as error:  # the path holds a zero character
+    if isinstance(error, ValueError):  # the path holds a zero character
         raise StorageError(f"{path}: {error}") from error
+
+
+class _Call:
+    """A call to a storage: its errors become ours, and `unanswered_calls` has it while it lasts."""
+
+    __slots__ = ("_path", "_place")
+
+    def __init__(self, path: str, place: str) -> None:
+        self._path, self._place = path, place
+
+    def __enter__(self) -> None:
+        _CALLS[self] = (self._place, time.monotonic(), threading.get_ident())
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        del _CALLS[self]
+        _raise_as_ours(self._path, error)
 
 
 class Storage:
@@ -75,23 +126,26 @@ class Storage:
     Args:
         uri: base folder; a plain path, or a URI that `pyarrow.fs` knows (`file:`, `s3:`, `gs:`, `hdfs:`).
         options: keyword arguments for the `pyarrow.fs` file system class, e.g. `{"endpoint_override": …}` for S3.
+        within: local folder; files and folders are refused to which symbolic links lead out of it. None to follow all.
     """
 
-    def __init__(self, uri: str, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, uri: str, options: Mapping[str, Any] | None = None, within: str | None = None) -> None:
         self.uri = uri.rstrip("/") or "/"
+        self.within = within
+        self._real_within: str | None = None
         self.options = dict(options or {})
         self.filesystem, self.base = _resolve(self.uri, self.options)
         self.is_local = isinstance(self.filesystem, fs.LocalFileSystem)
 
-    def __reduce__(self) -> tuple[type[Storage], tuple[str, dict[str, Any]]]:
-        return type(self), (self.uri, self.options)
+    def __reduce__(self) -> tuple[type[Storage], tuple[str, dict[str, Any], str | None]]:
+        return type(self), (self.uri, self.options, self.within)
 
     def __repr__(self) -> str:
         return f"Storage({self.uri!r})"
 
     def sub(self, path: str) -> Storage:
         """The storage rooted at a folder below this one."""
-        return type(self)(f"{self.uri}/{path}", self.options)
+        return type(self)(f"{self.uri}/{path}", self.options, self.within)
 
     def full_path(self, path: str) -> str:
         """The path that `self.filesystem` understands."""
@@ -108,18 +162,18 @@ class Storage:
         Raises:
             MissingFileError: there is no such file.
         """
-        with storage_errors(path), self.filesystem.open_input_file(self.full_path(path)) as stream:
+        with self._call(path), self._opened(path) as stream:
             return bytes(stream.readall())
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         """Up to `length` bytes from `offset` on."""
-        with storage_errors(path), self.filesystem.open_input_file(self.full_path(path)) as stream:
-            return bytes(stream.read_at(length, offset))  # type: ignore[call-arg]  # the stubs lack the offset
+        with self._call(path), self._opened(path) as stream:
+            return bytes(stream.read_at(length, offset))
 
     def open_input(self, path: str) -> Any:
         """A seekable `pyarrow.NativeFile`."""
-        with storage_errors(path):
-            return self.filesystem.open_input_file(self.full_path(path))
+        with self._call(path):
+            return self._opened(path)
 
     def open_output(self, path: str) -> Any:
         """A `pyarrow.NativeFile` that truncates what stands there; parent folders are made."""
@@ -129,18 +183,35 @@ class Storage:
 
     def exists(self, path: str) -> bool:
         """Whether a file or folder of that name is there."""
-        with storage_errors(path):
+        with self._call(path):
             return bool(self.filesystem.get_file_info(self.full_path(path)).type != fs.FileType.NotFound)
+
+    def is_dir(self, path: str) -> bool:
+        """Whether a folder of that name is there."""
+        with self._call(path):
+            return bool(self.filesystem.get_file_info(self.full_path(path)).type == fs.FileType.Directory)
 
     def entry(self, path: str) -> FileEntry | None:
         """Size and time of a file or folder, or None when there is none."""
-        with storage_errors(path):
+        with self._call(path):
             info = self.filesystem.get_file_info(self.full_path(path))
         return None if info.type == fs.FileType.NotFound else self._entry(info)
 
+    def folders(self, path: str = "") -> list[str]:
+        """Names of the folders, and of links that may be to folders, in a folder; what they are is not looked at.
+
+        To look would be to wait for each of them, and one may be a mount that does not answer.
+        """
+        if not self.is_local:
+            return [entry.name for entry in self.list(path) if entry.is_dir]
+        with self._call(path), os.scandir(self.full_path(path)) as entries:
+            found = [entry for entry in entries if entry.is_symlink() or entry.is_dir(follow_symlinks=False)]
+            return sorted(entry.name for entry in found if not _is_side_file(entry.name))
+
     def list(self, path: str = "", *, recursive: bool = False) -> list[FileEntry]:
         """What lies in a folder, by name; an absent folder is empty. Hadoop's `.crc` side files are left out."""
-        with storage_errors(path):
+        with self._call(path):
+            self.check_within(path)
             selector = fs.FileSelector(self.full_path(path), recursive=recursive, allow_not_found=True)
             infos = self.filesystem.get_file_info(selector)
         entries = [self._entry(info) for info in infos if not _is_side_file(info.base_name)]
@@ -211,6 +282,37 @@ class Storage:
         with storage_errors(path), contextlib.suppress(FileNotFoundError):
             self.filesystem.delete_dir(self.full_path(path))
 
+    def _call(self, path: str) -> _Call:
+        return _Call(path, self.full_path(path))
+
+    def _opened(self, path: str) -> Any:
+        """A file, opened; a FIFO in its place, which would be waited for for ever, is refused."""
+        whole = self.full_path(path)
+        if self.is_local:
+            self.check_within(path)
+            mode = os.stat(whole).st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                kind = "a FIFO" if stat.S_ISFIFO(mode) else "a device or a socket"
+                raise StorageError(f"{whole}: {kind} stands where a regular file belongs; take it away")
+        return self.filesystem.open_input_file(whole)
+
+    def check_within(self, path: str) -> None:
+        """Refuse a file or folder to which a symbolic link leads out of the folder that this storage is kept to.
+
+        Whoever may change links between this look and the opening of the file can get past it.
+
+        Raises:
+            StorageError: it lies outside.
+        """
+        if self.within is None or not self.is_local:
+            return
+        whole = self.full_path(path)
+        real = os.path.realpath(whole)
+        if self._real_within is None or not _is_below(real, self._real_within):
+            self._real_within = os.path.realpath(self.within)  # it may be a link itself, and lead elsewhere by now
+            if not _is_below(real, self._real_within):
+                raise StorageError(f"{whole}: a symbolic link leads to {real}, which is outside of {self.within}")
+
     def _entry(self, info: Any) -> FileEntry:
         path = info.path[len(self.base) :].lstrip("/")
         nanoseconds = info.mtime_ns or 0
@@ -250,6 +352,10 @@ def _resolve(uri: str, options: Mapping[str, Any]) -> tuple[fs.FileSystem, str]:
     except (OSError, ValueError, TypeError) as error:
         raise StorageError(f"{uri}: cannot open this storage: {error}") from error
     return filesystem, path.rstrip("/")
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 def _is_side_file(name: str) -> bool:

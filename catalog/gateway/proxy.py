@@ -107,6 +107,8 @@ class GatewayProxy:
             await asyncio.sleep(_POLL_SECONDS)
         await self._listening.stop()
         await self._upstream.stop()
+        if self._statements is not None:
+            self._statements.close()
 
     def check_upstream(self) -> None:
         """Ask Trino whether it takes queries; for other threads than the one that runs the gateway.

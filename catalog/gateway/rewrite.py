@@ -242,7 +242,8 @@ class Rewriter:
         snapshot = known.snapshot
         wanted = Constant(value=True) if told is None else told
         expression = as_trino_filters(wanted, snapshot.schema)
-        plan = Scan(snapshot, expression, None, self.options.scan).plan()
+        with self.tables.watched(known.synced):
+            plan = Scan(snapshot, expression, None, self.options.scan).plan()
         if self.log is not None:
             self.log.planned(
                 "gateway",

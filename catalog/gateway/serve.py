@@ -16,8 +16,9 @@ from catalog.option_groups import divided
 from catalog.services.beside_status import ServiceBesideStatus
 from catalog.services.doors import LOOPBACK, Door, StatusGuard
 from catalog.services.hosting import hosted
+from catalog.services.late_tables import LateTables
 from catalog.services.metrics import Metrics
-from catalog.services.options import DRAIN_TIMEOUT, READ_TIMEOUT, ServiceOptions
+from catalog.services.options import DRAIN_TIMEOUT, READ_TIMEOUT, TABLE_TIMEOUT, ServiceOptions
 from catalog.services.query_log import open_log
 from catalog.services.secret import Secret
 from catalog.services.status_server import StatusServer
@@ -91,7 +92,7 @@ class ServingGateway(ServiceBesideStatus):
                 "rewrite": (*REWRITE_KEYS, *SCAN_KEYS),
                 "sync": SYNC_KEYS,
                 "metastore": METASTORE_KEYS,
-                "service": (DRAIN_TIMEOUT, READ_TIMEOUT),
+                "service": (DRAIN_TIMEOUT, READ_TIMEOUT, TABLE_TIMEOUT),
             },
         )
         limits = ServiceOptions.parse(options["service"])
@@ -103,7 +104,10 @@ class ServingGateway(ServiceBesideStatus):
         metastore = open_metastore(settings.metastore, options=options["metastore"])
         self.metrics = Metrics()
         log = open_log(settings.query_log, self.metrics)
-        tables = TrinoTables(metastore, SyncOptions.parse(options["sync"]))
+        late = LateTables(limits.table_timeout)
+        tables = TrinoTables(metastore, SyncOptions.parse(options["sync"]), late=late)
+        self.metrics.watch(_NAME, "late tables", lambda: len(late))
+        self.metrics.watch_total(_NAME, "late", lambda: late.refused)
         self.rewriter = Rewriter(tables, GatewayOptions.parse(options["rewrite"]), log)
         self._proxy = GatewayProxy(
             proxy,
@@ -123,6 +127,7 @@ class ServingGateway(ServiceBesideStatus):
             host=settings.http_host,
             port=settings.http_port,
             guard=StatusGuard.of(settings.http_host, settings.tls, settings.secret),
+            late=late,
             read_seconds=limits.read_timeout,
         )
         self._settings = settings

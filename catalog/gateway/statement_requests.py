@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -19,11 +18,12 @@ from catalog.gateway.proxy_settings import ProxySettings
 from catalog.gateway.session_names import SessionNames
 from catalog.gateway.statement import prepared_call
 from catalog.gateway.statement_headers import prepared_statement, room_for, session_of, with_prepared
+from catalog.services.workers import Workers
+from table_format.errors import LateTableError
 
 _LOGGER = logging.getLogger(__name__)
 _MAY_EXECUTE = re.compile(r"(?:\s++|--[^\r\n]*+|(?>/\*.*?\*/))*+execute\b", re.IGNORECASE | re.DOTALL)
 _Result = TypeVar("_Result")
-_Value = TypeVar("_Value")
 
 
 class RewrittenStatement(Protocol):
@@ -81,7 +81,11 @@ class Statements:
     def __init__(self, rewriter: StatementRewriter, settings: ProxySettings) -> None:
         self._rewriter = rewriter
         self._settings = settings
-        self._places = asyncio.Semaphore(settings.rewrite_threads)
+        self._workers = Workers(settings.rewrite_threads, "rewrite")
+
+    def close(self) -> None:
+        """Rewrite no more statements; what is under way is not waited for."""
+        self._workers.close()
 
     async def for_trino(self, body: bytes, headers: CIMultiDict[str]) -> Passed:
         """The statement for Trino; a prepared statement is exchanged in `headers`.
@@ -104,6 +108,9 @@ class Statements:
         except TimeoutError:
             _LOGGER.warning("a statement goes on unchanged: no plan within %g s", self._settings.rewrite_timeout)
             return Passed(body, sql, "timeout")
+        except LateTableError as error:
+            _LOGGER.warning("a statement goes on unchanged: %s", error)
+            return Passed(body, sql, "failed", f"{type(error).__name__}: {error}")
         except Exception as error:
             _LOGGER.exception("a statement goes on unchanged: rewriting it failed")
             return Passed(body, sql, "failed", f"{type(error).__name__}: {error}")
@@ -125,38 +132,8 @@ class Statements:
         return "header size" if done.changed and not with_prepared(headers, prepared, done.sql, size) else None
 
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
-        await self._places.acquire()
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[_Result] = loop.create_future()
-
-        def run() -> None:
-            # The place is free when the work has ended, not when nobody waits for it any more.
-            try:
-                result = work()
-            except Exception as error:  # noqa: BLE001  # told to whoever waits
-                _soon(loop, self._places.release, _settle(answer, answer.set_exception, error))
-            else:
-                _soon(loop, self._places.release, _settle(answer, answer.set_result, result))
-
-        # A daemon, so that a storage that hangs does not hold up the end of the process.
-        try:
-            threading.Thread(target=run, name="rewrite", daemon=True).start()
-        except RuntimeError:  # the system gives no more threads
-            self._places.release()
-            raise
-        return await answer
-
-
-def _settle(answer: asyncio.Future[_Result], function: Callable[[_Value], None], value: _Value) -> Callable[[], None]:
-    return lambda: None if answer.done() else function(value)
-
-
-def _soon(loop: asyncio.AbstractEventLoop, *functions: Callable[[], None]) -> None:
-    try:
-        for function in functions:
-            loop.call_soon_threadsafe(function)
-    except RuntimeError:
-        _LOGGER.debug("a statement was rewritten after the gateway had stopped")
+        # A place is free when the work has ended or is given up, not when nobody waits for it any more.
+        return await asyncio.wrap_future(self._workers.submit(work))
 
 
 def _text_of(body: bytes, headers: CIMultiDict[str]) -> str | None:

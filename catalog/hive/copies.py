@@ -6,7 +6,8 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,9 +17,11 @@ from numpy.typing import NDArray
 from catalog.hive.made_files import FOLDER, MadeFile, MadeFiles
 from catalog.hive.slice_names import SliceNames, folder_name
 from catalog.hive.slice_writer import write_slice
+from catalog.services.late_tables import LateTables
+from catalog.services.workers import Workers
 from catalog.slice_rows import SliceFiles, files_of_slices
 from catalog.snapshot import Snapshot
-from table_format.errors import ServiceError, StorageError
+from table_format.errors import LateTableError, ServiceError, StorageError
 
 _LOGGER = logging.getLogger(__name__)
 _MOST_TABLES: Final = 1000
@@ -45,20 +48,22 @@ class Copies:
     Args:
         retention: seconds for which a copy outlives its last use.
         threads: copies that are made at once; slices with log files are held in memory for it.
+        late: tables whose storage does not answer: they hold up no copies of others.
     """
 
-    def __init__(self, retention: float, threads: int) -> None:
+    def __init__(self, retention: float, threads: int, late: LateTables | None = None) -> None:
+        self._late = LateTables() if late is None else late
         self._retention = retention
         self._names = SliceNames()
         self._lock = threading.Lock()
         self._tables: OrderedDict[str, _Table] = OrderedDict()
-        self._makers = ThreadPoolExecutor(threads, thread_name_prefix="hudi-materialize")
-        self._cleaner = ThreadPoolExecutor(1, thread_name_prefix="hudi-clean")
+        self._makers = Workers(threads, "hudi-materialize")
+        self._cleaner = Workers(1, "hudi-clean")
 
     def close(self) -> None:
         """Make no more copies; those that are begun are finished."""
-        self._makers.shutdown(wait=True, cancel_futures=True)
-        self._cleaner.shutdown(wait=True)
+        self._makers.close(wait=True)
+        self._cleaner.close(wait=True, cancel=False)
 
     def of(self, snapshot: Snapshot, rows: NDArray[np.int64]) -> list[MadeFile]:
         """The copies of some slices, in their order; returns when all are made.
@@ -83,12 +88,13 @@ class Copies:
             known = {**known, **self._make(table, folder, snapshot, missing)}
         old = {name: known[name] for name in names if not table.made.is_in_use(known[name])}
         if old:
-            self._cleaner.submit(self._use, table, folder, old)
+            self._cleaner.submit(lambda: self._use(table, folder, old))
         return [known[name] for name in names]
 
     def _use(self, table: _Table, folder: str, known: dict[str, MadeFile]) -> None:
         """Say that copies are used; there are hours left for it."""
-        used = {name: table.made.use(made) for name, made in known.items()}
+        with self._watched(table.made):
+            used = {name: table.made.use(made) for name, made in known.items()}
         with self._lock:
             table.known.setdefault(folder, {}).update(used)
 
@@ -104,7 +110,7 @@ class Copies:
             for one in self._tables.values():
                 if now - one.cleaned_at > min(_CLEAN_SECONDS, self._retention / 4):
                     one.cleaned_at = now
-                    self._cleaner.submit(_clean, one.made)
+                    self._cleaner.submit(lambda made=one.made: self._clean(made))  # type: ignore[misc]
             return table
 
     def _known(self, table: _Table, folder: str) -> dict[str, MadeFile]:
@@ -147,7 +153,7 @@ class Copies:
             future = table.making.get(key)
             if future is None:
                 try:
-                    future = self._makers.submit(self._copy, table, key, snapshot, files)
+                    future = self._makers.submit(lambda: self._copy(table, key, snapshot, files))
                 except RuntimeError as error:
                     raise ServiceError(_STOPPING) from error
                 table.making[key] = future
@@ -155,7 +161,8 @@ class Copies:
 
     def _copy(self, table: _Table, key: tuple[str, str], snapshot: Snapshot, files: SliceFiles) -> MadeFile:
         try:
-            made = table.made.make(*key, lambda path: write_slice(snapshot, files, path))
+            with self._watched(table.made):
+                made = table.made.make(*key, lambda path: write_slice(snapshot, files, path))
             with self._lock:
                 table.known.setdefault(key[0], {})[key[1]] = made
             return made
@@ -163,12 +170,15 @@ class Copies:
             with self._lock:
                 del table.making[key]
 
+    def _watched(self, made: MadeFiles) -> AbstractContextManager[None]:
+        return self._late.working(made.uri, made.table_folder)
 
-def _clean(made: MadeFiles) -> None:
-    try:
-        gone = made.clean()
-    except StorageError as error:  # it is tried again
-        _LOGGER.warning("%s: copies that nobody uses stay: %s", FOLDER, error)
-        return
-    if gone:
-        _LOGGER.info("%s: %d copies that nobody used were deleted", made.uri, gone)
+    def _clean(self, made: MadeFiles) -> None:
+        try:
+            with self._watched(made):
+                gone = made.clean()
+        except (StorageError, LateTableError) as error:  # it is tried again
+            _LOGGER.warning("%s: copies that nobody uses stay: %s", FOLDER, error)
+            return
+        if gone:
+            _LOGGER.info("%s: %d copies that nobody used were deleted", made.uri, gone)

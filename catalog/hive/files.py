@@ -16,6 +16,7 @@ from catalog.hive.copies import Copies
 from catalog.hive.misread import MisreadColumns
 from catalog.hive.options import HiveOptions
 from catalog.hive.settings import MATERIALIZE, QUERY_TYPE
+from catalog.services.late_tables import LateTables
 from catalog.snapshot import Snapshot
 from table_format.arrow_numpy import one_chunk, valid_mask
 from table_format.errors import UnsupportedTableError
@@ -43,11 +44,12 @@ class HiveFiles:
 
     Args:
         options: of the service.
+        late: tables whose storage does not answer.
     """
 
-    def __init__(self, options: HiveOptions) -> None:
+    def __init__(self, options: HiveOptions, late: LateTables | None = None) -> None:
         self._misread = MisreadColumns()
-        self._copies = Copies(options.materialized_retention, options.materialized_threads)
+        self._copies = Copies(options.materialized_retention, options.materialized_threads, late)
 
     def close(self) -> None:
         """Make no more copies; those that are begun are finished."""

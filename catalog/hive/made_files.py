@@ -63,6 +63,11 @@ class MadeFiles:
         """Where they lie."""
         return self._storage.full_uri(FOLDER)
 
+    @property
+    def table_folder(self) -> str:
+        """The folder of the table, as its file system names it."""
+        return self._storage.base
+
     def find(self, folder: str) -> dict[str, MadeFile]:
         """Those that may be used, by slice.
 

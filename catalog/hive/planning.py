@@ -59,7 +59,7 @@ class HivePlanner:
         self._options = options
         self._log = log
         self._leases = QueryLeases(options.lease_idle)
-        self._files = HiveFiles(options)
+        self._files = HiveFiles(options, tables.late)
         self._splitter = Splitter(options.scan.footer_limit)
 
     def close(self) -> None:
@@ -75,7 +75,9 @@ class HivePlanner:
         Raises:
             HudiError: there is no such table in the warehouse, or it cannot be read.
         """
-        return self._pinned(asked, self._places.path(asked.location), ScanSettings.parse(asked.settings))
+        path = self._places.path(asked.location)
+        with self._tables.watched(path):
+            return self._pinned(asked, path, ScanSettings.parse(asked.settings))
 
     def splits(self, asked: Any) -> PlannedScan:
         """The splits of a scan.
@@ -87,13 +89,18 @@ class HivePlanner:
             SplitError: the snapshot that the query reads is gone.
             HudiError: there is no such table in the warehouse, or Hive cannot read it.
         """
+        path = self._places.path(asked.location)
+        with self._tables.watched(path):
+            return self._scan(asked, path, ScanSettings.parse(asked.settings))
+
+    def _scan(self, asked: Any, path: str, settings: ScanSettings) -> PlannedScan:
         begin = time.perf_counter()
-        path, settings = self._places.path(asked.location), ScanSettings.parse(asked.settings)
         pin = asked.pin or self._pinned(asked, path, settings)
         snapshot = self._tables.at(path, pin, settings.query_type)
         check_columns(snapshot, settings, asked.columns, asked.table)
         expression = bound_filter(snapshot, asked.filter, agreed_zone(asked.timeZone, asked.zoneOffsets))
         plan = make_plan(snapshot, expression, self._options.scan)
+        _check_links(snapshot, plan)
         files = self._files.files(snapshot, plan.rows, columns=asked.columns, materialize=settings.materialize)
         splits = self._splits(plan, files, asked.splitBytes)
         self._log.planned(
@@ -139,3 +146,16 @@ class HivePlanner:
             *self._splitter.splits(storage, others, None, most),
             *self._splitter.splits(storage, copies, plan.expression, most),
         ]
+
+
+def _check_links(snapshot: Snapshot, plan: Plan) -> None:
+    """Refuse files to which links lead out of the warehouse: Hive opens them itself, and follows any link.
+
+    Raises:
+        StorageError: there is one.
+    """
+    storage = snapshot.client.storage
+    if storage.within is not None:
+        for path in snapshot.take_files(plan.rows).column("path").to_pylist():
+            if path is not None:
+                storage.check_within(path)

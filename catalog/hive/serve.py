@@ -31,7 +31,6 @@ class ServingHive(WarehouseService):
         http_port: of the status page, once it has started.
         log: of planned scans.
         metrics: counts.
-        tables: that are held open.
 
     Raises:
         OptionError: an option, a certificate or the log file cannot be used.
@@ -41,10 +40,9 @@ class ServingHive(WarehouseService):
     def __init__(self, settings: HiveSettings) -> None:
         parts = WarehouseParts(_NAME, settings, (*KEYS, *SCAN_KEYS))
         options = HiveOptions.parse(parts.options)
-        self.tables = TableFolders(parts.warehouse, parts.limits, table_options=parts.table_options)
-        self.service = HiveService(self.tables, options, parts.log, settings.secret, parts.metrics)
-        super().__init__(parts, self.service)
-        self.metrics.watch(_NAME, "tables", lambda: len(self.tables))
+        tables = TableFolders(parts.warehouse, parts.limits, table_options=parts.table_options)
+        self.service = HiveService(tables, options, parts.log, settings.secret, parts.metrics)
+        super().__init__(parts, self.service, tables)
         self._settings = settings
 
     def _doors(self) -> list[Door]:

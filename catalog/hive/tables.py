@@ -13,6 +13,9 @@ class TableFolders(HeldTables):
         """Of the warehouse, as engines spell it."""
         return self.warehouse.storage.full_uri("")
 
+    def _folder(self, name: str) -> str:
+        return self.warehouse.storage.full_path(name)
+
     def _place(self, name: str) -> str:
         uri = self.warehouse.storage.uri
         return f"{uri.rstrip('/')}/{name}" if name else uri

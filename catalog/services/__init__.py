@@ -5,6 +5,6 @@ Where what is:
 - running: `hosting`, `lifecycle`, `beside_status`, `warehouse_service`, `options`;
 - connections: `framed_server`, `http_listener`, `parts`, `room`, `addresses`, `tls`, `secret`, `doors`, `few_warnings`;
 - messages: `thrift_calls`, `thrift_messages`, `thrift_reader`;
-- tables: `open_tables`, `held_tables`, `newest_state`; what may be wanted again: `recent`;
+- tables: `open_tables`, `held_tables`, `newest_state`, `late_tables`, `workers`; what may be wanted again: `recent`;
 - what people see: `query_log`, `metrics`, `status_server`, `status_page`.
 """

@@ -14,7 +14,6 @@ import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from catalog.services.addresses import cannot_listen
@@ -22,7 +21,8 @@ from catalog.services.few_warnings import FewWarnings
 from catalog.services.options import ServiceOptions
 from catalog.services.parts import chunks, size_of
 from catalog.services.room import Room
-from table_format.errors import HudiError
+from catalog.services.workers import Workers
+from table_format.errors import HudiError, LateTableError
 
 _LOG = logging.getLogger(__name__)
 _WARNINGS = FewWarnings(_LOG)
@@ -37,6 +37,7 @@ _SHARE = 4
 
 Dispatch = Callable[[bytes], Sequence[bytes | memoryview] | None]
 Refuse = Callable[[bytes, str], bytes | None]
+GivenUp = Callable[[bytes, HudiError], Sequence[bytes | memoryview] | None]
 
 
 @dataclass
@@ -101,6 +102,10 @@ class FramedServer:
         tls: when connections are to be encrypted.
         refuse: makes the reply to a request of which only the beginning is known, or that `dispatch` failed on, from
             these bytes and a message; None when there can be none.
+        given_up: makes the reply to a request whose table's storage does not answer; `refuse` does where there is none.
+
+    Attributes:
+        workers: threads that answer the requests.
     """
 
     def __init__(
@@ -112,7 +117,9 @@ class FramedServer:
         port: int = 0,
         tls: ssl.SSLContext | None = None,
         refuse: Refuse | None = None,
+        given_up: GivenUp | None = None,
     ) -> None:
+        self._given_up = given_up
         self._dispatch = dispatch
         self._options = options or ServiceOptions()
         self._address = (host, port)
@@ -121,6 +128,7 @@ class FramedServer:
         self._counts = ServerCounts()
         self._connections: set[_Connection] = set()
         self._stopping = False
+        self.workers = Workers(self._options.threads, "request")
 
     @property
     def counts(self) -> ServerCounts:
@@ -141,7 +149,6 @@ class FramedServer:
         self._threads = asyncio.Semaphore(options.threads)
         self._requests = Room(options.max_buffered_bytes)
         self._replies = Room(options.max_buffered_bytes)
-        self._pool = ThreadPoolExecutor(options.threads, thread_name_prefix="request")
         host, port = self._address
         handshake = None if self._tls is None else _TLS_HANDSHAKE_SECONDS
         try:
@@ -172,7 +179,7 @@ class FramedServer:
                 for answer in connection.answers:
                     answer.cancel()
             await asyncio.wait(ends, timeout=1)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self.workers.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, from its beginning to its end."""
@@ -332,7 +339,13 @@ class FramedServer:
         counts.requests += 1
         counts.in_work += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, self._reply, frame)
+            return await asyncio.wrap_future(self.workers.submit(lambda: self._reply(frame)))
+        except LateTableError as error:
+            counts.refused += 1
+            if self._given_up is not None:
+                return self._given_up(frame, error)
+            refused = self._refuse and self._refuse(frame[:_BEGINNING], str(error))
+            return [refused] if refused else None
         finally:
             counts.in_work -= 1
 

@@ -6,6 +6,7 @@ import abc
 import hashlib
 import threading
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from catalog.catalog import Catalog
@@ -15,8 +16,9 @@ from catalog.services.recent import Recent
 from catalog.snapshot import Snapshot
 from catalog.table import QUERY_TYPES, READ_OPTIMIZED, SNAPSHOT, Table
 from catalog.time_travel import instant_as_of
-from table_format.errors import OptionError, SplitError, StorageError, TableNotFoundError
+from table_format.errors import OptionError, ServiceError, SplitError, StorageError, TableNotFoundError
 from table_format.instant import WRITE_ACTIONS
+from table_format.storage import Storage
 from table_format.timeline import Timeline
 
 # A write that completed late mostly stands among the last ones; older ones leave the timeline as they are archived, but
@@ -50,6 +52,10 @@ class HeldTables(abc.ABC):
         warehouse: where the tables are.
         options: how much is held, and for how long.
         table_options: as for `Table.open`.
+
+    Attributes:
+        warehouse: what was given.
+        late: tables whose storage does not answer.
     """
 
     def __init__(
@@ -60,6 +66,7 @@ class HeldTables(abc.ABC):
         table_options: Mapping[str, str] | None = None,
     ) -> None:
         self.warehouse = warehouse
+        self.late = warehouse.late
         self._options = options or ServiceOptions()
         self._table_options = dict(table_options or {})
         self._held: Recent[HeldTable] = Recent(self._options.open_tables)
@@ -74,7 +81,42 @@ class HeldTables(abc.ABC):
         Raises:
             HudiError: there is no such table, or it cannot be read.
         """
-        return Table.open(self._place(name), self.warehouse.storage.options, options=self._table_options)
+        storage = Storage(self._place(name), self.warehouse.storage.options, self.warehouse.within)
+        return Table.open(storage, options=self._table_options)
+
+    def watched(self, name: str) -> AbstractContextManager[None]:
+        """For the time of a `with` block this thread works on a table, and is not waited for if its storage hangs.
+
+        Raises:
+            LateTableError: the table is known not to answer; when the block is entered.
+            HudiError: there is no such table.
+        """
+        held = self._held.get(name)
+        folder = self._folder(name) if held is None else held.table.client.storage.base
+        return self.late.working(name or self.warehouse.storage.uri, folder, lambda: self.newest(name))
+
+    def check_late(self) -> None:
+        """Ask whether any of the tables that are known answers.
+
+        Raises:
+            ServiceError: none does.
+        """
+        folders, late = self._folders(), {one.folder: one for one in self.late.late()}
+        if folders and folders <= late.keys():
+            texts = "; ".join(f"{one.name}: {one}" for one in list(late.values())[:3])
+            raise ServiceError(f"none of {len(folders)} tables answers: {texts}")
+
+    def _folders(self) -> set[str]:
+        """Folders of the tables that are known."""
+        return {held.table.client.storage.base for held in self._held.values()}
+
+    @abc.abstractmethod
+    def _folder(self, name: str) -> str:
+        """The folder of a table, as its file system names it.
+
+        Raises:
+            HudiError: there is no such table.
+        """
 
     @abc.abstractmethod
     def _place(self, name: str) -> str:

@@ -35,20 +35,29 @@ class OpenTables(HeldTables):
         """Of the warehouse."""
         return self.warehouse.storage.uri
 
-    def names(self, *, fresh: bool = False) -> list[str]:
+    def names(self, *, fresh: bool = False, unread: bool = False) -> list[str]:
         """Names of the tables whose properties can be read; the list may be some seconds old.
 
         Args:
             fresh: with every table that was there when this was called.
+            unread: those whose properties cannot be read instead; to open one gives the reason.
 
         Raises:
             HudiError: the warehouse cannot be listed.
         """
         listed = self._listing.get(0 if fresh else self._options.listing_seconds)
-        return sorted(name for name, entries in listed.items() if any(entry.config for entry in entries))
+        return sorted(name for name, entries in listed.items() if any(entry.config for entry in entries) != unread)
 
     def _place(self, name: str) -> str:
         return self._entry(name).uri
+
+    def _folder(self, name: str) -> str:
+        return self.warehouse.storage.full_path(self._entry(name).path)
+
+    def _folders(self) -> set[str]:
+        listed = self._listing.last or {}
+        full_path = self.warehouse.storage.full_path
+        return {full_path(entry.path) for entries in listed.values() for entry in entries}
 
     def _let_go(self, name: str, held: HeldTable) -> None:
         super()._let_go(name, held)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from table_format.option_values import known_options, whole_number
+from catalog.services.late_tables import DEFAULT_SECONDS
+from table_format.option_values import flag, known_options, seconds, whole_number
 
 MAX_FRAME = "hoodie.catalog.service.max.frame.bytes"
 MAX_BUFFERED = "hoodie.catalog.service.max.buffered.bytes"
@@ -21,6 +22,8 @@ OPEN_TABLES = "hoodie.catalog.service.open.tables"
 SNAPSHOTS = "hoodie.catalog.service.snapshots"
 REFRESH_INTERVAL = "hoodie.catalog.service.refresh.interval.ms"
 LISTING_SECONDS = "hoodie.catalog.service.listing.seconds"
+TABLE_TIMEOUT = "hoodie.catalog.service.table.timeout.seconds"
+OUTSIDE_LINKS = "hoodie.catalog.service.links.outside"
 
 _NUMBERS = {
     "max_frame_bytes": (MAX_FRAME, 1024),
@@ -38,7 +41,8 @@ _NUMBERS = {
     "refresh_interval": (REFRESH_INTERVAL, 0),
     "listing_seconds": (LISTING_SECONDS, 0),
 }
-KEYS = tuple(key for key, _ in _NUMBERS.values())
+KEYS = (*(key for key, _ in _NUMBERS.values()), TABLE_TIMEOUT, OUTSIDE_LINKS)
+_LEAST_TIMEOUT = 0.01
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,10 @@ class ServiceOptions:
         refresh_interval: milliseconds for which the newest state of a table is not looked for again;
             `hoodie.catalog.service.refresh.interval.ms`.
         listing_seconds: how long the list of a warehouse's tables is kept; `hoodie.catalog.service.listing.seconds`.
+        table_timeout: seconds for which a call to a table's storage may go unanswered, before the table is refused and
+            others go on; `hoodie.catalog.service.table.timeout.seconds`.
+        outside_links: whether symbolic links are followed that lead out of the warehouse;
+            `hoodie.catalog.service.links.outside`.
     """
 
     max_frame_bytes: int = 64 << 20
@@ -84,6 +92,8 @@ class ServiceOptions:
     snapshots: int = 8
     refresh_interval: int = 0
     listing_seconds: int = 5
+    table_timeout: float = DEFAULT_SECONDS
+    outside_links: bool = False
 
     @classmethod
     def parse(cls, options: Mapping[str, str] | None) -> ServiceOptions:
@@ -95,5 +105,7 @@ class ServiceOptions:
         values = known_options(options, KEYS, "a service")
         numbers = {name: (key, least, getattr(cls, name)) for name, (key, least) in _NUMBERS.items()}
         return cls(
-            **{name: whole_number(values, key, default, least) for name, (key, least, default) in numbers.items()}
+            **{name: whole_number(values, key, default, least) for name, (key, least, default) in numbers.items()},
+            table_timeout=seconds(values, TABLE_TIMEOUT, cls.table_timeout, _LEAST_TIMEOUT),
+            outside_links=flag(values, OUTSIDE_LINKS),
         )

@@ -54,6 +54,11 @@ class Recent(Generic[T]):
             self._shrink(None)
             return kept
 
+    def values(self) -> list[T]:
+        """All values that are kept now."""
+        with self._lock:
+            return list(self._values.values())
+
     def drop(self, name: Hashable, value: T | None = None) -> None:
         """Keep a value no longer, if it was kept; when one is given, only if it is that very one."""
         with self._lock:

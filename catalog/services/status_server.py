@@ -13,6 +13,7 @@ from aiohttp import web
 
 from catalog.services.doors import StatusGuard
 from catalog.services.http_listener import HttpListener
+from catalog.services.late_tables import LateTables
 from catalog.services.metrics import CONTENT_TYPE, Metrics
 from catalog.services.query_log import QueryLog
 from catalog.services.status_page import status_page
@@ -50,6 +51,7 @@ class StatusServer:
         host: address to listen at.
         port: 0 for a free one.
         guard: what is asked of clients.
+        late: tables whose storage does not answer, which `/ready` and the page name; None where there are no tables.
         read_seconds: in which the head of a request has to arrive.
 
     Attributes:
@@ -70,6 +72,7 @@ class StatusServer:
         host: str = "127.0.0.1",
         port: int = 0,
         guard: StatusGuard | None = None,
+        late: LateTables | None = None,
         read_seconds: float = _READ_SECONDS,
     ) -> None:
         self.ready = False
@@ -80,6 +83,7 @@ class StatusServer:
         self._log = log
         self._facts = dict(facts or {})
         self._port = port
+        self._late = LateTables() if late is None else late
         self._read_seconds = read_seconds
         self._checks = {name: _Remembered(check) for name, check in (checks or {}).items()}
         self._runner: web.AppRunner | None = None
@@ -143,6 +147,9 @@ class StatusServer:
         finally:
             self._listener.ended(request)
 
+    def _late_tables(self) -> dict[str, str]:
+        return {late.name: str(late) for late in self._late.late()}
+
     def _refused(self, request: web.Request) -> web.Response | None:
         refusal = self.guard.refusal(request)
         if refusal is None:
@@ -162,6 +169,7 @@ class StatusServer:
         body: dict[str, Any] = {"service": self.service, "ready": ready}
         if self.guard.refusal(request) is None:
             body["takes_queries"] = self.ready
+            body["late_tables"] = self._late_tables()
             body["checks"] = {name: problem or "ok" for name, problem in checks.items()}
         return web.json_response(body, status=200 if ready else 503, headers=_HEADERS)
 
@@ -175,7 +183,8 @@ class StatusServer:
         if (refused := self._refused(request)) is not None:
             return refused
         records = self._log.recent()
-        text = await asyncio.to_thread(status_page, self.service, self._facts, records, ready=self.ready)
+        late = {f"late table {name}": text for name, text in self._late_tables().items()}
+        text = await asyncio.to_thread(status_page, self.service, {**self._facts, **late}, records, ready=self.ready)
         return web.Response(text=text, content_type="text/html", headers=_HEADERS)
 
 

@@ -18,7 +18,7 @@ from catalog.services.thrift_messages import (
     encode_refusal,
     read_call,
 )
-from table_format.errors import AlreadyExistsError, HudiError, MissingFileError, StorageError
+from table_format.errors import AlreadyExistsError, HudiError, LateTableError, MissingFileError, StorageError
 
 _LOG = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class ThriftCalls(abc.ABC):
         try:
             return self._answer(contract, call)
         except HudiError as error:
-            outcome = "refused"
+            outcome = "late" if isinstance(error, LateTableError) else "refused"
             _LOG.warning("%s: %s", call.name, error)
             return self._failure(contract, call, str(error), retryable=_may_pass(error))
         except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer
@@ -88,6 +88,15 @@ class ThriftCalls(abc.ABC):
             return self._failure(contract, call, "the service failed; its log says why", retryable=False)
         finally:
             self._count(self._method(call), begin, outcome)
+
+    def given_up(self, frame: bytes, error: HudiError) -> Parts | None:
+        """The reply to a request whose work is not waited for any longer."""
+        contract = self._contract(frame)
+        try:
+            call = read_call(contract, frame)
+        except MessageError:
+            return None
+        return self._failure(contract, call, str(error), retryable=_may_pass(error))
 
     @staticmethod
     def refuse(beginning: bytes, message: str) -> bytes | None:

@@ -11,6 +11,8 @@ from catalog.option_groups import divided
 from catalog.services.beside_status import ServiceBesideStatus
 from catalog.services.doors import LOOPBACK, StatusGuard
 from catalog.services.framed_server import FramedServer
+from catalog.services.held_tables import HeldTables
+from catalog.services.late_tables import LateTables
 from catalog.services.metrics import Metrics
 from catalog.services.options import KEYS as SERVICE_KEYS
 from catalog.services.options import ServiceOptions
@@ -20,7 +22,7 @@ from catalog.services.status_server import StatusServer
 from catalog.services.thrift_calls import Parts
 from catalog.services.tls import TlsFiles, server_context
 from catalog.table_options import KEYS as TABLE_KEYS
-from table_format.errors import TableNotFoundError
+from table_format.errors import HudiError, ServiceError, TableNotFoundError
 
 _TOTALS = ("accepted", "refused", "requests", "failures", "bytes_in", "bytes_out")
 
@@ -62,6 +64,9 @@ class Handler(Protocol):
     def refuse(self, beginning: bytes, message: str) -> bytes | None:
         """The reply to a request of which only the beginning was taken."""
 
+    def given_up(self, frame: bytes, error: HudiError) -> Parts | None:
+        """The reply to a request whose work is not waited for any longer."""
+
 
 class WarehouseParts:
     """What a service is built from, before there is anything that answers.
@@ -93,7 +98,9 @@ class WarehouseParts:
         self.options, self.table_options = groups["own"], groups["table"]
         self.limits = ServiceOptions.parse(groups["service"])
         self.tls = None if settings.tls is None else server_context(settings.tls)
-        self.warehouse = Catalog(settings.warehouse)
+        self.warehouse = Catalog(
+            settings.warehouse, outside_links=self.limits.outside_links, late=LateTables(self.limits.table_timeout)
+        )
         check_warehouse(self.warehouse)
         self.metrics = Metrics()
         self.log: QueryLog = open_log(settings.query_log, self.metrics)
@@ -105,14 +112,17 @@ class WarehouseService(ServiceBesideStatus):
     Args:
         parts: what it is built from.
         handler: answers the requests.
+        tables: that are held open.
 
     Attributes:
         metrics: counts.
+        tables: what was given.
     """
 
-    def __init__(self, parts: WarehouseParts, handler: Handler) -> None:
+    def __init__(self, parts: WarehouseParts, handler: Handler, tables: HeldTables) -> None:
         settings = parts.settings
         self.metrics = parts.metrics
+        self.tables = tables
         self._framed = FramedServer(
             handler.dispatch,
             parts.limits,
@@ -120,12 +130,14 @@ class WarehouseService(ServiceBesideStatus):
             port=settings.port,
             tls=parts.tls,
             refuse=handler.refuse,
+            given_up=handler.given_up,
         )
         status = StatusServer(
             parts.name,
             parts.metrics,
             parts.log,
-            checks={"warehouse": lambda: check_warehouse(parts.warehouse)},
+            checks={"warehouse": lambda: check_warehouse(parts.warehouse), "tables": self._check_tables},
+            late=tables.late,
             facts={"warehouse": parts.warehouse.storage.uri},
             host=settings.http_host,
             port=settings.http_port,
@@ -139,8 +151,16 @@ class WarehouseService(ServiceBesideStatus):
         """Whether requests are in work."""
         return self._framed.counts.in_work > 0
 
+    def _check_tables(self) -> None:
+        self.tables.check_late()
+        if self._framed.workers.exhausted:
+            raise ServiceError(f"{self._framed.workers.lost} threads wait for storages that do not answer")
+
     def _watch(self, name: str) -> None:
         server = self._framed
+        self.metrics.watch(name, "tables", lambda: len(self.tables))
+        self.metrics.watch(name, "late tables", lambda: len(self.tables.late))
+        self.metrics.watch_total(name, "late", lambda: self.tables.late.refused)
         self.metrics.watch(name, "connections", lambda: server.counts.connections)
         self.metrics.watch(name, "requests", lambda: server.counts.in_work)
         for total in _TOTALS:

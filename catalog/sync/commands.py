@@ -6,7 +6,6 @@ import functools
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -18,8 +17,11 @@ from rich.progress import track
 
 from catalog.catalog import Catalog, TableEntry
 from catalog.option_groups import key_value
+from catalog.services.late_tables import DEFAULT_SECONDS, LateTables
+from catalog.services.workers import each, leave_if_hung
 from catalog.table import Table
-from table_format.errors import HudiError, OptionError
+from table_format.errors import HudiError, LateTableError, OptionError
+from table_format.storage import Storage
 
 if TYPE_CHECKING:
     from catalog.sync.hive_target import HiveSync
@@ -29,6 +31,11 @@ if TYPE_CHECKING:
 _THREADS = 8
 _WRONG_USAGE = 2
 _MOST_TOLD = 100
+
+TableTimeout = Annotated[
+    float,
+    typer.Option("--table-timeout", min=0.01, help="Seconds for which a table's storage may leave a call unanswered."),
+]
 
 
 class Target(StrEnum):
@@ -86,6 +93,7 @@ def sync(
         str | None,
         typer.Option("--location-prefix", help="How the engine spells places, ours=theirs: file:///data=local:///"),
     ] = None,
+    table_timeout: TableTimeout = DEFAULT_SECONDS,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the changes, make none.")] = False,
     option: Annotated[
         list[str] | None, typer.Option("--option", "-o", help="Option of the sync as key=value; repeatable.")
@@ -126,11 +134,14 @@ def sync(
         database, _, name = entry.name.rpartition(".")
         return one(entry.uri, {keys.DATABASE: database or "default", keys.TABLE: name})
 
+    late = LateTables(table_timeout)
     try:
-        outcomes = list(_all(path, named)) if every else [_Outcome(path, one(path, {}))]
+        outcomes = list(_all(path, named, late)) if every else [_single(path, lambda: one(path, {}), late)]
     finally:
         store.close()
     _print(outcomes, dry_run=dry_run, as_json=as_json)
+    if len(late):
+        leave_if_hung(1)
     if any(outcome.problem for outcome in outcomes):
         raise typer.Exit(1)
 
@@ -171,9 +182,23 @@ def _runner(
     return sync_for_hive
 
 
-def _all(warehouse: str, named: Callable[[TableEntry], TrinoSync | HiveSync]) -> Iterator[_Outcome]:
-    """Each table of a warehouse; what one of them fails at does not keep the others."""
-    entries = Catalog(warehouse).tables()
+def _single(path: str, run: Callable[[], TrinoSync | HiveSync], late: LateTables) -> _Outcome:
+    def attempt(folder: str) -> TrinoSync | HiveSync:
+        with late.working(path, folder):
+            return run()
+
+    (done,) = each([Storage(path).base], attempt, 1, "hudi-sync")
+    if isinstance(done, LateTableError):
+        return _Outcome(path, None, str(done))
+    if isinstance(done, Exception):
+        raise done
+    return _Outcome(path, done)
+
+
+def _all(warehouse: str, named: Callable[[TableEntry], TrinoSync | HiveSync], late: LateTables) -> Iterator[_Outcome]:
+    """Each table of a warehouse; what one of them fails at, or waits for, does not keep the others."""
+    catalog = Catalog(warehouse, late=late)
+    entries = catalog.tables()
     first: dict[str, str] = {}
     for entry in entries:
         first.setdefault(entry.name.lower(), entry.path)
@@ -185,15 +210,22 @@ def _all(warehouse: str, named: Callable[[TableEntry], TrinoSync | HiveSync]) ->
                 entry.path, None, entry.problem or f"{other} has the same name for a metastore; sync it alone"
             )
         try:
-            return _Outcome(entry.path, named(entry))
+            with late.working(entry.name, catalog.storage.full_path(entry.path)):
+                return _Outcome(entry.path, named(entry))
         except (HudiError, pa.ArrowException, OSError) as error:
             return _Outcome(entry.path, None, str(error))
 
     console = Console(stderr=True)
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="hudi-sync") as pool:
-        outcomes = pool.map(attempt, entries)
-        disable = not console.is_terminal
-        yield from track(outcomes, "tables", len(entries), console=console, transient=True, disable=disable)
+    done = each(entries, attempt, _THREADS, "hudi-sync")
+    disable = not console.is_terminal
+    outcomes = track(done, "tables", len(entries), console=console, transient=True, disable=disable)
+    for entry, outcome in zip(entries, outcomes, strict=True):
+        if isinstance(outcome, LateTableError):
+            yield _Outcome(entry.path, None, str(outcome))
+        elif isinstance(outcome, Exception):
+            raise outcome
+        else:
+            yield outcome
 
 
 def _print(outcomes: list[_Outcome], *, dry_run: bool, as_json: bool) -> None:

@@ -13,10 +13,12 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from weakref import WeakKeyDictionary, WeakSet
 
+from catalog.services.late_tables import LateTables
 from catalog.services.recent import Recent
 from catalog.slice_set import Rows
 from catalog.snapshot import Snapshot
@@ -30,6 +32,7 @@ from catalog.sync.options import SyncOptions
 from catalog.sync.pins import Pins
 from catalog.table import Table
 from table_format.errors import HudiError, MetastoreError, UnsupportedTableError
+from table_format.storage import Storage
 
 SNAPSHOTS: Final = "__snapshots"
 """Ending of the schemas in which pinned snapshots are kept."""
@@ -72,6 +75,7 @@ class TrinoTables:
         metastore: that Trino's Hive connector uses.
         options: see `SyncOptions`.
         storage_options: keyword arguments for the `pyarrow.fs` file systems of the tables.
+        late: watches over tables whose storage does not answer.
     """
 
     def __init__(
@@ -79,7 +83,9 @@ class TrinoTables:
         metastore: Metastore,
         options: SyncOptions | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        late: LateTables | None = None,
     ) -> None:
+        self.late = LateTables() if late is None else late
         self.metastore = metastore
         self.options = options or SyncOptions()
         self._storage_options = dict(storage_options or {})
@@ -110,7 +116,17 @@ class TrinoTables:
         Raises:
             HudiError: the table cannot be read.
         """
-        return synced.newest.get()
+        with self.watched(synced):
+            return synced.newest.get()
+
+    def watched(self, synced: SyncedTable) -> AbstractContextManager[None]:
+        """For the time of a `with` block this thread works on a table, and is not waited for if its storage hangs.
+
+        Raises:
+            LateTableError: the table is known not to answer; when the block is entered.
+        """
+        name = f"{synced.entry.schema}.{synced.entry.name}"
+        return self.late.working(name, synced.table.client.storage.base, synced.newest.get)
 
     def path_column(self, synced: SyncedTable, snapshot: Snapshot, rows: Rows | None = None) -> Any:
         """Paths of base files, as Trino's hidden column `$path` spells them.
@@ -138,6 +154,10 @@ class TrinoTables:
             MetastoreError: the entry is gone, or the metastore does not answer.
             UnsupportedTableError: Trino would misread the files.
         """
+        with self.watched(synced):
+            return self._point_at(synced, snapshot)
+
+    def _point_at(self, synced: SyncedTable, snapshot: Snapshot) -> HiveTable:
         found = self.find(synced.entry.schema, synced.entry.name)
         for _ in range(_TRIES):
             if found is None:
@@ -211,6 +231,10 @@ class TrinoTables:
             MetastoreError: the metastore does not answer.
             UnsupportedTableError: Trino would misread the files.
         """
+        with self.watched(synced):
+            return self._pin(synced, snapshot, rows)
+
+    def _pin(self, synced: SyncedTable, snapshot: Snapshot, rows: Rows | None) -> tuple[str, str]:
         try:
             self._check(synced, snapshot)
         except UnsupportedTableError as error:
@@ -271,7 +295,9 @@ class TrinoTables:
         key = (base, query_type)
         known = self._tables.get(key)
         if known is None:
-            opened = NewestSnapshot(Table.open(base, self._storage_options), query_type)
+            storage = Storage(base, self._storage_options)
+            with self.late.working(base, storage.base, lambda: Table.open(storage)):
+                opened = NewestSnapshot(Table.open(storage), query_type)
             known = self._tables.put_first(key, opened)
         return known
 

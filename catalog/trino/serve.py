@@ -30,7 +30,6 @@ class ServingTrino(WarehouseService):
         http_port: of the status page, once it has started.
         log: of planned scans.
         metrics: counts.
-        tables: that are held open.
 
     Raises:
         OptionError: an option, a certificate or the log file cannot be used.
@@ -39,11 +38,10 @@ class ServingTrino(WarehouseService):
 
     def __init__(self, settings: TrinoSettings) -> None:
         parts = WarehouseParts(_NAME, settings, (*KEYS, *SCAN_KEYS))
-        self.tables = OpenTables(parts.warehouse, parts.limits, table_options=parts.table_options)
+        tables = OpenTables(parts.warehouse, parts.limits, table_options=parts.table_options)
         options = TrinoOptions.parse(parts.options)
-        self.service = TrinoService(self.tables, options, parts.log, settings.secret, metrics=parts.metrics)
-        super().__init__(parts, self.service)
-        self.metrics.watch(_NAME, "tables", lambda: len(self.tables))
+        self.service = TrinoService(tables, options, parts.log, settings.secret, metrics=parts.metrics)
+        super().__init__(parts, self.service, tables)
         self.metrics.watch(_NAME, "scans", lambda: self.service.open_scans)
         self._settings = settings
 

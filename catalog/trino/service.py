@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
 
@@ -60,7 +61,8 @@ class TrinoService(ThriftCalls):
         self._scans = OpenScans()
         self._codec = SplitCodec(secret, given.split_lifetime)
         self._structs: Any = trino_service()
-        names = TableNames(tables)
+        self._tables = tables
+        self._names = names = TableNames(tables)
         batches = SplitBatches(self._codec, self._scans, given.split_size)
         self._metadata = Metadata(tables, names, given)
         self._planner = SplitPlanner(tables, names, given, batches, kept_log)
@@ -93,32 +95,40 @@ class TrinoService(ThriftCalls):
             page = self._page(asked.splitId.id, asked.columns, asked.maxBytes, token.id if token else None)
             return [raw_reply_head(call.name, call.sequence), *page, RAW_REPLY_TAIL]
         if method == "GetTableMetadata":
-            metadata = self._metadata.table(_table_name(call.arguments), presto=contract is presto_service())
+            name = _table_name(call.arguments)
+            with self._watched(name):
+                metadata = self._metadata.table(name, presto=contract is presto_service())
             return [encode_reply(contract, call, metadata)]
         return [encode_reply(contract, call, self._methods[method](call.arguments))]
 
+    def _watched(self, said: TableName) -> AbstractContextManager[None]:
+        named = self._names.find(said)
+        return nullcontext() if named is None else self._tables.watched(named.name)
+
     def _splits(self, asked: Any) -> Any:
-        token = asked.nextToken.token
-        batch = self._planner.splits(
-            _table_name(asked),
-            desired=asked.desiredColumns.columns,
-            constraint=asked.outputConstraint,
-            most=asked.maxSplitCount,
-            token=token.id if token else None,
-        )
+        token, name = asked.nextToken.token, _table_name(asked)
+        with self._watched(name):
+            batch = self._planner.splits(
+                name,
+                desired=asked.desiredColumns.columns,
+                constraint=asked.outputConstraint,
+                most=asked.maxSplitCount,
+                token=token.id if token else None,
+            )
         return self._batch(batch)
 
     def _index_splits(self, asked: Any) -> Any:
-        token = asked.nextToken.token
-        batch = self._index.splits(
-            _table_name(asked),
-            index_columns=asked.indexColumnNames,
-            output_columns=asked.outputColumnNames,
-            keys=asked.keys,
-            constraint=asked.outputConstraint,
-            most=asked.maxSplitCount,
-            token=token.id if token else None,
-        )
+        token, name = asked.nextToken.token, _table_name(asked)
+        with self._watched(name):
+            batch = self._index.splits(
+                name,
+                index_columns=asked.indexColumnNames,
+                output_columns=asked.outputColumnNames,
+                keys=asked.keys,
+                constraint=asked.outputConstraint,
+                most=asked.maxSplitCount,
+                token=token.id if token else None,
+            )
         return self._batch(batch)
 
     def _batch(self, batch: SplitBatch) -> Any:
@@ -136,7 +146,8 @@ class TrinoService(ThriftCalls):
         def seal(after: int) -> bytes:
             return self._codec.seal(Purpose.PAGE_TOKEN, _POSITION.pack(after) + digest)
 
-        page = self._rows.page(split, columns, most, position, seal)
+        with self._tables.watched(split.table):
+            page = self._rows.page(split, columns, most, position, seal)
         self._scans.asked(split.scan, finished=page.is_last)
         if split.key_columns:
             self._index.reading(split.scan)

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import logging
 import re
-from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from time import monotonic
 from typing import NamedTuple
 
 from catalog.services.open_tables import OpenTables
+from catalog.services.workers import each
 from catalog.snapshot import Snapshot
 from catalog.trino.names import valid_name
-from table_format.errors import HudiError, TableNotFoundError
+from table_format.errors import HudiError, LateTableError, TableNotFoundError
 
 _LOG = logging.getLogger(__name__)
 DEFAULT_SCHEMA = "default"
@@ -86,9 +86,15 @@ class TableNames:
         Trino asks for the columns of all tables that it is told of, and shows none if one of them fails.
         """
         wanted = [(key, names) for key, names in sorted(self._by_name().items()) if schema in {None, key.schema}]
-        with ThreadPoolExecutor(_CHECKERS, thread_name_prefix="hudi-list") as pool:
-            good = pool.map(lambda one: len(one[1]) == 1 and self._is_readable(one[1][0]), wanted)
-            return [key for (key, _), is_good in zip(wanted, good, strict=True) if is_good]
+        one_each = [key for key, names in wanted if len(names) == 1]
+        names = [names[0] for _, names in wanted if len(names) == 1]
+        found: list[TableName] = []
+        for key, good in zip(one_each, each(names, self._is_readable, _CHECKERS, "hudi-list"), strict=True):
+            if isinstance(good, Exception) and not isinstance(good, LateTableError):
+                raise good
+            if good is True:
+                found.append(key)
+        return found
 
     def find(self, said: TableName) -> NamedTable | None:
         """The table of a name; None when there is none.
@@ -132,7 +138,10 @@ class TableNames:
         if len(found) > 1:
             both = " and ".join(sorted(found))
             raise TableNotFoundError(f"{said}: {both} are spelled alike for Trino; rename one of them")
-        return found[0] if found else None
+        if found:
+            return found[0]
+        # one that cannot be read is not listed, and to name it gives the reason
+        return next((name for name in self._tables.names(unread=True) if TableName.of(name) == said), None)
 
     def _by_name(self, *, fresh: bool = False) -> dict[TableName, list[str]]:
         found: dict[TableName, list[str]] = {}
@@ -147,7 +156,8 @@ class TableNames:
         if monotonic() - since < (_GOOD_SECONDS if good else _BAD_SECONDS):
             return good
         try:
-            self._tables.table(name).client.table_schema()
+            with self._tables.watched(name):
+                self._tables.table(name).client.table_schema()
         except HudiError as error:
             _LOG.warning("%s is left out of lists: %s", name, error)
             good = False

@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 
 from catalog.serve_commands import SERVICES
-from catalog.services.options import KEYS, ServiceOptions
+from catalog.services.options import KEYS, OUTSIDE_LINKS, TABLE_TIMEOUT, ServiceOptions
 from table_format.errors import MissingPackageError, OptionError
 from table_format.extras import require
 
@@ -16,7 +16,15 @@ def test_every_option_has_a_key_that_its_description_names() -> None:
     assert all(f"`{key}`" in (ServiceOptions.__doc__ or "") for key in KEYS)
 
 
-@pytest.mark.parametrize("key", KEYS)
+def test_a_time_and_a_flag() -> None:
+    changed = ServiceOptions.parse({TABLE_TIMEOUT: "1.5", OUTSIDE_LINKS: "true"})
+    assert (changed.table_timeout, changed.outside_links) == (1.5, True)
+    for wrong in ({TABLE_TIMEOUT: "0"}, {TABLE_TIMEOUT: "soon"}, {OUTSIDE_LINKS: "1"}):
+        with pytest.raises(OptionError, match=next(iter(wrong))):
+            ServiceOptions.parse(wrong)
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if key not in {TABLE_TIMEOUT, OUTSIDE_LINKS}])
 def test_an_option_is_set_by_its_key_and_must_be_a_number(key: str) -> None:
     assert ServiceOptions.parse({}) == ServiceOptions.parse(None) == ServiceOptions()
     changed = ServiceOptions.parse({key: "987654"})
