@@ -124,7 +124,10 @@ def _warn(message: str) -> None:
 
 def _check_ours(key: str) -> None:
     if key not in OUR_WRITER_KEYS and not key.startswith(_OURS_OF_THE_SYNC):
-        hint = did_you_mean(key, OUR_WRITER_KEYS, ALIKE) or f"; there are {', '.join(OUR_WRITER_KEYS)}"
+        # without the prefix, which alone makes them much alike
+        names = {known.removeprefix(OUR_PREFIX): known for known in OUR_WRITER_KEYS}
+        near = [names[name] for name in nearest(key[len(OUR_PREFIX) :], names, ALIKE)]
+        hint = f" (did you mean {' or '.join(near)}?)" if near else f"; there are {', '.join(OUR_WRITER_KEYS)}"
         raise OptionError(f"{key}: a writer has no such option{hint}")
 
 

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -151,6 +152,14 @@ def test_read_the_past(golden: Callable[[str], GoldenTable]) -> None:
         (["read", "HIVE", "--nothing"], 2, "nothing"),
         (["nothing"], 2, "nothing"),
         (["plan", "HIVE", "--buckets", "0"], 2, "Invalid"),
+        (["raed", "HIVE"], 2, "Did you mean 'read'"),
+        (["index", "shwo", "HIVE"], 2, "Did you mean 'show'"),
+        (["read", "HIVE", "--wehre", "x = 1"], 2, "--where"),
+        (["read", "HIVE", "--columns", "id,prat"], 1, "no column prat (did you mean part?)"),
+        (["read", "HIVE", "--where", "PRAT = 'x'"], 1, "(did you mean part?)"),
+        (["plan", "HIVE", "-o", "hoodie.catalog.scan.thread=2"], 1, "(did you mean hoodie.catalog.scan.threads?)"),
+        (["plan", "HIVE", "-o", "hoodie.datasource.query.type=x"], 1, "Apache Hudi's that a scan does not read"),
+        (["index", "verify", "HIVE", "-o", "hoodie.catalog.write.task=2"], 1, "mean hoodie.catalog.write.tasks?"),
     ],
 )
 def test_errors_are_one_line(
@@ -162,6 +171,15 @@ def test_errors_are_one_line(
     assert words in result.stderr
     assert "Traceback" not in result.stderr
     assert code == 2 or len(result.stderr.splitlines()) == 1
+
+
+def test_an_option_that_does_nothing_is_one_line_of_warning(run_main: Callable[..., Outcome], hive: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        result = run_main("index", "verify", hive, "-o", "hoodie.upsert.shufle.parallelism=2")
+    first, second = result.stderr.splitlines()
+    assert first.startswith("hudi-catalog: warning: hoodie.upsert.shufle.parallelism: neither Apache Hudi nor")
+    assert "no record index" in second
 
 
 def test_a_damaged_file_is_named(run_main: Callable[..., Outcome], copied: Callable[..., str]) -> None:
