@@ -70,16 +70,27 @@ _KINDS = {kind.value: kind for kind in Kind}
 
 def lexemes_of(sql: str) -> list[Lexeme] | None:
     """All lexemes but spaces; None where the text has anything that is in none of Trino's queries."""
+    found, end = first_lexemes(sql, len(sql))
+    return found if end >= len(sql) else None
+
+
+def first_lexemes(sql: str, most: int) -> tuple[list[Lexeme], int]:
+    """The lexemes but spaces of a text's beginning, and the position behind them.
+
+    Args:
+        sql: the text.
+        most: lexemes that begin behind so many characters are not read, nor what is in none of Trino's queries.
+    """
     found: list[Lexeme] = []
     position = 0
-    while position < len(sql):
+    while position < min(most, len(sql)):
         match = _LEXEME.match(sql, position)
         if match is None or match.lastgroup is None or sql.startswith("/*", match.end() - 1):
-            return None  # the last is a comment that nobody closes
+            break  # the last is a comment that nobody closes
         if match.lastgroup != "space":
             found.append(Lexeme(_KINDS[match.lastgroup], position, match.end(), match[0]))
         position = match.end()
-    return found
+    return found, position
 
 
 def cut_alike(lexemes: Sequence[Lexeme], tokens: Sequence[Token]) -> bool:

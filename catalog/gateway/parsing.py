@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ParseError, SqlglotError
 
 from catalog.gateway.lexing import Kind, Lexeme, cut_alike, lexemes_of
 from catalog.gateway.reasons import LeftAloneError, Reason
@@ -93,7 +93,9 @@ def parse_query(cut: StatementText, statement: Statement, parameters: Sequence[s
             raise LeftAloneError(Reason.NOT_PARSED, "the text is cut differently")
         trees = reader.parser().parse(_with_parameters(tokens, parameters), blanked)
     except SqlglotError as error:
-        raise LeftAloneError(Reason.NOT_PARSED, str(error).splitlines()[0]) from None
+        # a TokenError quotes the statement
+        detail = str(error).splitlines()[0] if isinstance(error, ParseError) else "the text cannot be cut"
+        raise LeftAloneError(Reason.NOT_PARSED, detail) from None
     except RecursionError:
         raise LeftAloneError(Reason.NOT_PARSED, "nested too deeply") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):

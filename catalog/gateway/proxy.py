@@ -16,6 +16,7 @@ from catalog.gateway.access import Access
 from catalog.gateway.answer import UpstreamError
 from catalog.gateway.headers import passed_on, replace_all
 from catalog.gateway.listening import Listening
+from catalog.gateway.logged import logged_text
 from catalog.gateway.proxy_settings import ProxySettings
 from catalog.gateway.relay import Way, refusal, relay
 from catalog.gateway.running_queries import RunningQueries
@@ -221,7 +222,7 @@ class GatewayProxy:
                 outcome="unchanged",
                 reason=passed.unplanned,
                 detail=passed.detail,
-                sql=passed.sql,
+                sql=logged_text(passed.sql),
                 query_id=identity,
             )
 

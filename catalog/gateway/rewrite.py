@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from catalog.gateway.attribution import FullName, Reference, filters_of, likely_tables, references_of
 from catalog.gateway.lexing import Lexeme
+from catalog.gateway.logged import logged_text
 from catalog.gateway.options import GatewayOptions
 from catalog.gateway.parsing import StatementText, parse_query
 from catalog.gateway.reasons import LeftAloneError, Reason
@@ -167,7 +168,7 @@ class Rewriter:
                 outcome="rewritten" if found.changed else "unchanged",
                 reason=str(found.reason),
                 detail=found.detail,
-                sql=sql,
+                sql=logged_text(sql),
                 ms=round(found.seconds * 1000, 3),
                 tables=[asdict(table) for table in found.tables],
                 catalog=session.catalog,

@@ -318,6 +318,19 @@ def test_a_statement_inside_a_string_has_less_room(place: Place) -> None:
         assert found.changed == (found.reason is Reason.REWRITTEN)
 
 
+def test_the_log_has_no_literal_of_statements_that_are_no_queries(place: Place) -> None:
+    place.rewrite("CREATE CATALOG c USING postgresql WITH (\"connection-password\" = 'hunter2')")
+    place.rewrite("EXECUTE IMMEDIATE 'CALL system.execute(''hunter2'')'")
+    place.rewrite("CREATE TABLE x WITH (a = 'hunter2') AS SELECT k FROM nothing")
+    place.rewrite("SELECT * FROM TABLE(pg.system.query(query => 'SET PASSWORD hunter2'")
+    assert "hunter2" not in str(place.log.recent())
+    assert [record["sql"] for record in place.log.recent() if "sql" in record][1:] == [
+        "CREATE TABLE x … SELECT k FROM nothing",
+        "EXECUTE IMMEDIATE CALL system.execute …",
+        "CREATE CATALOG c …",
+    ]
+
+
 def test_the_log_tells_what_was_planned(place: Place) -> None:
     place.rewrite("select * from trips where day = 'd 1%' and x + 1 > 3")
     query, planned = place.log.recent()[:2]

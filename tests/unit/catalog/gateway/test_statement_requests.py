@@ -269,9 +269,23 @@ def test_what_the_rewriter_was_not_asked_about_is_logged_with_the_id_of_its_quer
     sent("execute p", rewriter=Upper(), log=log)
     sent(b"select '\xe9'", rewriter=Upper(), log=log)
     second, first = log.recent()
-    assert (first["sql"], first["outcome"], first["reason"]) == ("execute p", "unchanged", "no prepared statement")
+    assert (first["sql"], first["outcome"], first["reason"]) == ("EXECUTE p", "unchanged", "no prepared statement")
     assert (second["sql"], second["outcome"], second["reason"]) == (None, "unchanged", "not read")
     assert first["query_id"] == second["query_id"] == "20261121_000000_00001_aaaaa"
+
+
+def test_the_log_has_no_literal_of_statements_that_are_no_queries() -> None:
+    log = QueryLog()
+
+    def slow(sql: str) -> str:
+        time.sleep(0.3)
+        return sql
+
+    sent("execute p using 'hunter2'", rewriter=Upper(), log=log)
+    sent("call system.execute('hunter2')", rewriter=Upper(work=slow), rewrite_timeout=0.05, log=log)
+    assert [record["sql"] for record in log.recent()] == ["CALL system.execute …", "EXECUTE p …"]
+    assert log.recent()[0]["reason"] == "timeout"
+    assert "hunter2" not in str(log.recent())
 
 
 @pytest.mark.parametrize("beginning", ["/**/" * 20_000, "/*" * 20_000, " " * 50_000, "-- \n" * 20_000, "--" * 20_000])
