@@ -85,6 +85,8 @@ def _chunks(footer: BaseFileFooter, column: str, groups: Sequence[int]) -> list[
 def _bounds(chunks: list[Any], counts: list[int | None], stored: pa.DataType, kind: pa.DataType) -> tuple[Any, Any]:
     if types.is_floating(stored) or types.is_floating(kind):
         return None, None
+    if types.is_integer(stored) and not types.is_integer(kind) and not types.is_decimal(kind):
+        return None, None  # read as text, whole numbers have another order
     bounds = []
     for chunk, nulls in zip(chunks, counts, strict=True):
         if nulls == chunk.num_values:

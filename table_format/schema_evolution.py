@@ -2,6 +2,7 @@
 
 Columns are matched by name. New columns go to the end and are nullable; a number may widen int → long → float →
 double, as Avro promotes them; strings and binary stand for one another; a column that a batch lacks is null in it.
+Files that hold whole numbers where the table has text are read as their digits; batches are not written so.
 """
 
 from __future__ import annotations
@@ -245,9 +246,15 @@ def _cast(array: Any, kind: pa.DataType, name: str) -> Any:
 
 
 def _check_castable(source: pa.DataType, target: pa.DataType, name: str) -> None:
-    """Only casts that keep what a value means: no number from text, no text from numbers, no zone invented."""
+    """Only casts that keep what a value means: no number from text, no text from fractions, no zone invented.
+
+    Files may hold whole numbers where the table has text: Hudi promotes them, and time columns of its timestamp-based
+    key generator, which it takes for text, stay numbers in the files.
+    """
     stored = storage_type(source)
     both = {stored, target}
+    if stored in (pa.int32(), pa.int64()) and target == pa.string():
+        return
     if both <= {pa.string(), pa.binary()} or (stored in _PROMOTION_ORDER and target in _PROMOTION_ORDER):
         return
     if stored == storage_type(target) or types.is_null(source):
