@@ -177,7 +177,7 @@ class Storage:
 
     def open_output(self, path: str) -> Any:
         """A `pyarrow.NativeFile` that truncates what stands there; parent folders are made."""
-        with storage_errors(path):
+        with self._call(path):
             self._make_parent(path)
             return self.filesystem.open_output_stream(self.full_path(path))
 
@@ -219,7 +219,7 @@ class Storage:
 
     def make_dir(self, path: str) -> None:
         """Create a folder and its parents; no error when it is there."""
-        with storage_errors(path):
+        with self._call(path):
             self.filesystem.create_dir(self.full_path(path), recursive=True)
 
     def create(self, path: str, data: bytes) -> None:
@@ -232,7 +232,7 @@ class Storage:
         Raises:
             AlreadyExistsError: the name is taken.
         """
-        with storage_errors(path):
+        with self._call(path):
             self._make_parent(path)
             if self.is_local:
                 self._create_local(self.full_path(path), data)
@@ -244,7 +244,7 @@ class Storage:
 
     def overwrite(self, path: str, data: bytes) -> None:
         """Replace a file, or create it, and drop the stale `.crc` that a Hadoop client may have left beside it."""
-        with storage_errors(path):
+        with self._call(path):
             self._make_parent(path)
             if self.is_local:
                 temporary = _temporary_beside(self.full_path(path))
@@ -261,7 +261,7 @@ class Storage:
         Raises:
             MissingFileError: there is no such file.
         """
-        with storage_errors(path):
+        with self._call(path):
             if self.is_local:
                 with open(self.full_path(path), "rb+") as stream:
                     os.fsync(stream.fileno())
@@ -270,7 +270,7 @@ class Storage:
     def delete(self, path: str, *, missing_ok: bool = True) -> None:
         """Delete a file and its `.crc` side file."""
         try:
-            with storage_errors(path):
+            with self._call(path):
                 self.filesystem.delete_file(self.full_path(path))
         except MissingFileError:
             if not missing_ok:
@@ -279,7 +279,7 @@ class Storage:
 
     def delete_dir(self, path: str) -> None:
         """Delete a folder with all that it holds; no error when it is not there."""
-        with storage_errors(path), contextlib.suppress(FileNotFoundError):
+        with self._call(path), contextlib.suppress(FileNotFoundError):
             self.filesystem.delete_dir(self.full_path(path))
 
     def _call(self, path: str) -> _Call:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import itertools
 import os
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from concurrent.futures import Future, InvalidStateError
+from queue import Empty, SimpleQueue
+from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
 S = TypeVar("S")
 GiveUp = Callable[[Exception], None]
+_Job: TypeAlias = "tuple[Future[Any], Callable[[], Any]]"
 
 _CURRENT = threading.local()
 # So many threads that hang are replaced, for each one that there is.
@@ -40,11 +41,12 @@ class Workers:
         self._most = threads
         self._name = name
         self._numbers = itertools.count()
-        self._jobs: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()  # None ends a thread
         self._running = 0
         self._idle = 0
         self._closed = False
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._ended = threading.Condition(self._lock)
 
     @property
     def exhausted(self) -> bool:
@@ -58,13 +60,11 @@ class Workers:
             RuntimeError: the workers are closed, or the system gives no more threads.
         """
         future: Future[T] = Future()
-        with self._changed:
+        with self._lock:
             if self._closed:
                 raise RuntimeError("no more jobs are taken")
-            self._jobs.append((future, work))
-            if self._idle >= len(self._jobs):
-                self._changed.notify()
-            elif self._running < self._most:
+            self._jobs.put((future, work))
+            if self._running < self._most and self._idle < self._jobs.qsize():
                 self._start()
         return future
 
@@ -75,13 +75,20 @@ class Workers:
             wait: until those that are left are done or given up.
             cancel: whether jobs that have not begun are cancelled.
         """
-        with self._changed:
+        with self._lock:
             self._closed = True
-            while cancel and self._jobs:
-                self._jobs.popleft()[0].cancel()
-            self._changed.notify_all()
+            while cancel and (job := self._left()) is not None:
+                job[0].cancel()
+            for _ in range(self._running):
+                self._jobs.put(None)
             while wait and self._running > 0:
-                self._changed.wait()
+                self._ended.wait()
+
+    def _left(self) -> _Job | None:
+        try:
+            return self._jobs.get_nowait()
+        except Empty:
+            return None
 
     def _start(self) -> None:
         self._running += 1
@@ -92,24 +99,19 @@ class Workers:
             raise
 
     def _run(self) -> None:
-        while (job := self._next()) is not None:
+        while True:
+            with self._lock:
+                self._idle += 1
+            job = self._jobs.get()
+            with self._lock:
+                self._idle -= 1
+                if job is None:
+                    self._running -= 1
+                    self._ended.notify_all()
+                    return
             future, work = job
-            if not future.set_running_or_notify_cancel():
-                continue
-            if self._do(future, work):
+            if future.set_running_or_notify_cancel() and self._do(future, work):
                 return
-
-    def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
-        with self._changed:
-            self._idle += 1
-            while not self._jobs and not self._closed:
-                self._changed.wait()
-            self._idle -= 1
-            if self._jobs:
-                return self._jobs.popleft()
-            self._running -= 1
-            self._changed.notify_all()
-            return None
 
     def _do(self, future: Future[T], work: Callable[[], T]) -> bool:
         """Run a job; whether it was given up meanwhile, and another thread has this one's place."""
@@ -117,7 +119,7 @@ class Workers:
 
         def give_up(error: Exception) -> None:
             nonlocal replaced
-            with self._changed:
+            with self._lock:
                 if future.done():
                     return
                 future.set_exception(error)
@@ -126,35 +128,39 @@ class Workers:
                 replaced = True
                 self.lost += 1
                 self._running -= 1
-                if self._jobs and not self._closed:
+                if not self._jobs.empty():
                     self._start()
-                self._changed.notify_all()
+                self._ended.notify_all()
 
-        result, failure = None, None
-        with may_be_given_up(give_up):
-            try:
+        try:
+            with may_be_given_up(give_up):
                 result = work()
-            except BaseException as error:  # noqa: BLE001  # whoever waits gets it
-                failure = error
-        with self._changed:
-            if future.done():
+        except BaseException as error:  # noqa: BLE001  # whoever waits gets it
+            end = functools.partial(future.set_exception, error)
+        else:
+            end = functools.partial(future.set_result, result)
+        try:
+            end()
+        except InvalidStateError:
+            with self._lock:
                 self.lost -= replaced
-            elif failure is None:
-                future.set_result(result)  # type: ignore[arg-type]  # it is what the work gave
-            else:
-                future.set_exception(failure)
         return replaced
 
 
-@contextlib.contextmanager
-def may_be_given_up(give_up: GiveUp) -> Iterator[None]:
-    """Note for the work that this thread does how it is given up."""
-    before = giving_up()
-    _CURRENT.give_up = give_up
-    try:
-        yield
-    finally:
-        _CURRENT.give_up = before
+class may_be_given_up:  # noqa: N801  # reads as what it is in a with statement
+    """For the time of a `with` block: how the work that this thread does is given up."""
+
+    __slots__ = ("_before", "_give_up")
+
+    def __init__(self, give_up: GiveUp) -> None:
+        self._give_up = give_up
+
+    def __enter__(self) -> None:
+        self._before = giving_up()
+        _CURRENT.give_up = self._give_up
+
+    def __exit__(self, *_: object) -> None:
+        _CURRENT.give_up = self._before
 
 
 def giving_up() -> GiveUp | None:
@@ -177,6 +183,9 @@ def each(items: Iterable[S], work: Callable[[S], T], threads: int, name: str) ->
         workers.close()
 
 
+_LEAVE_SECONDS = 0.5
+
+
 def leave_if_hung(code: int) -> None:
     """End the process here if a thread hangs that Python would wait for: what hangs in a storage never ends."""
     for thread in threading.enumerate():
@@ -186,6 +195,3 @@ def leave_if_hung(code: int) -> None:
                 sys.stdout.flush()
                 sys.stderr.flush()
                 os._exit(code)
-
-
-_LEAVE_SECONDS = 0.5
