@@ -126,7 +126,14 @@ def golden(tmp_path_factory):
         return path
 
 
-GOLDEN = ["1.0.2__epoc_cow_6", "1.0.2__unix_mor_6", "1.0.2__epoc_mor_8", "1.0.2__unix_cow_8"]
+GOLDEN = (
+    "1.0.2__epoc_cow_6",
+    "1.0.2__unix_mor_6",
+    "1.0.2__epoc_mor_8",
+    "1.0.2__unix_cow_8",
+    "1.2.0__epoc_cow_9",
+    "1.2.0__unix_mor_9",
+)
 
 
 @pytest.mark.parametrize("name", GOLDEN)

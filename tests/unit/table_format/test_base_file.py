@@ -210,8 +210,10 @@ def test_columns_that_a_file_lacks_or_holds_narrower(tmp_path):
     shared = read_base_file(storage, "f.parquet", schema=schema, dictionary_columns=["s"])
     assert isinstance(shared["s"].type, pa.DictionaryType)
     assert shared["s"].to_pylist() == ["x", None]
+    digits = read_base_file(storage, "f.parquet", schema=pa.schema([("a", pa.string())]))
+    assert digits["a"].to_pylist() == ["1", None]
     with pytest.raises(SchemaError, match="'a' is int32"):
-        read_base_file(storage, "f.parquet", schema=pa.schema([("a", pa.string())]))
+        read_base_file(storage, "f.parquet", schema=pa.schema([("a", pa.date32())]))
 
 
 def test_key_ranges_are_in_the_order_of_utf_16():
