@@ -167,8 +167,22 @@ def _state_at(timeline: Timeline, end: str | None, completions: dict[str, str]) 
     later = {i for i in timeline.writes if completions.get(i.time, i.time) > end}
     if timeline.layout == 1 or not later:
         return timeline
+    _refuse_archived(timeline, end, completions)
     instants = tuple(i.at(State.INFLIGHT) if i in later else i for i in timeline.instants)
     return dataclasses.replace(timeline, instants=instants)
+
+
+def _refuse_archived(timeline: Timeline, end: str, completions: dict[str, str]) -> None:
+    """Refuse a state with archived writes after it, though older ones are active: these cannot be put back."""
+    if not timeline.has_gaps:
+        return
+    last = max(done for write in timeline.writes if (done := completions.get(write.time, write.time)) <= end)
+    if any(done > last for done in timeline.archive.writes.values()):
+        first = timeline.first_unbroken
+        raise OptionError(
+            f"incremental up to {end}: commits after {last} are archived; "
+            f"end at {completions.get(first, first) if first else 'latest'} or later"
+        )
 
 
 def _rewrites(timeline: Timeline, writes: Mapping[Instant, CommitMetadata]) -> frozenset[str]:
@@ -203,7 +217,8 @@ def _touched(known: InstantRange, writes: Mapping[Instant, CommitMetadata]) -> f
     keep such names.
     """
     timeline = known.timeline
-    if not timeline.writes or known.begin < timeline.writes[0].time:
+    first = timeline.first_unbroken
+    if first is None or known.begin < first:
         return None
     times = {write.time for write in writes}
     if any(known.includes(done) and t not in times for t, done in known.completions.items()):

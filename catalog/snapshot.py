@@ -77,9 +77,9 @@ class Snapshot:
         self.metadata_table = MetadataTable.open(client, listing or timeline)
         self.data_schema: pa.Schema = client.table_schema(timeline, as_of)
         self.schema = whole_schema(client, self.data_schema)
-        self.schema_history = internal_schemas(timeline, as_of)
-        self.replaced = replaced_file_groups(timeline, as_of)
+        self.schema_history = internal_schemas(timeline, as_of, newest=listing)
         self.slices = self._load_slices(past=as_of is not None or listing is not None)
+        self.replaced = replaced_file_groups(timeline, as_of)
         self.columns = ColumnCache(statistics_limit)
         self.block_size = client.config.block_size or DEFAULT_BLOCK_SIZE
         self._others: dict[int, Snapshot] = {}
@@ -225,7 +225,7 @@ class Snapshot:
         if past:
             check_not_cleaned(listed, self.timeline, self.as_of, read_optimized=self.read_optimized)
         slices = read_optimized_slices if self.read_optimized else latest_file_slices
-        return SliceSet.of(slices(listed, self.timeline, as_of=self.as_of, replaced=self.replaced))
+        return SliceSet.of(slices(listed, self.timeline, as_of=self.as_of))
 
     def _load_column(self, column: str, kind: pa.DataType) -> IndexedColumn | CannotPrune:
         table = self.metadata_table

@@ -16,8 +16,16 @@ from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.byte_spans import spans_of
 from table_format.errors import UnsupportedTableError
 from table_format.file_names import LogFileName, parse_base_file_names
-from table_format.instant import Action
-from table_format.log_slices import LOGS_TYPE, attach_logs, group_keys, instants_that, positions, slice_logs
+from table_format.log_slices import (
+    LOGS_SCHEMA,
+    LOGS_TYPE,
+    attach_logs,
+    group_keys,
+    instants_that,
+    positions,
+    slice_logs,
+)
+from table_format.revived_groups import keys_still_replaced
 from table_format.storage import Storage
 from table_format.timeline import Timeline
 
@@ -72,17 +80,26 @@ def list_data_files(storage: Storage, partitions: Sequence[str] | None = None) -
     return pa.table(list(map(pa.array, columns, FILES_SCHEMA.types)), schema=FILES_SCHEMA)
 
 
-def replaced_file_groups(timeline: Timeline, as_of: str | None = None) -> pa.Table:
+def replaced_file_groups(timeline: Timeline, as_of: str | None = None, *, archived: bool | None = None) -> pa.Table:
     """File groups that completed replacecommits took out of the table.
+
+    Those of archived ones have no files any more as a rule: they were cleaned before. Savepoints keep files from that.
+
+    Args:
+        timeline: the data table's.
+        as_of: instant of the query; None for the newest.
+        archived: whether archived replacecommits count; None where the timeline shows that they may matter.
 
     Returns:
         A table of `REPLACED_SCHEMA`.
+
+    Raises:
+        CorruptFileError: a replacecommit, or the archive where it counts, is damaged.
     """
-    rows: list[tuple[str, str, str]] = []
-    for instant in timeline.writes:
-        if instant.action == Action.REPLACECOMMIT and (as_of is None or instant.time <= as_of):
-            groups = timeline.commit_metadata(instant).partition_to_replace_file_ids or {}
-            rows += [(partition, file_id, instant.time) for partition, ids in groups.items() for file_id in ids]
+    rows = list(timeline.replaced)
+    if timeline.has_gaps if archived is None else archived:
+        rows += timeline.archived_replaced
+    rows = [row for row in rows if as_of is None or row[2] <= as_of]
     columns = list(zip(*rows, strict=True)) if rows else [(), (), ()]
     return pa.table(list(map(pa.array, columns, REPLACED_SCHEMA.types)), schema=REPLACED_SCHEMA)
 
@@ -151,9 +168,10 @@ def latest_file_slices(
         UnsupportedTableError: a base file that is not Parquet, or a log whose slice cannot be told.
     """
     committed = _committed_base_files(files, timeline)
-    gone = replaced_file_groups(timeline, as_of) if replaced is None else replaced
-    logs = _without_replaced(slice_logs(files, committed, timeline, as_of), timeline, as_of, gone)
-    newest = _without_replaced(_newest_of_each_group(_at(committed, as_of), timeline), timeline, as_of, gone)
+    logs = slice_logs(files, committed, timeline, as_of)
+    newest = _newest_of_each_group(_at(committed, as_of), timeline)
+    gone = _keys_replaced(newest, logs, timeline, as_of, replaced)
+    logs, newest = _without(logs, gone), _without(newest, gone)
     if not logs.num_rows:
         return _slices(newest)
     slices = attach_logs(newest, logs)
@@ -163,7 +181,7 @@ def latest_file_slices(
 def _newest_base_files(files: pa.Table, timeline: Timeline, as_of: str | None, replaced: pa.Table | None) -> pa.Table:
     """The newest committed base file of each file group that was not replaced."""
     newest = _newest_of_each_group(_at(_committed_base_files(files, timeline), as_of), timeline)
-    return _without_replaced(newest, timeline, as_of, replaced)
+    return _without(newest, _keys_replaced(newest, LOGS_SCHEMA.empty_table(), timeline, as_of, replaced))
 
 
 def _committed_base_files(files: pa.Table, timeline: Timeline) -> pa.Table:
@@ -251,11 +269,15 @@ def _with_paths(rows: pa.Table) -> pa.Table:
     return rows.append_column("path", pc.utf8_ltrim(joined, characters="/") if in_root else joined)
 
 
-def _without_replaced(rows: pa.Table, timeline: Timeline, as_of: str | None, replaced: pa.Table | None) -> pa.Table:
+def _keys_replaced(
+    newest: pa.Table, logs: pa.Table, timeline: Timeline, as_of: str | None, replaced: pa.Table | None
+) -> Any:
     gone = replaced_file_groups(timeline, as_of) if replaced is None else replaced
-    if not gone.num_rows:
-        return rows
-    return rows.filter(pc.invert(pc.is_in(rows["key"], group_keys(gone["partition"], gone["file_id"]))))
+    return keys_still_replaced(gone, newest, logs, timeline, as_of)
+
+
+def _without(rows: pa.Table, keys: Any) -> pa.Table:
+    return rows.filter(pc.invert(pc.is_in(rows["key"], keys))) if len(keys) else rows
 
 
 def _slices(rows: pa.Table) -> pa.Table:

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
+from table_format.actions.clean import CleanMetadata
+from table_format.actions.commit import CommitMetadata
 from table_format.errors import CorruptFileError, MissingFileError, StorageError
-from table_format.storage import Storage
+from table_format.instant import Action
+from table_format.storage import FileEntry, Storage
 
 pc: Any = pyarrow.compute  # its stubs know few of the calls below
 
 HISTORY_SCHEMA: Final = pa.schema([("instant", pa.string()), ("completion", pa.string()), ("action", pa.string())])
-_COLUMNS: Final = ("instantTime", "completionTime", "action")
+_COLUMNS: Final = pa.schema([pa.field(name, pa.string()) for name in ("instantTime", "completionTime", "action")])
+_CONTENTS: Final = pa.schema(
+    [_COLUMNS.field("instantTime"), _COLUMNS.field("action"), pa.field("metadata", pa.binary())]
+)
 _MANIFEST: Final = re.compile(r"manifest_([0-9]+)", re.ASCII)
 _FILE: Final = re.compile(r"([0-9]+)_([0-9]+)_([0-9]+)\.parquet", re.ASCII)
 
@@ -41,7 +48,8 @@ def load_history(storage: Storage, folder: str, start: str | None = None, end: s
         CorruptFileError: a manifest or a file of the history is damaged.
         MissingFileError: a file that the manifest lists is gone: the history changed meanwhile.
     """
-    parts = [_read(storage, f"{folder}/{name}") for name in _file_names(storage, folder) if _overlaps(name, start, end)]
+    names = [name for name in _file_names(storage, folder) if _overlaps(name, start, end)]
+    parts = [_read_instants(storage, f"{folder}/{name}") for name in names]
     whole: Any = pa.concat_tables([HISTORY_SCHEMA.empty_table(), *parts])
     if start is not None:
         whole = whole.filter(pc.greater_equal(whole["instant"], start))
@@ -64,6 +72,58 @@ def first_archived(storage: Storage, folder: str) -> str | None:
     """The oldest instant time that the history holds, by the names of its files."""
     matches = [_FILE.fullmatch(name) for name in _file_names(storage, folder)]
     return min((match[1] for match in matches if match), default=None)
+
+
+def archive_files(storage: Storage, folder: str) -> list[FileEntry]:
+    """The files of the history that count; none where nothing was archived.
+
+    Raises:
+        CorruptFileError: the manifest is damaged.
+    """
+    # their names are not used again, so that size and time need not tell them apart
+    return [FileEntry(f"{folder}/{name}", 0, 0, is_dir=False) for name in _file_names(storage, folder)]
+
+
+def read_instants(storage: Storage, path: str) -> Iterator[tuple[str, str, str]]:
+    """Time, action and completion time of the completed instants of one file.
+
+    Raises:
+        CorruptFileError: the file is damaged.
+        MissingFileError: it was merged with others meanwhile.
+    """
+    rows = _read_instants(storage, path)
+    columns: Any = zip(*(rows[name].to_pylist() for name in HISTORY_SCHEMA.names), strict=True)
+    for time, completion, action in columns:
+        yield time, action, completion or time
+
+
+def _read_instants(storage: Storage, path: str) -> pa.Table:
+    return _read(storage, path, _COLUMNS).rename_columns(HISTORY_SCHEMA.names)
+
+
+def read_replaced(storage: Storage, path: str) -> Iterator[tuple[str, dict[str, list[str]]]]:
+    """Replacecommits of one file, as time and replaced file ids by partition; raises as `read_instants` does."""
+    for time, data in _metadata(storage, path, Action.REPLACECOMMIT):
+        yield time, CommitMetadata.parse(data, f"{path}: {time}").partition_to_replace_file_ids or {}
+
+
+def read_cleans(storage: Storage, path: str) -> Iterator[tuple[str, CleanMetadata]]:
+    """Cleans of one file, with their instant times; raises as `read_instants` does."""
+    for time, data in _metadata(storage, path, Action.CLEAN):
+        yield time, CleanMetadata.from_avro(data, f"{path}: {time}")
+
+
+def _metadata(storage: Storage, path: str, action: str) -> Iterator[tuple[str, bytes]]:
+    """Time and content of the completed file of all instants with an action."""
+    if action not in _read_instants(storage, path)["action"].to_pylist():
+        return
+    rows = _read(storage, path, _CONTENTS)
+    rows = rows.filter(pc.equal(rows["action"], action))
+    times: list[Any] = rows["instantTime"].to_pylist()
+    for time, data in zip(times, rows["metadata"].to_pylist(), strict=True):
+        if not data:
+            raise CorruptFileError(path, 0, f"nothing is kept of what the {action} {time} did; restore the file")
+        yield time, data
 
 
 def _file_names(storage: Storage, folder: str) -> list[str]:
@@ -95,12 +155,11 @@ def _overlaps(name: str, start: str | None, end: str | None) -> bool:
     return (start is None or match[2] >= start) and (end is None or match[1] <= end)
 
 
-def _read(storage: Storage, path: str) -> pa.Table:
+def _read(storage: Storage, path: str, columns: pa.Schema) -> pa.Table:
     try:
         with storage.open_input(path) as stream:
-            columns = pq.read_table(stream, columns=list(_COLUMNS), page_checksum_verification=True)
-            columns = columns.select(list(_COLUMNS))
-            return columns.rename_columns(HISTORY_SCHEMA.names).cast(HISTORY_SCHEMA)
+            found = pq.read_table(stream, columns=columns.names, page_checksum_verification=True)
+            return found.select(columns.names).cast(columns)
     except StorageError:
         raise
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:

@@ -174,6 +174,19 @@ def parse_as_of(text: str, timezone: str) -> str:
     return format_instant_time(moment)
 
 
+def is_calendar_time(time: str) -> bool:
+    """Whether an instant time is a time that can come: of an existing day, hour, minute and second.
+
+    >>> is_calendar_time("20260131235959999"), is_calendar_time("20260132000000000")
+    (True, False)
+    """
+    try:
+        dt.datetime.strptime(time[:14], _FORMAT)  # noqa: DTZ007 - no zone is needed for that
+    except ValueError:
+        return False
+    return True
+
+
 def instant_epoch_ms(time: str, timezone: str) -> int:
     """The moment that an instant time names, in milliseconds since the epoch.
 

@@ -118,17 +118,21 @@ class SchemaHistory:
         return older[-1]
 
 
-def internal_schemas(timeline: Timeline, as_of: str | None = None) -> SchemaHistory | None:
+def internal_schemas(
+    timeline: Timeline, as_of: str | None = None, *, newest: Timeline | None = None
+) -> SchemaHistory | None:
     """The schemas with column ids of a table, or None for one that has none: there, columns go by their names.
 
     Args:
         timeline: the data table's.
         as_of: instant of the query; None for the newest.
+        newest: the timeline as it is now, where the other one was put back to an earlier time. Releases from 1.0 on
+            keep a single file of recorded schemas, which the newest of these writes made.
 
     Raises:
         CorruptFileError: a schema that was recorded is damaged.
     """
-    recorded = _recorded(timeline)
+    recorded = _recorded(newest or timeline)
     if not recorded:
         return None
     current = next(

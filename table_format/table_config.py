@@ -214,7 +214,9 @@ class TableConfig:
 
     @property
     def history_folder(self) -> str:
-        """Where archived instants lie (layout 2)."""
+        """Where archived instants lie."""
+        if self.layout_version == 1:
+            return f"{self.timeline_folder}/{self.raw.get('hoodie.archivelog.folder') or 'archived'}"
         return f"{self.timeline_folder}/{self.raw.get('hoodie.timeline.history.path') or 'history'}"
 
     @property

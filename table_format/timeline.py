@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from table_format.actions.commit import CommitMetadata, read_extra_metadata
-from table_format.actions.restore import RestoreMetadata
+from table_format.actions.restore import RestoreMetadata, RestorePlan
 from table_format.actions.rollback import RollbackMetadata
 from table_format.actions.savepoint import SavepointMetadata
-from table_format.errors import CorruptFileError, UnsupportedTableError
+from table_format.archive import Archive
+from table_format.errors import CorruptFileError, MissingFileError, UnsupportedTableError
 from table_format.instant import (
     WRITE_ACTIONS,
     Action,
@@ -35,7 +37,7 @@ class Timeline:
         folder: where the timeline's files lie.
         layout: 1 up to table version 7; 2, with completion times, from version 8 on.
         file_changes: in layout 2, the last change of completed instants whose name has no completion time.
-        history_folder: where layout 2 keeps archived instants.
+        history_folder: where archived instants are kept.
     """
 
     storage: Storage
@@ -44,6 +46,7 @@ class Timeline:
     layout: int = 1
     file_changes: Mapping[str, str] = field(default_factory=dict)
     history_folder: str = ""
+    _seen_in_archive: set[str] = field(default_factory=set, repr=False)
 
     @functools.cached_property
     def completed(self) -> tuple[Instant, ...]:
@@ -98,19 +101,77 @@ class Timeline:
 
         Savepoints keep their writes from being archived, while later ones may be: those writes tell no start.
         """
-        saved = {i.time for i in self.completed if i.action == Action.SAVEPOINT}
         times = [i.time for i in self.instants if i.comparable_action in WRITE_ACTIONS]
-        return next((time for time in times if time not in saved), times[0] if times else None)
+        return next((time for time in times if time not in self._saved), times[0] if times else None)
+
+    @functools.cached_property
+    def _saved(self) -> frozenset[str]:
+        return frozenset(i.time for i in self.completed if i.action == Action.SAVEPOINT)
 
     def is_committed(self, time: str) -> bool:
         """Whether files of this instant count: it completed, or it is older than the active timeline.
 
         Instants older than the timeline's first write were archived, which only completed ones are; those that a
-        rollback names are the exception.
+        rollback names are the exception. Where a savepoint kept older instants from being archived and was deleted
+        then, archived ones lie between active ones.
+
+        Raises:
+            CorruptFileError: the archive has to tell, and is damaged.
         """
         if time in self._write_times:
             return True
-        return self._start is not None and time < self._start and time not in self.rolled_back
+        if self._start is None or self._is_undone(time):
+            return False
+        if time < self._start:
+            return True
+        between = time not in self._pending_times and bool(self.writes) and time < self.writes[-1].time
+        return between and self._is_archived(time)
+
+    @functools.cached_property
+    def _pending_times(self) -> frozenset[str]:
+        return frozenset(i.time for i in self.pending)
+
+    def _is_archived(self, time: str) -> bool:
+        archived = time in self.archive.writes
+        if archived:
+            self._seen_in_archive.add(time)
+        return archived
+
+    @functools.cached_property
+    def archive(self) -> Archive:
+        """What left this timeline; read when it is first asked."""
+        return Archive(self.storage, self.history_folder, self.layout)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether instants may have been archived that are newer than active ones.
+
+        So they may (`hoodie.archive.beyond.savepoint`) where there are savepoints; where one was deleted since,
+        `is_committed` notices by a file of such an instant.
+        """
+        return bool(self._saved or self._seen_in_archive)
+
+    @property
+    def first_unbroken(self) -> str | None:
+        """The oldest completed write behind which no write was archived; None where there is none.
+
+        Raises:
+            CorruptFileError: the archive has to tell, and is damaged.
+        """
+        if self._seen_in_archive:
+            newest = max(self.archive.writes)
+            return next((write.time for write in self.writes if write.time > newest), None)
+        return next((write.time for write in self.writes if write.time not in self._saved), None)
+
+    @functools.cached_property
+    def replaced(self) -> tuple[tuple[str, str, str], ...]:
+        """File groups that active replacecommits took out of the table: partition, file id and that instant."""
+        found: list[tuple[str, str, str]] = []
+        for instant in self.writes:
+            if instant.action == Action.REPLACECOMMIT:
+                groups = self.commit_metadata(instant).partition_to_replace_file_ids or {}
+                found += [(partition, file_id, instant.time) for partition, ids in groups.items() for file_id in ids]
+        return tuple(found)
 
     @functools.cached_property
     def rolled_back(self) -> frozenset[str]:
@@ -130,6 +191,40 @@ class Timeline:
                 # Hudi takes an empty file for one that says nothing
                 found.update(readers[instant.action](data, self.path(instant)).commits if data else ())
         return frozenset(found)
+
+    @functools.cached_property
+    def archived_replaced(self) -> tuple[tuple[str, str, str], ...]:
+        """What archived replacecommits took out of the table, as `replaced`.
+
+        Raises:
+            CorruptFileError: the archive is damaged.
+        """
+        return tuple(
+            (partition, file_id, time)
+            for time, replaced in self.archive.replaced.items()
+            for partition, file_id in replaced
+            if time not in self._write_times and not self._is_undone(time)
+        )
+
+    def _is_undone(self, time: str) -> bool:
+        return time in self.rolled_back or any(begin < time < end for begin, end in self._restored)
+
+    @functools.cached_property
+    def _restored(self) -> tuple[tuple[str, str], ...]:
+        """Savepoint and time of each completed restore; all between them is undone, and archived writes by that alone.
+
+        Raises:
+            CorruptFileError: a restore's plan is damaged.
+        """
+        found = []
+        for instant in self.completed:
+            if instant.action == Action.RESTORE:
+                requested = instant.at(State.REQUESTED)
+                with contextlib.suppress(MissingFileError):  # old releases wrote none
+                    data = self.read(requested)
+                    savepoint = RestorePlan.from_avro(data, self.path(requested)).savepoint if data else None
+                    found += [(savepoint, instant.time)] if savepoint else []
+        return tuple(found)
 
     def savepoint_metadata(self, instant: Instant) -> SavepointMetadata:
         """Which files a completed savepoint holds; no service may delete them.
@@ -186,11 +281,12 @@ def load_timeline(
         folder: of the active timeline: `.hoodie` in layout 1, usually `.hoodie/timeline` in layout 2.
         layout: of the timeline.
         timezone: of instant times, `UTC` or `LOCAL`.
-        history_folder: where layout 2 keeps archived instants; None for the usual place.
+        history_folder: where archived instants are kept; None for the usual place.
 
     Raises:
         UnsupportedTableError: names with completion times in a timeline of layout 1.
     """
+    history = history_folder or f"{folder}/{'archived' if layout == 1 else 'history'}"
     entries = {entry.name: entry for entry in storage.list(folder) if not entry.is_dir}
     instants = {name: parse_instant_file_name(name) for name in entries}
     for name, instant in instants.items():
@@ -205,9 +301,7 @@ def load_timeline(
         for name, instant in instants.items()
         if layout > 1 and instant and instant.state is State.COMPLETED and not instant.completion_time
     }
-    return Timeline(
-        storage, highest_states(instants.values()), folder, layout, changed, history_folder or f"{folder}/history"
-    )
+    return Timeline(storage, highest_states(instants.values()), folder, layout, changed, history)
 
 
 def _moment(epoch_ms: int, timezone: str) -> dt.datetime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -138,23 +139,24 @@ class CleanMetadata:
         Raises:
             CorruptFileError: the file is damaged or of another shape.
         """
+        return read_avro_record(data, path, cls.of)
 
-        def build(record: dict[str, Any]) -> CleanMetadata:
-            return cls(
-                start_time=record["startCleanTime"],
-                millis=record["timeTakenInMillis"],
-                earliest_commit_to_retain=record["earliestCommitToRetain"],
-                last_completed_commit=record.get("lastCompletedCommitTimestamp") or "",
-                partitions={
-                    partition: CleanPartition(
-                        policy=values["policy"],
-                        patterns=list(values["deletePathPatterns"]),
-                        deleted=list(values["successDeleteFiles"]),
-                        failed=list(values["failedDeleteFiles"]),
-                        partition_deleted=bool(values.get("isPartitionDeleted")),
-                    )
-                    for partition, values in record["partitionMetadata"].items()
-                },
-            )
-
-        return read_avro_record(data, path, build)
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> CleanMetadata:
+        """From a `HoodieCleanMetadata` record; raises KeyError or TypeError for one of another shape."""
+        return cls(
+            start_time=record["startCleanTime"],
+            millis=record["timeTakenInMillis"],
+            earliest_commit_to_retain=record["earliestCommitToRetain"],
+            last_completed_commit=record.get("lastCompletedCommitTimestamp") or "",
+            partitions={
+                partition: CleanPartition(
+                    policy=values["policy"],
+                    patterns=list(values["deletePathPatterns"]),
+                    deleted=list(values["successDeleteFiles"]),
+                    failed=list(values["failedDeleteFiles"]),
+                    partition_deleted=bool(values.get("isPartitionDeleted")),
+                )
+                for partition, values in record["partitionMetadata"].items()
+            },
+        )

@@ -1,4 +1,4 @@
-"""Results of restores to a savepoint, which are rollbacks of every later instant."""
+"""Restores to a savepoint, which are rollbacks of every later instant."""
 
 from __future__ import annotations
 
@@ -35,3 +35,23 @@ class RestoreMetadata:
             return cls(record["startRestoreTime"], sorted(set(times)))
 
         return read_avro_record(data, path, build)
+
+
+@dataclass(slots=True)
+class RestorePlan:
+    """What a restore is to do.
+
+    Attributes:
+        savepoint: the instant that the table goes back to; None where the plan does not name it.
+    """
+
+    savepoint: str | None = None
+
+    @classmethod
+    def from_avro(cls, data: bytes, path: str) -> RestorePlan:
+        """Read a requested restore.
+
+        Raises:
+            CorruptFileError: the file is damaged or of another shape.
+        """
+        return read_avro_record(data, path, lambda record: cls(record.get("savepointToRestoreTimestamp")))

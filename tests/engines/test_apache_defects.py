@@ -1,4 +1,4 @@
-"""Where Apache's data skipping loses rows, shown on its own tables; our plans keep the files."""
+"""Where Apache loses rows or brings them back, shown on its own tables; our plans and scans do not."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -10,10 +10,12 @@ from catalog import Table
 from tests.engines.apache_hudi.client import ALL_VERSIONS, ApacheHudi
 from tests.engines.apache_tables import ROW_GROUPS
 from tests.engines.edges import DEFECTS, SOUND, Defect
+from tests.engines.long_life import LIVES, Life, differences
 from tests.engines.written_table import Written
 
 pytestmark = [pytest.mark.engine]
 PAGE = Path(__file__).parents[2] / "docs/apache-defects.md"
+ARCHIVED = "Commits that were archived beyond a savepoint"
 Tables = Callable[[str, str], Written]
 
 
@@ -53,9 +55,29 @@ def test_other_conditions_on_the_same_rows_lose_nothing(written: Tables, version
         assert needed <= planned(path, where), where
 
 
+def test_what_apache_archived_beyond_a_savepoint(release: Callable[[str], ApacheHudi], tmp_path: Path) -> None:
+    _, options, steps = LIVES["beyond"]
+    life = Life(release("0.15.0"), tmp_path / "table", options)
+    life.live(steps[:-4])
+    rows = life.states[max(life.states)]
+    theirs = {row["id"]: row for row in life.apache.read(life.path).to_pylist()}
+    first = life.states[min(life.states)]
+    replaced = {key for key, row in first.items() if row["part"] == "p0"}
+    assert replaced <= set(theirs), f"Apache has archived replacecommits in mind by now; correct {PAGE.name}"
+    assert not replaced & set(rows)
+    updated = {
+        key for key, row in rows.items() if row["part"] == "p2" and row["ts"] == steps.index(("upsert", 3, "p2")) + 1
+    }
+    assert updated
+    assert not any(theirs[key]["ts"] == rows[key]["ts"] for key in updated), (
+        f"Apache reads updates; correct {PAGE.name}"
+    )
+    assert differences(Table.open(str(life.path)).scan().to_arrow(), rows) == ""
+
+
 def test_the_page_lists_what_is_shown() -> None:
     text = PAGE.read_text()
-    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == [defect.title for defect in DEFECTS]
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == [*(defect.title for defect in DEFECTS), ARCHIVED]
     for defect in DEFECTS:
         section = text.split(f"## {defect.title}\n")[1].split("\n## ")[0]
         assert [f"`{where}`" in section for where in defect.filters] == [True] * len(defect.filters), defect.title

@@ -40,7 +40,8 @@ def _timeline(*instants, layout=1, storage=None):
         pending = text.endswith("?")
         state = State.INFLIGHT if pending else State.COMPLETED
         made.append(Instant(moment, action, state, None if pending else completion))
-    return Timeline(storage, tuple(sorted(made)), ".hoodie", layout, {}, ".hoodie/timeline/history")
+    history = ".hoodie/timeline/history" if storage else ""
+    return Timeline(storage, tuple(sorted(made)), ".hoodie", layout, {}, history)
 
 
 def _slices(files, timeline, **options):
@@ -140,7 +141,7 @@ def test_logs_of_a_pending_compaction_without_an_older_slice():
 def test_replaced_groups_go_with_their_logs(layout):
     files = _listing("a-0_0-0-0_3.parquet", ".a-0_3.log.1_0-0-0", ".b-0_3.log.1_0-0-0", "c-0_0-0-0_3.parquet")
     gone = pa.Table.from_pylist([{"partition": "p", "file_id": i, "replaced_at": "4"} for i in ("a-0", "b-0")])
-    timeline = _timeline("3", layout=layout)
+    timeline = _timeline("3", "4 replacecommit", layout=layout)
     assert _slices(files, timeline, replaced=gone) == [("3", "c-0_0-0-0_3.parquet", [])]
     assert len(_slices(files, timeline, replaced=gone.filter(pa.array([False, True])))) == 2
 

@@ -1,0 +1,132 @@
+"""The archived timeline of layout 1: log files below `.hoodie/archived`.
+
+Each is a Hudi log of Avro blocks whose records are `HoodieArchivedMetaEntry`: one for each state of an instant, with
+what its file said.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+from collections.abc import Iterator
+from struct import Struct
+from typing import Any, Final
+
+import fastavro
+
+from table_format.actions.avro_schemas import CLEAN_METADATA
+from table_format.actions.clean import CleanMetadata
+from table_format.errors import CorruptFileError
+from table_format.instant import Action
+from table_format.log.format import BlockType
+from table_format.log.reader import read_log_blocks
+from table_format.storage import FileEntry, Storage
+
+_PREFIX: Final = ".commits_.archive."
+_INT: Final = Struct(">i")
+_COMPLETED: Final = "COMPLETED"
+_NAMESPACE: Final = "org.apache.hudi.avro.model"
+
+
+def _entry(*fields: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an entry with some fields; the other ones are skipped."""
+    names = ("commitTime", "actionType", "actionState")
+    texts = [{"name": name, "type": ["null", "string"]} for name in names]
+    return {"type": "record", "name": "HoodieArchivedMetaEntry", "namespace": _NAMESPACE, "fields": [*texts, *fields]}
+
+
+_FILE_IDS: Final = {"type": "map", "values": {"type": "array", "items": "string"}}
+_REPLACE_METADATA: Final = {
+    "type": "record",
+    "name": "HoodieReplaceCommitMetadata",
+    "fields": [{"name": "partitionToReplaceFileIds", "type": ["null", _FILE_IDS], "default": None}],
+}
+_TIMES: Final = fastavro.parse_schema(_entry())
+_REPLACED: Final = fastavro.parse_schema(
+    _entry({"name": "hoodieReplaceCommitMetadata", "type": ["null", _REPLACE_METADATA], "default": None})
+)
+_CLEANS: Final = fastavro.parse_schema(
+    _entry({"name": "hoodieCleanMetadata", "type": ["null", CLEAN_METADATA], "default": None})
+)
+
+
+def archive_files(storage: Storage, folder: str) -> list[FileEntry]:
+    """The files of the archive, by name; none where nothing was archived."""
+    return [entry for entry in storage.list(folder) if not entry.is_dir and entry.name.startswith(_PREFIX)]
+
+
+def read_instants(storage: Storage, path: str) -> Iterator[tuple[str, str, str]]:
+    """Time, action, and time again for the completion, of the completed instants of a file.
+
+    Raises:
+        CorruptFileError: the file is damaged.
+        MissingFileError: it was merged with others meanwhile.
+    """
+    for entry in _entries(storage, path, _TIMES):
+        yield entry["commitTime"], entry["actionType"], entry["commitTime"]
+
+
+def read_replaced(storage: Storage, path: str) -> Iterator[tuple[str, dict[str, list[str]]]]:
+    """Replacecommits of a file, as time and replaced file ids by partition; raises as `read_instants` does."""
+    for entry in _entries(storage, path, _REPLACED, Action.REPLACECOMMIT):
+        metadata = entry["hoodieReplaceCommitMetadata"]
+        if metadata is None:
+            raise CorruptFileError(path, 0, f"nothing is kept of what {entry['commitTime']} replaced; restore the file")
+        yield entry["commitTime"], metadata["partitionToReplaceFileIds"] or {}
+
+
+def read_cleans(storage: Storage, path: str) -> Iterator[tuple[str, CleanMetadata]]:
+    """The completed cleans of a file, with their instant times; raises as `read_instants` does."""
+    for entry in _entries(storage, path, _CLEANS, Action.CLEAN):
+        metadata = entry["hoodieCleanMetadata"]
+        if metadata is None:
+            raise CorruptFileError(path, 0, f"nothing is kept of what {entry['commitTime']} deleted; restore the file")
+        yield entry["commitTime"], CleanMetadata.of(metadata)
+
+
+def _entries(storage: Storage, path: str, wanted: Any, action: str = "") -> Iterator[dict[str, Any]]:
+    """What is wanted of the entries of completed instants (with an action), in their order."""
+    for block in read_log_blocks(storage.read(path), path):
+        if block.type is not BlockType.AVRO_DATA or block.schema_json is None:
+            raise CorruptFileError(
+                path, block.offset, f"a {block.type.name} block in an archived timeline; restore the file"
+            )
+        content = bytes(block.content)
+        if action.encode() not in content:
+            continue
+        try:
+            entries = [_decoded(record, block.schema_json, wanted) for record in _records(content)]
+        except Exception as error:  # fastavro raises many kinds on damaged bytes
+            raise CorruptFileError(
+                path, block.content_offset, f"damaged entries of an archived timeline: {error!r}; restore the file"
+            ) from error
+        yield from (
+            entry for entry in entries if entry["actionState"] == _COMPLETED and action in ("", entry["actionType"])
+        )
+
+
+def _decoded(record: bytes, schema: str, wanted: Any) -> dict[str, Any]:
+    entry: Any = fastavro.schemaless_reader(io.BytesIO(record), _writer_schema(schema), wanted)
+    if not (entry["commitTime"] and entry["actionType"] and entry["actionState"]):
+        raise ValueError("an entry without its instant, action or state")
+    return dict(entry)
+
+
+@functools.lru_cache(maxsize=8)
+def _writer_schema(text: str) -> Any:
+    return fastavro.parse_schema(json.loads(text))
+
+
+def _records(content: bytes) -> Iterator[bytes]:
+    """The encoded records of an Avro block: version, count, then each with its length before it."""
+    (count,) = _INT.unpack_from(content, _INT.size)
+    position = 2 * _INT.size
+    for _ in range(count):
+        (length,) = _INT.unpack_from(content, position)
+        start, position = position + _INT.size, position + _INT.size + length
+        if length < 0 or position > len(content):
+            raise ValueError(f"a record of {length} bytes")
+        yield content[start:position]
+    if count < 0 or position != len(content):
+        raise ValueError(f"{count} records do not fill the block")
