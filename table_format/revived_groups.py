@@ -38,10 +38,11 @@ def keys_still_replaced(gone: pa.Table, newest: pa.Table, logs: pa.Table, timeli
     old = old.filter(pc.is_in(old["key"], there))
     if not old.num_rows:
         return keys
+    completions = {} if timeline.layout == 1 else timeline.archive.writes
     replaced_at: dict[str, str] = {}
     pairs: Any = zip(old["key"].to_pylist(), old["replaced_at"].to_pylist(), strict=True)
     for key, time in pairs:
-        replaced_at[key] = max(replaced_at.get(key, ""), timeline.archive.writes.get(time, time))
+        replaced_at[key] = max(replaced_at.get(key, ""), completions.get(time, time))
     revived = _by_names(newest, replaced_at) | _by_names(logs, replaced_at)
     if timeline.layout == 1:
         revived |= _by_blocks(logs, replaced_at, timeline, as_of)
