@@ -107,9 +107,7 @@ def _file_id(name):
 
 def check(case):
     # by a replacecommit of the active timeline; tests of archived ones have tables of their own
-    replaced = [
-        {"partition": p, "file_id": i, "replaced_at": case.timeline.writes[-1].time} for p, i in case.replaced
-    ]
+    replaced = [{"partition": p, "file_id": i, "replaced_at": case.timeline.writes[-1].time} for p, i in case.replaced]
     options = {"as_of": case.as_of, "replaced": pa.Table.from_pylist(replaced, REPLACED_SCHEMA)}
     slices = latest_file_slices(case.files, case.timeline, **options)
     slices.validate(full=True)
