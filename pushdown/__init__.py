@@ -13,10 +13,11 @@ from pushdown.errors import (
     FilterSyntaxError,
     InexactFilterError,
     LiteralTypeError,
+    RowCastError,
     UnknownColumnError,
 )
 from pushdown.evaluate import Outcomes, evaluate
-from pushdown.expression import And, Constant, HudiExpression, Not, Op, Or, Predicate, Unknown, all_of, any_of
+from pushdown.expression import And, Constant, HudiExpression, Not, Op, Or, Predicate, RowTest, Unknown, all_of, any_of
 from pushdown.rows import matches
 from pushdown.simplify import simplify
 from pushdown.sql import DIALECTS, parse_sql
@@ -43,6 +44,8 @@ __all__ = [
     "Outcomes",
     "Predicate",
     "ResolvedColumn",
+    "RowCastError",
+    "RowTest",
     "Unknown",
     "UnknownColumnError",
     "Verdict",

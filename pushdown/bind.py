@@ -10,16 +10,17 @@ import pyarrow as pa
 import pyarrow.compute
 
 from pushdown.canonical_texts import is_canonical
-from pushdown.coerce import Place, Point, Span, Undecided, place
+from pushdown.coerce import Place, place, rounds_beside
 from pushdown.columns import ResolvedColumn, resolve_column
+from pushdown.comparisons import Comparisons
 from pushdown.errors import LiteralTypeError
-from pushdown.expression import Constant, HudiExpression, Not, Op, Predicate, Unknown, all_of, always, any_of, never
+from pushdown.expression import Constant, HudiExpression, Op, Predicate, Unknown, all_of, any_of
 from pushdown.function_places import is_understood, place_through
 from pushdown.functions import Function
-from pushdown.kinds import Kind, array_of, domain_of, kind_of, literal_type
-from pushdown.like import shape_of
-from pushdown.ordering import sorted_distinct
+from pushdown.kinds import Kind, domain_of
 from pushdown.prefixes import compared_prefix, is_prefix
+from pushdown.spark_rules import bind_as_spark, opposite
+from pushdown.spark_types import SPARK, Typed, spark_type
 from pushdown.temporal import zone_of
 from pushdown.walk import fold, rebuilt
 
@@ -68,11 +69,27 @@ def bind(
     return fold(expression, visit)
 
 
-def _bind_predicate(predicate: Predicate, column: ResolvedColumn, time_zone: str) -> HudiExpression:  # noqa: C901, PLR0911
+def _bind_predicate(predicate: Predicate, column: ResolvedColumn, time_zone: str) -> HudiExpression:
     if predicate.bound:
         if predicate.column_type == column.type and predicate.column == column.name:
             return predicate
         raise LiteralTypeError(f"{predicate.column} was bound as {predicate.column_type}, but is {column.type} here")
+    prefixed = predicate.function is not None and is_prefix(predicate.function, column.type)
+    if predicate.rules == SPARK and spark_type(column.type) is not None and not prefixed:
+        return bind_as_spark(predicate, column, time_zone)
+    return _bind_alike(_without_types(predicate), column, time_zone)
+
+
+def _without_types(predicate: Predicate) -> Predicate:
+    """A predicate that no engine's casts bind."""
+    if predicate.rules != SPARK:
+        return predicate
+    values = tuple(value.value if isinstance(value, Typed) else value for value in predicate.values)
+    return Predicate(predicate.op, predicate.column, values, function=predicate.function)
+
+
+def _bind_alike(predicate: Predicate, column: ResolvedColumn, time_zone: str) -> HudiExpression:  # noqa: PLR0911
+    """As all engines mean it; `Unknown` where they differ."""
     op = predicate.op
     function = predicate.function
     if op in {Op.IS_NULL, Op.NOT_NULL}:
@@ -80,8 +97,8 @@ def _bind_predicate(predicate: Predicate, column: ResolvedColumn, time_zone: str
             return Unknown(f"{function.name}({column.name}) {op.value} is not understood")
         return Predicate(op, column.name, pa.nulls(0), column.type)
     if op in _NEGATIVE:
-        positive = _bind_predicate(predicate.replaced(op.negated), column, time_zone)
-        return positive.replaced(op) if isinstance(positive, Predicate) and positive.op is op.negated else Not(positive)
+        positive = _bind_alike(predicate.replaced(op.negated), column, time_zone)
+        return opposite(positive, op)
     if function is not None and is_prefix(function, column.type):
         return _bind_prefix(predicate, function, column, time_zone)
     binder = _Binder(column, time_zone, function)
@@ -93,6 +110,8 @@ def _bind_predicate(predicate: Predicate, column: ResolvedColumn, time_zone: str
     if literal is None:
         return Constant(value=None)
     if op in {Op.STARTS_WITH, Op.LIKE}:
+        if function is not None:
+            return Unknown(f"{function.name}({column.name}) {op.value} is not understood")
         return binder.text_match(op, literal)
     return binder.compare(op, binder.place(literal))
 
@@ -127,13 +146,11 @@ def _bind_prefix(predicate: Predicate, function: Function, column: ResolvedColum
     return Constant(value=None) if literal is None else compare(op, literal)
 
 
-class _Binder:
-    """Predicates over one resolved column, or over a function of it."""
+class _Binder(Comparisons):
+    """Predicates over one resolved column, or over a function of it, where engines agree on what they mean."""
 
     def __init__(self, column: ResolvedColumn, time_zone: str, function: Function | None) -> None:
-        self.name = column.name
-        self.type = column.type
-        self.kind = kind_of(column.type)
+        super().__init__(column)
         self.time_zone = time_zone
         self.function = function
 
@@ -142,43 +159,14 @@ class _Binder:
             return place(literal, self.type, self.name, self.time_zone)
         return place_through(self.function, literal, self.type, self.name, self.time_zone)
 
-    def compare(self, op: Op, at: Place) -> HudiExpression:  # noqa: PLR0911
-        if isinstance(at, Undecided):
-            return Unknown(at.reason)
-        if isinstance(at, Point):
-            return self._predicate(op, pa.array([at.value], literal_type(self.type)))
-        if op is Op.EQ:
-            return self._equals(at)
-        if op in {Op.LT, Op.GE}:
-            # Below the literal is below the first number that is not below it.
-            if at.first is None:
-                return self._always() if op is Op.LT else self._never()
-            return self._number(op, at.first)
-        if at.last is None:
-            return self._never() if op is Op.LE else self._always()
-        return self._number(op, at.last)
-
-    def _equals(self, at: Span) -> HudiExpression:
-        if at.first is None or at.last is None or at.first > at.last:
-            return self._never()
-        if at.first == at.last:
-            return self._number(Op.EQ, at.first)
-        return all_of(self._number(Op.GE, at.first), self._number(Op.LE, at.last))
-
     def null_safe_eq(self, literal: Any) -> HudiExpression:
         if literal is None:
             if self.function is not None and not _is_total(self.function, self.type, self.time_zone):
                 return Unknown(f"{self.function.name}({self.name}) is not understood")
-            return Predicate(Op.IS_NULL, self.name, pa.nulls(0), self.type)
-        equal = self.compare(Op.EQ, self.place(literal))
-        if isinstance(equal, Predicate):
-            return equal.replaced(Op.NULL_SAFE_EQ)
-        if isinstance(equal, Unknown):
-            # Never null, whatever the comparison is.
-            return equal
-        return all_of(Predicate(Op.NOT_NULL, self.name, pa.nulls(0), self.type), equal)
+            return self.null_test(Op.IS_NULL)
+        return self.null_safe(self.compare(Op.EQ, self.place(literal)))
 
-    def is_in(self, literals: Iterable[Any]) -> HudiExpression:  # noqa: C901 - one case a line
+    def is_in(self, literals: Iterable[Any]) -> HudiExpression:  # noqa: PLR0911 - one case a line
         values = list(literals)
         if not values:
             return Constant(value=False)
@@ -186,7 +174,7 @@ class _Binder:
         has_null = len(present) < len(values)
         quick = self._quick_array(present) if self.function is None else None
         if quick is not None:
-            return self._set(quick, has_null=has_null)
+            return self.in_set(quick, has_null=has_null)
         types = {type(value) for value in present}
         if str in types and types & {int, float, decimal.Decimal} and self.kind is not Kind.STRING:
             return Unknown(f"{self.name} is compared with a list that mixes texts and numbers")
@@ -198,22 +186,9 @@ class _Binder:
         if float in types and self.kind in {Kind.INTEGER, Kind.DECIMAL}:
             # Engines bring the column and the whole list to one type, which is double then.
             present = [_as_float(value) for value in present]
-        points: list[Any] = []
-        numbers: list[int] = []
-        others: list[HudiExpression] = []
-        for literal in present:
-            at = self.place(literal)
-            if isinstance(at, Undecided):
-                others.append(Unknown(at.reason))
-            elif isinstance(at, Point):
-                points.append(at.value)
-            elif at.first is not None and at.first == at.last:
-                numbers.append(at.first)
-            elif at.first is not None and at.last is not None and at.first < at.last:
-                others.append(self._equals(at))
-        array = array_of(self.type, numbers) if numbers else pa.array(points, literal_type(self.type))
-        parts = [self._set(array, has_null=has_null), *dict.fromkeys(others)]
-        return any_of(*parts)
+        elif decimal.Decimal in types and rounds_beside(present, self.type):
+            return Unknown(f"{self.name} is of type {self.type}, which engines round beside so long a decimal")
+        return self.among((self.place(literal) for literal in present), has_null=has_null)
 
     def _quick_array(self, values: list[Any]) -> pa.Array[Any] | None:
         """Long lists of one type, by whole columns."""
@@ -237,47 +212,6 @@ class _Binder:
             narrowed: pa.Array[Any] = inside.cast(self.type)
             return narrowed
         return None
-
-    def _set(self, values: pa.Array[Any], *, has_null: bool) -> HudiExpression:
-        distinct = sorted_distinct(values)
-        if len(distinct) == 0:
-            return Constant(value=None) if has_null else self._never()
-        if has_null:
-            with_null: Any = pa.concat_arrays([distinct, pa.nulls(1, distinct.type)])
-            return self._predicate(Op.IN, with_null)
-        return self._predicate(Op.EQ if len(distinct) == 1 else Op.IN, distinct)
-
-    def text_match(self, op: Op, literal: Any) -> HudiExpression:
-        if self.kind is not Kind.STRING or not isinstance(literal, str) or self.function is not None:
-            return Unknown(f"{self.name} is of type {self.type}: {op.value} is for text")
-        place(literal, self.type, self.name, self.time_zone)  # refuses what is not Unicode
-        if op is Op.LIKE:
-            shape = shape_of(literal)
-            if shape.is_literal:
-                return self.compare(Op.EQ, Point(shape.prefix))
-            if not shape.is_prefix:
-                return self._predicate(Op.LIKE, pa.array([literal], pa.string()))
-            literal = shape.prefix
-        if not literal:
-            return self._always()
-        return self._predicate(Op.STARTS_WITH, pa.array([literal], pa.string()))
-
-    def _number(self, op: Op, number: int) -> HudiExpression:
-        domain = domain_of(self.type)
-        if (op, number) in {(Op.LT, domain.first), (Op.GT, domain.last)}:
-            return self._never()
-        if (op, number) in {(Op.GE, domain.first), (Op.LE, domain.last)}:
-            return self._always()
-        return self._predicate(op, array_of(self.type, [number]))
-
-    def _predicate(self, op: Op, values: pa.Array[Any]) -> Predicate:
-        return Predicate(op, self.name, values, self.type)
-
-    def _never(self) -> HudiExpression:
-        return never(self.name, self.type)
-
-    def _always(self) -> HudiExpression:
-        return always(self.name, self.type)
 
 
 def _whole_numbers(values: list[Any]) -> list[int] | None:

@@ -8,10 +8,11 @@ from typing import Any
 from pushdown.errors import ExpressionError
 from pushdown.expression import HudiExpression, Op, Predicate, all_of
 from pushdown.like import canonical_pattern
+from pushdown.spark_types import SPARK
 
 
 class Column:
-    """A column to compare; made by `col`.
+    """A column to compare, as Spark SQL would compare it; made by `col`.
 
     Comparisons with None are SQL's: they are null. Ask ``is_null()`` or ``eq_null_safe(None)`` instead.
     """
@@ -90,12 +91,12 @@ class Column:
     def _predicate(self, op: Op, value: object) -> HudiExpression:
         if isinstance(value, Column):
             raise ExpressionError(f"{self.name} is compared with a column; only literals can be compared with")
-        return Predicate(op, self.name, (_plain(value),))
+        return Predicate(op, self.name, (_plain(value),), rules=SPARK)
 
     def _set(self, op: Op, values: Iterable[object]) -> HudiExpression:
         if isinstance(values, str | bytes):
             raise ExpressionError(f"{op.value} on {self.name} takes a list of values, not one text")
-        return Predicate(op, self.name, tuple(_plain(value) for value in values))
+        return Predicate(op, self.name, tuple(_plain(value) for value in values), rules=SPARK)
 
 
 def col(name: str) -> Column:

@@ -12,6 +12,7 @@ import datetime as dt
 import decimal
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -20,6 +21,7 @@ import pyarrow as pa
 
 from pushdown.errors import LiteralTypeError
 from pushdown.kinds import UNITS_PER_SECOND, Domain, Kind, domain_of, kind_of
+from pushdown.spark_types import MOST_DIGITS, decimal_for, decimal_of, spark_type
 from pushdown.temporal import TextNotUnderstoodError, instant_fraction, parse_date, parse_timestamp, wall_clock
 
 _EPOCH_DATE = dt.date(1970, 1, 1)
@@ -78,7 +80,7 @@ def place(literal: Any, type_: pa.DataType, column: str, time_zone: str) -> Plac
     if kind is Kind.BOOLEAN:
         return _in_booleans(literal, column)
     if kind is Kind.FLOAT:
-        return _in_floats(literal, column)
+        return _in_floats(literal, type_, column)
     if kind is Kind.DATE:
         return _in_dates(literal, column, time_zone)
     if kind is Kind.TIMESTAMP:
@@ -127,7 +129,10 @@ def _in_booleans(literal: Any, column: str) -> Place:
     raise _mismatch(literal, column, "booleans")
 
 
-def _in_floats(literal: Any, column: str) -> Place:
+def _in_floats(literal: Any, type_: pa.DataType, column: str) -> Place:
+    if isinstance(literal, str) and pa.types.is_float32(type_):
+        # Some engines read the text as a 64-bit float, others as a 32-bit one.
+        return Undecided(f"{column} holds 32-bit floats and is compared with the text {literal!r}")
     number = _number(literal, column, "numbers")
     if isinstance(number, Undecided):
         return number
@@ -172,11 +177,31 @@ def _in_numbers(literal: Any, type_: pa.DataType, column: str) -> Place:
         # Engines cast the text to the column's type, or both to double, each with a rounding of its own.
         return Undecided(f"{column} is of type {type_} and is compared with the text {literal!r}")
     if isinstance(number, float):
-        return _float_in_numbers(number, domain, column)
-    return _exact_in_numbers(number, domain)
+        return float_in_numbers(number, domain, column)
+    if rounds_beside([number], type_):
+        return Undecided(f"{column} is of type {type_}, which engines round beside {literal!r}")
+    return exact_in_numbers(number, domain)
 
 
-def _exact_in_numbers(number: int | decimal.Decimal, domain: Domain) -> Span:
+def rounds_beside(literals: Iterable[Any], type_: pa.DataType) -> bool:
+    """Whether 38 digits are too few to compare numbers of an integer or decimal type with these exactly.
+
+    Spark rounds both sides then, other engines round, stop or give null.
+    """
+    own = spark_type(type_)
+    if own is None or kind_of(own) not in {Kind.INTEGER, Kind.DECIMAL}:
+        return False
+    numbers = [decimal.Decimal(value) for value in literals if type(value) in {int, decimal.Decimal}]
+    described: list[Any] = [type_ for type_ in map(decimal_of, numbers) if type_ is not None]
+    if kind_of(own) is Kind.INTEGER and not any(one.scale for one in described):
+        return False
+    described.append(decimal_for(own))
+    digits: int = max(one.scale for one in described) + max(one.precision - one.scale for one in described)
+    return digits > MOST_DIGITS
+
+
+def exact_in_numbers(number: int | decimal.Decimal, domain: Domain) -> Span:
+    """A number among the numbers of a domain."""
     if isinstance(number, decimal.Decimal) and number and abs(number.adjusted()) > _MAX_EXPONENT:
         if number.adjusted() < 0:
             # Next to zero, on one side of it.
@@ -186,7 +211,7 @@ def _exact_in_numbers(number: int | decimal.Decimal, domain: Domain) -> Span:
     return clipped(math.ceil(scaled), math.floor(scaled), domain)
 
 
-def _float_in_numbers(number: float, domain: Domain, column: str) -> Place:
+def float_in_numbers(number: float, domain: Domain, column: str) -> Place:
     """Engines cast the column to double and compare: find the numbers that round to not less, not more than this."""
     if math.isnan(number):
         return Undecided(f"{column} has no NaN; engines order NaN differently")

@@ -21,3 +21,7 @@ class LiteralTypeError(ExpressionError):
 
 class InexactFilterError(ExpressionError, NotImplementedError):
     """Exact rows were asked of a filter that has a part which is not understood; planning with it is possible."""
+
+
+class RowCastError(ExpressionError):
+    """A row that the filter hangs on holds a value that cannot be cast to the type that it is compared in."""

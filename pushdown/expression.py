@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -181,6 +181,8 @@ class Predicate(HudiExpression):
         column_type: the column's Arrow type once `pushdown.bind` has resolved it, else None. Bound values have the
             column's type, except that those of a 32-bit float column stay 64-bit floats: rounding them would move them.
         function: what the operator is asked of instead of the column itself; a bound predicate has none.
+        rules: whose casts bring the column and the literals to one type: ``spark``, or empty for a comparison that is
+            `Unknown` where engines differ. A bound predicate has none. Equality leaves it aside.
     """
 
     op: Op
@@ -188,6 +190,7 @@ class Predicate(HudiExpression):
     values: Values = ()
     column_type: pa.DataType | None = None
     function: Function | None = None
+    rules: str = ""
     _hash: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -210,7 +213,36 @@ class Predicate(HudiExpression):
 
     def replaced(self, op: Op) -> Predicate:
         """The same column and values under another operator."""
-        return Predicate(op, self.column, self.values, self.column_type, self.function)
+        return Predicate(op, self.column, self.values, self.column_type, self.function, self.rules)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowTest(HudiExpression):
+    """A bound comparison of what casts make of a column. Rows answer it; statistics of the column tell nothing of it.
+
+    Attributes:
+        op: the operator.
+        column: the column's bound name.
+        column_type: its type.
+        function: the casts.
+        values: what is compared with, an Arrow array of the type that the casts end in.
+        time_zone: of the session, for casts between texts, clock times and instants.
+    """
+
+    op: Op
+    column: str
+    column_type: pa.DataType
+    function: Function
+    values: pa.Array[Any]
+    time_zone: str
+    _hash: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((RowTest, self.op, self.column, self.function, str(self.values))))
+
+    def replaced(self, op: Op) -> RowTest:
+        """The same comparison under another operator."""
+        return replace(self, op=op)
 
 
 def all_of(*parts: HudiExpression) -> HudiExpression:
@@ -225,7 +257,7 @@ def any_of(*parts: HudiExpression) -> HudiExpression:
 
 def negation(part: HudiExpression) -> HudiExpression:
     """Not of the part; of a predicate, the predicate with the opposite operator."""
-    return part.replaced(part.op.negated) if isinstance(part, Predicate) else Not(part)
+    return part.replaced(part.op.negated) if isinstance(part, Predicate | RowTest) else Not(part)
 
 
 def never(column: str, column_type: pa.DataType) -> HudiExpression:
@@ -289,6 +321,9 @@ def _same_leaf(a: HudiExpression, b: HudiExpression) -> bool:
             and a.function == b.function
             and _same_values(a.values, b.values)
         )
+    if isinstance(a, RowTest) and isinstance(b, RowTest):
+        alike = (a.op, a.column, a.column_type, a.function) == (b.op, b.column, b.column_type, b.function)
+        return alike and a.time_zone == b.time_zone and _same_values(a.values, b.values)
     return True  # And or Or without children
 
 
@@ -329,7 +364,7 @@ def _to_sql(root: HudiExpression, limit: int | None) -> str:
 
 
 def _leaf_sql(leaf: HudiExpression, limit: int | None) -> str:
-    if isinstance(leaf, Predicate):
+    if isinstance(leaf, Predicate | RowTest):
         return _predicate_sql(leaf, limit)
     if isinstance(leaf, Unknown):
         return f"unknown({literal_sql(leaf.reason)})"
@@ -338,7 +373,7 @@ def _leaf_sql(leaf: HudiExpression, limit: int | None) -> str:
     return "TRUE" if isinstance(leaf, And) else "FALSE"
 
 
-def _predicate_sql(predicate: Predicate, limit: int | None) -> str:
+def _predicate_sql(predicate: Predicate | RowTest, limit: int | None) -> str:
     column = column_sql(predicate.column)
     if predicate.function is not None:
         column = function_sql(predicate.function, column)

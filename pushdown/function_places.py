@@ -7,7 +7,7 @@ functions is the rule applied again. What is not such a function is undecided.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,11 +57,52 @@ def place_through(function: Function, literal: Any, type_: pa.DataType, column: 
     if not isinstance(at, Span):
         return at if isinstance(at, Undecided) else Undecided(f"{text} is not understood")
     try:
-        for step, argument in zip(reversed(steps), reversed(types[:-1]), strict=True):
-            at = _argument_of(at, step, argument)
+        return _back(at, steps, types)
     except ClocksUnclearError:
         return Undecided(f"{text}: clocks are changed in {time_zone} at the time that it is compared with")
+
+
+def _back(at: Span, steps: list[_Step], types: list[pa.DataType]) -> Span:
+    """The span of arguments whose results are in a span."""
+    for step, argument in zip(reversed(steps), reversed(types[:-1]), strict=True):
+        at = _argument_of(at, step, argument)
     return at
+
+
+def spans_through(function: Function, numbers: Iterable[int], type_: pa.DataType, time_zone: str) -> list[Span] | None:
+    """For each number the numbers of a column of which a function makes it; None where those are no spans.
+
+    Args:
+        function: of the column.
+        numbers: of the domain of its results.
+        type_: the column's.
+        time_zone: the session's.
+    """
+    steps = _steps(function, type_, time_zone)
+    if steps is None or pa.types.is_float64(steps[-1].output):
+        return None
+    types = [type_, *(step.output for step in steps)]
+    try:
+        return [_back(Span(number, number), steps, types) for number in numbers]
+    except ClocksUnclearError:
+        return None
+
+
+def span_back(function: Function, at: Span, type_: pa.DataType, time_zone: str) -> Span | None:
+    """As `spans_through`, for a place among the results."""
+    steps = _steps(function, type_, time_zone)
+    if steps is None:
+        return None
+    try:
+        return _back(at, steps, [type_, *(step.output for step in steps)])
+    except ClocksUnclearError:
+        return None
+
+
+def result_type(function: Function, type_: pa.DataType, time_zone: str) -> pa.DataType | None:
+    """The type of a function's results; None where it is not understood for the column's type."""
+    steps = _steps(function, type_, time_zone)
+    return None if steps is None else steps[-1].output
 
 
 def is_understood(function: Function, type_: pa.DataType, time_zone: str) -> bool:
@@ -206,8 +247,31 @@ def _cast(type_: pa.DataType, arguments: tuple[Any, ...], zone: Zone) -> _Step |
         moments = _Time(to, zone)
         return _Step(to, lambda number: moments.least_start("day", number))
     if kinds == (Kind.TIMESTAMP, Kind.TIMESTAMP):
-        return _to_finer(type_, to)
+        return _to_finer(type_, to) or _between_clocks(type_, to, zone)
     return None
+
+
+def _between_clocks(type_: Any, to: Any, zone: Zone) -> _Step | None:
+    """Instants as clock times or the other way round, in a zone whose clocks are never changed."""
+    if zone.fixed is None or type_.unit != to.unit:
+        return None
+    shift = zone.fixed * UNITS_PER_SECOND[to.unit] * (1 if to.tz is None else -1)
+    return _Step(to, lambda number: number - shift)
+
+
+def _rounded(type_: Any, arguments: tuple[Any, ...], zone: Zone) -> _Step | None:
+    """A decimal with fewer decimal places, ties away from zero."""
+    del zone
+    (to,) = arguments
+    own, short = domain_of(type_), domain_of(to)
+    if kind_of(type_) is not Kind.DECIMAL or short.scale >= own.scale:
+        return None
+    factor = 10 ** (own.scale - short.scale)
+    half = factor // 2
+    if (own.last + half) // factor > short.last:
+        return None
+    # A tie above zero goes up, one below it down.
+    return _Step(to, lambda number: number * factor - half + (number <= 0))
 
 
 def _to_double(type_: Any) -> _Step | None:
@@ -270,6 +334,8 @@ _MAKERS: dict[str, Callable[[pa.DataType, tuple[Any, ...], Zone], _Step | None]]
     "year": _year,
     "trunc": _trunc,
     "cast": _cast,
+    "try_cast": _cast,
+    "rounded": _rounded,
     "floor": _floor,
     "ceil": _ceil,
     "add_days": _add_days,

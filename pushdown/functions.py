@@ -21,9 +21,10 @@ class Function:
     """A function of one column.
 
     Attributes:
-        name: ``year``; ``trunc`` to a unit of `UNITS`; ``cast`` to an Arrow type; ``floor`` and ``ceil`` to whole
-            numbers; ``add_days``; ``prefix``, the first n characters of a text; ``prefix16``, the first n UTF-16 units
-            of it (Hive's substr). Any other name is unknown to `bind`, as are these on columns of other types.
+        name: ``year``; ``trunc`` to a unit of `UNITS`; ``cast`` to an Arrow type, and ``try_cast``, which gives null
+            where that fails; ``rounded`` to a decimal type; ``floor`` and ``ceil`` to whole numbers; ``add_days``;
+            ``prefix``, the first n characters of a text; ``prefix16``, the first n UTF-16 units of it (Hive's substr).
+            Any other name is unknown to `bind`, as are these on columns of other types.
         arguments: the unit, the type, the number of days, characters or units.
         inner: the function of the column that this one is applied to; None for the column itself.
     """
@@ -85,8 +86,9 @@ def function_sql(function: Function, column: str) -> str:
 def _call_sql(step: Function, text: str) -> str:
     if step.name == "trunc":
         return f"date_trunc('{step.arguments[0]}', {text})"
-    if step.name == "cast":
-        return f"CAST({text} AS {type_sql(step.arguments[0])})"
+    if step.name in {"cast", "try_cast", "rounded"}:
+        word = "TRY_CAST" if step.name == "try_cast" else "CAST"
+        return f"{word}({text} AS {type_sql(step.arguments[0])})"
     if step.name == "prefix":
         return f"substring({text}, 1, {step.arguments[0]})"
     if step.name == "add_days":
@@ -95,6 +97,7 @@ def _call_sql(step: Function, text: str) -> str:
 
 
 _TYPE_NAMES = {
+    pa.bool_(): "BOOLEAN",
     pa.int8(): "TINYINT",
     pa.int16(): "SMALLINT",
     pa.int32(): "INT",
@@ -103,6 +106,7 @@ _TYPE_NAMES = {
     pa.float64(): "DOUBLE",
     pa.date32(): "DATE",
     pa.string(): "STRING",
+    pa.binary(): "BINARY",
     pa.timestamp("us"): "TIMESTAMP_NTZ",
     pa.timestamp("us", "UTC"): "TIMESTAMP",
 }

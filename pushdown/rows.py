@@ -8,13 +8,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
+from numpy.typing import NDArray
 
 from pushdown.bind import bind
+from pushdown.casts import cast_values
 from pushdown.columns import resolve_column
-from pushdown.errors import InexactFilterError
-from pushdown.expression import Constant, HudiExpression, Op, Predicate, Unknown
+from pushdown.errors import InexactFilterError, RowCastError
+from pushdown.evaluate import Outcomes
+from pushdown.expression import Constant, HudiExpression, Op, Predicate, RowTest, Unknown
+from pushdown.functions import Function, type_sql
 from pushdown.kinds import Kind, kind_of
 from pushdown.like import regex_of
+from pushdown.ordering import mask_of
+from pushdown.spark_types import spark_type
 from pushdown.walk import Logic, fold_logic, leaves
 
 pc: Any = pyarrow.compute
@@ -39,6 +45,7 @@ def matches(expression: HudiExpression, table: pa.Table, *, case_sensitive: bool
 
     Raises:
         InexactFilterError: a part of the filter is unknown, so rows cannot be told exactly.
+        RowCastError: a row hangs on a value that cannot be cast.
         ExpressionError: the filter does not fit the table.
     """
     bound = bind(expression, table.schema, case_sensitive=case_sensitive)
@@ -49,17 +56,13 @@ def matches(expression: HudiExpression, table: pa.Table, *, case_sensitive: bool
                 "it to the rows, or take this part out of it"
             )
     count = table.num_rows
-    columns: dict[str, Any] = {}
-
-    def row_values(node: HudiExpression) -> Any:
-        if isinstance(node, Predicate):
-            if node.column not in columns:
-                columns[node.column] = column_values(table, node.column)
-            return _predicate(node, columns[node.column])
-        return _constant(node.value if isinstance(node, Constant) else None, count)
-
+    rows = _Rows(table)
+    tests = [leaf for leaf in leaves(bound) if isinstance(leaf, RowTest)]
+    stopped = next((test for test in tests if rows.failures(test).any()), None)
+    if stopped is not None:
+        return _decided(bound, rows, count, stopped)
     logic = Logic(
-        leaf=row_values,
+        leaf=lambda node: rows.truth(node, count),
         both=pc.and_kleene,
         either=pc.or_kleene,
         negate=pc.invert,
@@ -68,6 +71,85 @@ def matches(expression: HudiExpression, table: pa.Table, *, case_sensitive: bool
     )
     result: pa.BooleanArray = fold_logic(bound, logic)
     return result
+
+
+class _Rows:
+    """The rows of a table, and what casts make of their columns."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self._columns: dict[str, Any] = {}
+        self._casts: dict[tuple[str, Function, str], tuple[Any, Any]] = {}
+
+    def column(self, name: str) -> Any:
+        if name not in self._columns:
+            self._columns[name] = column_values(self._table, name)
+        return self._columns[name]
+
+    def _cast(self, test: RowTest) -> tuple[Any, Any]:
+        key = test.column, test.function, test.time_zone
+        if key not in self._casts:
+            values = self.column(test.column)
+            own: Any = spark_type(values.type)
+            values = values.cast(own)
+            failed = np.zeros(len(values), np.bool_)
+            for step in reversed(list(test.function.chain())):
+                values, stopped = cast_values(
+                    values, step.arguments[0], test.time_zone, lenient=step.name == "try_cast"
+                )
+                failed |= stopped
+            self._casts[key] = values, failed
+        return self._casts[key]
+
+    def failures(self, test: RowTest) -> NDArray[np.bool_]:
+        """The rows whose value cannot be cast."""
+        failed: NDArray[np.bool_] = self._cast(test)[1]
+        return failed
+
+    def truth(self, node: HudiExpression, count: int) -> Any:
+        """What a leaf is for each row."""
+        if isinstance(node, Predicate):
+            return _predicate(node, self.column(node.column))
+        if isinstance(node, RowTest):
+            values, _ = self._cast(node)
+            return _predicate(Predicate(node.op, node.column, node.values, values.type), values)
+        return _constant(node.value if isinstance(node, Constant) else None, count)
+
+    def outcomes(self, node: HudiExpression, count: int) -> Outcomes:
+        """What a leaf may be for each row: anything where a cast fails."""
+        truth = self.truth(node, count)
+        true, null = (mask_of(pc.fill_null(truth, False)), mask_of(pc.is_null(truth)))
+        failed = self.failures(node) if isinstance(node, RowTest) else np.zeros(count, np.bool_)
+        return Outcomes(true | failed, (~true & ~null) | failed, null | failed)
+
+
+def _decided(bound: HudiExpression, rows: _Rows, count: int, stopped: RowTest) -> pa.BooleanArray:
+    """The truth values where casts fail for some rows: right for every row that does not hang on them."""
+
+    def whole(value: bool) -> Outcomes:
+        return rows.outcomes(Constant(value), count)
+
+    logic = Logic(
+        leaf=lambda node: rows.outcomes(node, count),
+        both=Outcomes.both,
+        either=Outcomes.either,
+        negate=Outcomes.negated,
+        empty_and=lambda: whole(True),
+        empty_or=lambda: whole(False),
+    )
+    result = fold_logic(bound, logic)
+    unsure = result.can_true & ~result.only_true
+    if unsure.any():
+        at = int((unsure & rows.failures(stopped)).argmax())
+        value = rows.column(stopped.column)[at].as_py()
+        types = " and ".join(type_sql(step.arguments[0]) for step in reversed(list(stopped.function.chain())))
+        raise RowCastError(
+            f"column {stopped.column} holds {value!r}, which cannot be cast to {types} for {stopped!r}: Spark stops "
+            f"at such a value, too, or reads a form that is not read here. Write TRY_CAST({stopped.column} AS …) to "
+            "take it for null, or leave these rows out by another condition"
+        )
+    null = result.can_null & ~result.only_true
+    return pa.array(result.only_true, pa.bool_(), mask=null)
 
 
 def _constant(value: bool | None, count: int) -> Any:

@@ -10,8 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from pushdown.functions import type_sql
+from pushdown.spark_types import Typed
+
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _MAX_DECIMAL_DIGITS = 38
+_SUFFIXES = {pa.int64(): "L", pa.int16(): "S", pa.int8(): "Y"}
 # Words that would not be read as a column when they stand bare.
 _RESERVED = frozenset(
     re.findall(
@@ -36,12 +40,14 @@ def _part(part: str) -> str:
     return "`" + part.replace("`", "``") + "`"
 
 
-def literal_sql(value: Any) -> str:  # noqa: PLR0911
+def literal_sql(value: Any) -> str:  # noqa: C901, PLR0911 - one line a type
     """One literal: a Python value or an Arrow scalar."""
     if isinstance(value, pa.Scalar):
         value = _from_scalar(value)
     if value is None:
         return "NULL"
+    if isinstance(value, Typed):
+        return _typed_sql(value)
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, float):
@@ -59,6 +65,12 @@ def literal_sql(value: Any) -> str:  # noqa: PLR0911
     return str(value)
 
 
+def _typed_sql(literal: Typed) -> str:
+    if literal.written and literal.type in _SUFFIXES:
+        return f"{literal.value}{_SUFFIXES[literal.type]}"
+    return f"CAST({literal_sql(literal.value)} AS {type_sql(literal.type)})"
+
+
 def _float_sql(value: float) -> str:
     if not math.isfinite(value):
         return f"CAST('{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}' AS DOUBLE)"
@@ -71,7 +83,7 @@ def _decimal_sql(value: decimal.Decimal) -> str:
     if "." in text:
         return text
     # Without a point it would be read as an integer.
-    return f"CAST({text} AS DECIMAL(38, 0))" if len(text) <= _MAX_DECIMAL_DIGITS else text + ".0"
+    return text + "BD" if len(text.lstrip("-")) <= _MAX_DECIMAL_DIGITS else text + ".0"
 
 
 def _from_scalar(scalar: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from pushdown.expression import And, HudiExpression, Not, Or, Predicate, Unknown
+from pushdown.expression import And, HudiExpression, Not, Or, Predicate, RowTest, Unknown
 
 T = TypeVar("T")
 
@@ -118,7 +118,7 @@ def rebuilt(node: HudiExpression, children: list[HudiExpression]) -> HudiExpress
 
 def columns_of(expression: HudiExpression) -> tuple[str, ...]:
     """The columns that the filter's predicates mention, each once, in the order of the text."""
-    return tuple(dict.fromkeys(leaf.column for leaf in leaves(expression) if isinstance(leaf, Predicate)))
+    return tuple(dict.fromkeys(leaf.column for leaf in leaves(expression) if isinstance(leaf, Predicate | RowTest)))
 
 
 def reasons_of(expression: HudiExpression) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ def restrict(expression: HudiExpression, columns: Collection[str]) -> HudiExpres
     kept = frozenset(columns)
 
     def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
-        if isinstance(node, Predicate) and node.column not in kept:
+        if isinstance(node, Predicate | RowTest) and node.column not in kept:
             return Unknown(f"{node.column} is not among the columns looked at")
         return rebuilt(node, children) if children else node
 

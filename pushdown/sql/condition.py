@@ -15,6 +15,7 @@ from pushdown.sql.intervals import moved
 from pushdown.sql.literal import NOT_A_LITERAL, literal_value
 from pushdown.sql.operands import Operand, column_name, days_of, read_operand
 from pushdown.sql.row_values import row_members
+from pushdown.sql.typed_literal import spark_literal
 
 _COMPARISONS: dict[type[Any], Op] = {
     exp.EQ: Op.EQ,
@@ -28,6 +29,7 @@ _COMPARISONS: dict[type[Any], Op] = {
 }
 _REGEX_PREFIX = re.compile(r"\^((?:[A-Za-z0-9_ /:=,@~'\"<>-]|\\[.\-/])+)(?:\.\*)?")
 _FLIPPED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
+_CAST = re.compile(r"::|\b(?:cast|tinyint|smallint|int|bigint)\s*\(", re.IGNORECASE)
 _SHOWN = 120
 _NO_LISTS: Mapping[str, tuple[Any, ...]] = {}
 
@@ -69,6 +71,7 @@ class _Translator:
         self.source = source
         self.dialect = dialect
         self.lists = lists
+        self.suffixes = _CAST.search(source) is None
         self.escape = "\\" if dialect in {"spark", "hive"} else None
 
     def translate(self, node: Any) -> HudiExpression:
@@ -113,7 +116,7 @@ class _Translator:
             return NOT_A_LITERAL if found is None else found
         if isinstance(node, exp.TsOrDsAdd | exp.DateAdd):
             return self._days_later(node)
-        return literal_value(node)
+        return spark_literal(node, suffixes=self.suffixes) if self.dialect == "spark" else literal_value(node)
 
     def _days_later(self, node: Any) -> Any:
         day, days = self._literal(node.this), days_of(node.expression, node.args.get("unit"))

@@ -10,7 +10,9 @@ from sqlglot import exp
 
 from pushdown.expression import Op, Predicate
 from pushdown.functions import UNITS, Function, add_days, cast, prefix, prefix16, trunc, year
+from pushdown.spark_types import SPARK
 from pushdown.sql.literal import NOT_A_LITERAL, literal_value
+from pushdown.sql.typed_literal import spark_type_of
 
 _Type = exp.DataType.Type
 _TYPES: dict[Any, pa.DataType] = {
@@ -20,12 +22,6 @@ _TYPES: dict[Any, pa.DataType] = {
     _Type.BIGINT: pa.int64(),
     _Type.DOUBLE: pa.float64(),
     _Type.DATE: pa.date32(),
-}
-_SPARK_TIMES: dict[Any, pa.DataType] = {
-    _Type.TIMESTAMP: pa.timestamp("us", "UTC"),
-    _Type.TIMESTAMPTZ: pa.timestamp("us", "UTC"),
-    _Type.TIMESTAMPLTZ: pa.timestamp("us", "UTC"),
-    _Type.TIMESTAMPNTZ: pa.timestamp("us"),
 }
 # The formats of Spark's trunc; its date_trunc and Trino's take names of units.
 _FORMATS = {"yyyy": "year", "yy": "year", "mon": "month", "mm": "month"}
@@ -37,14 +33,15 @@ _TRINO = frozenset({"trino", "presto"})
 
 @dataclass(frozen=True)
 class Operand:
-    """A column by its dotted name, and the function that is applied to it."""
+    """A column by its dotted name, the function that is applied to it, and whose casts bind what is asked of it."""
 
     column: str
     function: Function | None = None
+    rules: str = ""
 
     def asked(self, op: Op, *values: Any) -> Predicate:
         """The predicate with this operator and these literals."""
-        return Predicate(op, self.column, values, function=self.function)
+        return Predicate(op, self.column, values, function=self.function, rules=self.rules)
 
 
 def column_name(node: Any) -> str | None:
@@ -73,7 +70,7 @@ def read_operand(node: Any, dialect: str) -> Operand | None:
             chain: Function | None = None
             for function in reversed(functions):
                 chain = function.of(chain)
-            return Operand(column, chain)
+            return Operand(column, chain, SPARK if dialect == SPARK else "")
         read = _READERS.get(type(node))
         found = read(node, dialect) if read is not None else None
         if found is None:
@@ -114,13 +111,17 @@ def _cast(node: Any, dialect: str) -> _Found | None:
     if not _plain(node, "this", "to", "safe", "_type"):
         return None
     to = node.to
+    if dialect == SPARK:
+        target = spark_type_of(to)
+        word = "try_cast" if node.args.get("safe") else "cast"
+        return None if target is None else ([Function(word, (target,))], node.this)
     if to.this is _Type.DECIMAL and len(to.expressions) == 2:
         precision, scale = (literal_value(parameter.this) for parameter in to.expressions)
         valid = type(precision) is int and type(scale) is int and 0 <= scale <= precision <= 38 and precision > 0
         return ([cast(pa.decimal128(precision, scale))], node.this) if valid else None
     if to.expressions:
         return None
-    found = _TYPES.get(to.this) or (_SPARK_TIMES.get(to.this) if dialect == "spark" else None)
+    found = _TYPES.get(to.this)
     return ([cast(found)], node.this) if found is not None else None
 
 

@@ -16,6 +16,7 @@ from pushdown.errors import ExpressionError, FilterSyntaxError
 from pushdown.expression import And, HudiExpression, Not, Or, Unknown
 from pushdown.sql.condition import in_list, translate_condition
 from pushdown.sql.lists import take_lists_out
+from pushdown.sql.refusals import why_not_cut, why_not_parsed
 from pushdown.sql.strings import with_own_strings
 
 DIALECTS = ("spark", "hive", "trino", "presto")
@@ -48,8 +49,8 @@ def parse_sql(text: str, dialect: str = "spark") -> HudiExpression:
     text, lists = take_lists_out(text, backslash=dialect in BACKSLASH_DIALECTS)
     try:
         tokens = reader.tokenize(text)
-    except SqlglotError as error:
-        raise FilterSyntaxError(f"the filter cannot be read: {error}") from None
+    except SqlglotError:
+        raise FilterSyntaxError(why_not_cut(text, dialect)) from None
     if dialect in BACKSLASH_DIALECTS:
         tokens = with_own_strings(tokens, text)
     return _Conditions(text, tokens, lists, dialect, reader.parser()).read()
@@ -189,8 +190,8 @@ class _Conditions:
             trees = self.parser.parse(tokens, self.text)
         except SqlglotError as error:
             details: Any = getattr(error, "errors", None) or [{}]
-            reason = str(details[0].get("description") or error).splitlines()[0]
-            raise self._error(start, f"this condition cannot be read: {reason}") from None
+            position, reason = why_not_parsed(details[0], tokens, self.text, self.dialect)
+            raise self._error(start + position, reason) from None
         except RecursionError:
             raise self._error(start, "this condition is nested too deeply") from None
         tree = trees[0] if trees and len(trees) == 1 else None

@@ -25,6 +25,7 @@ from pushdown.errors import ExpressionError, FilterSyntaxError
 from pushdown.expression import And, Constant, HudiExpression, any_of
 from pushdown.sql.null_rows import rejects_nulls
 from pushdown.sql.parser import BACKSLASH_DIALECTS, DIALECTS
+from pushdown.sql.refusals import why_no_query
 from pushdown.sql.scopes import Source, Sources, TableFinder, argument, finder_of, read_source
 from pushdown.sql.strings import with_own_strings
 from pushdown.sql.table_conditions import Reading, conjuncts, of_table
@@ -112,7 +113,7 @@ def _parsed(sql: str, dialect: str) -> Any:
             tokens = tokens[:-1]
         trees = reader.parser().parse(tokens, sql)
     except SqlglotError as error:
-        raise FilterSyntaxError(f"the query cannot be read: {error}") from None
+        raise FilterSyntaxError(why_no_query(error, sql, dialect)) from None
     except RecursionError:
         raise FilterSyntaxError("the query is nested too deeply") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):

@@ -16,7 +16,7 @@ import pyarrow.compute
 from pushdown.bind import bind
 from pushdown.columns import resolve_column
 from pushdown.errors import InexactFilterError
-from pushdown.expression import And, Constant, HudiExpression, Not, Op, Predicate, Unknown
+from pushdown.expression import And, Constant, HudiExpression, Not, Op, Predicate, RowTest, Unknown
 from pushdown.kinds import Kind, kind_of
 from pushdown.like import regex_of
 from pushdown.rows import ARROW_COMPARISONS
@@ -74,6 +74,8 @@ def _problem(expression: HudiExpression) -> str | None:
     for leaf in leaves(expression):
         if isinstance(leaf, Unknown):
             return leaf.reason
+        if isinstance(leaf, RowTest):
+            return f"Arrow does not cast as Spark does: {leaf!r}"
         predicates += isinstance(leaf, Predicate)
     if predicates > _MAX_PREDICATES:
         return f"it has {predicates:,} predicates, more than {_MAX_PREDICATES}"
@@ -90,7 +92,7 @@ def _weakened(expression: HudiExpression) -> HudiExpression:
         nonlocal predicates
         predicates += isinstance(node, Predicate)
         excess = isinstance(node, Predicate) and predicates > _MAX_PREDICATES
-        if isinstance(node, Unknown) or excess:
+        if isinstance(node, Unknown | RowTest) or excess:
             return Constant(value=True)
         return rebuilt(node, children) if children else node
 

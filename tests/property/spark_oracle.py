@@ -1,0 +1,106 @@
+"""What Spark itself answers to filters over plain Parquet, many filters a job."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tests.property.spark_rows import ROW
+
+_BATCH = 40
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+# Spark compiles nothing for `answers`, where that takes longer than the work; for `where` it does.
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+# Spark pushes no filter into Parquet here, whose statistics and casts have faults of their own.
+_SETTINGS = {"spark.sql.parquet.filterPushdown": "false", **_INTERPRETED}
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Spark raised an error, of this class, when it read the filter or ran it."""
+
+    error: str
+
+
+class Oracle:
+    """A session of Spark and the rows as it reads them."""
+
+    def __init__(self, spark: SparkSession, rows: pa.Table, path: str) -> None:
+        pq.write_table(rows, path)
+        self._spark = spark
+        self.frame = spark.read.parquet(path)
+
+    def answers(self, filters: Sequence[str]) -> dict[str, set[int] | Refused]:
+        """The rows for which each filter is true, or how Spark refused it."""
+        found: dict[str, set[int] | Refused] = {}
+        for start in range(0, len(filters), _BATCH):
+            found.update(self._batch(filters[start : start + _BATCH]))
+        return found
+
+    def _batch(self, filters: Sequence[str]) -> dict[str, set[int] | Refused]:
+        """One job for all; where Spark refuses one, halves of them."""
+        columns = [f"({text}) AS answer{position}" for position, text in enumerate(filters)]
+        try:
+            rows = self.frame.selectExpr(ROW, *columns).toArrow()
+        except PySparkException as error:
+            if len(filters) == 1:
+                return {filters[0]: Refused(_class_of(error))}
+            middle = len(filters) // 2
+            return self._batch(filters[:middle]) | self._batch(filters[middle:])
+        numbers: list[int] = rows.column(ROW).to_pylist()
+        answers = ((text, rows.column(f"answer{position}").to_pylist()) for position, text in enumerate(filters))
+        return {
+            text: {number for number, answer in zip(numbers, truth, strict=True) if answer} for text, truth in answers
+        }
+
+    def where(self, filters: Sequence[str]) -> dict[str, set[int]]:
+        """The rows behind WHERE, of filters that Spark accepts: what `answers` gives stands or falls with this."""
+        union: Any = None
+        for position, text in enumerate(filters):
+            rows = self.frame.where(text).selectExpr(f"{position} AS filter", ROW)
+            union = rows if union is None else union.union(rows)
+        found: dict[str, set[int]] = {text: set() for text in filters}
+        _set(self._spark, _COMPILED)
+        for position, row in [] if union is None else union.collect():
+            found[filters[position]].add(row)
+        _set(self._spark, _INTERPRETED)
+        return found
+
+
+def _set(spark: SparkSession, values: Mapping[str, str]) -> None:
+    for key, value in values.items():
+        spark.conf.set(key, value)
+
+
+def _class_of(error: PySparkException) -> str:
+    match = re.search(r"\[([A-Z_0-9]+)", str(error))
+    return match[1] if match else type(error).__name__
+
+
+@contextmanager
+def settings(spark: SparkSession, time_zone: str, *, ansi: bool = True) -> Iterator[None]:
+    """Spark's settings for the comparison, in a time zone; its loggers are quiet."""
+    changed = {**_SETTINGS, "spark.sql.session.timeZone": time_zone, "spark.sql.ansi.enabled": str(ansi).lower()}
+    before = {key: spark.conf.get(key) for key in changed}
+    for name in _LOGGERS:
+        logging.getLogger(name).disabled = True
+    level = spark.sparkContext._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString()  # type: ignore[union-attr]
+    spark.sparkContext.setLogLevel("OFF")
+    _set(spark, changed)
+    try:
+        yield
+    finally:
+        _set(spark, {key: str(value) for key, value in before.items()})
+        spark.sparkContext.setLogLevel(level)
+        for name in _LOGGERS:
+            logging.getLogger(name).disabled = False
