@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import compute
 
 from table_format.arrow_numpy import from_numpy, to_numpy, valid_mask
-from table_format.errors import SchemaError
+from table_format.errors import SchemaError, did_you_mean
 
 pc: Any = compute  # the stubs lag behind the functions
 Mask = npt.NDArray[np.bool_]
@@ -28,7 +28,8 @@ def ordering_columns(table: pa.Table, fields: Sequence[str]) -> list[Any]:
     columns = []
     for field in fields:
         if field not in table.column_names:
-            raise SchemaError(f"ordering column {field!r} is not in the data; columns are {table.column_names}")
+            hint = did_you_mean(field, table.column_names)
+            raise SchemaError(f"ordering column {field!r} is not in the data{hint}; columns are {table.column_names}")
         columns.append(_comparable(_in_one_piece(table.column(field)), field))
     return columns
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import compute
 
-from table_format.errors import OptionError
+from table_format.errors import OptionError, did_you_mean
 from table_format.meta_columns import COMMIT_TIME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from table_format.statistics_bounds import (
     UnfitDecimalError,
@@ -73,7 +73,8 @@ def indexable_columns(schema: pa.Schema, options: Mapping[str, str] | None = Non
     if wanted:
         unknown = [name for name in wanted if name not in schema.names and name not in META_COLUMNS]
         if unknown:
-            raise OptionError(f"{_COLUMN_LIST} names {unknown}, which are not columns of the table")
+            hint = did_you_mean(unknown[0], schema.names)
+            raise OptionError(f"{_COLUMN_LIST} names {unknown}, which are not columns of the table{hint}")
         listed = meta if newer else tuple(name for name in meta if name in wanted)
         return [*listed, *(name for name in usable if name in wanted)]
     most = int(options.get(_MOST_COLUMNS, "32")) if newer else len(usable)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-from table_format.errors import RecordError, SchemaError
+from table_format.errors import RecordError, SchemaError, did_you_mean
 
 pc: Any = compute  # the stubs lag behind the functions
 
@@ -75,7 +75,10 @@ def raw_column(batch: pa.Table | pa.RecordBatch, field: str) -> pa.Array[Any]:
     """
     name, *inner = field.split(".") if field not in batch.schema.names else [field]
     if name not in batch.schema.names:
-        raise SchemaError(f"key or partition column {field!r} is not in the data; columns are {batch.schema.names}")
+        hint = did_you_mean(name, batch.schema.names)
+        raise SchemaError(
+            f"key or partition column {field!r} is not in the data{hint}; columns are {batch.schema.names}"
+        )
     column: Any = batch.column(name)
     for part in inner:
         if not isinstance(column.type, pa.StructType) or column.type.get_field_index(part) < 0:
