@@ -88,10 +88,15 @@ def read_cleans(storage: Storage, path: str) -> Iterator[tuple[str, CleanMetadat
 def _entries(storage: Storage, path: str, wanted: Any, action: str = "") -> Iterator[dict[str, Any]]:
     """What is wanted of the entries of completed instants (with an action), in their order."""
     for block in read_log_blocks(storage.read(path), path):
-        if block.type is not BlockType.AVRO_DATA or block.schema_json is None:
+        if block.type is BlockType.CORRUPT:
             raise CorruptFileError(
-                path, block.offset, f"a {block.type.name} block in an archived timeline; restore the file"
+                path,
+                block.offset,
+                "the archived timeline is damaged or cut off here; restore the file, or, if an archiving run broke off "
+                f"at its end, shorten it to {block.offset} bytes: what was being archived is still active",
             )
+        if block.type is not BlockType.AVRO_DATA or block.schema_json is None:
+            raise CorruptFileError(path, block.offset, f"a {block.type.name} block in an archived timeline")
         content = bytes(block.content)
         if action.encode() not in content:
             continue

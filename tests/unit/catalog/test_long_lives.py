@@ -188,6 +188,18 @@ def test_a_damaged_archive_is_an_error(copied: Callable[[str], Life], name: str,
             life.open().scan(as_of=second)
 
 
+def test_an_archiving_run_that_broke_off(copied: Callable[[str], Life]) -> None:
+    life = copied("beyond_v6")
+    path = max(archived_files(life))
+    whole = path.stat().st_size
+    with path.open("ab") as stream:
+        stream.write(path.read_bytes()[:100])
+    with pytest.raises(CorruptFileError, match=f"shorten it to {whole} bytes"):
+        life.open().scan()
+    os.truncate(path, whole)
+    assert differences(life.open().scan().to_arrow(), life.states[max(life.states)]) == ""
+
+
 def test_a_table_without_savepoints_needs_no_archive(copied: Callable[[str], Life]) -> None:
     life = copied("clustered_v6")
     for path in archived_files(life):
