@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spark_writer import option_registry as registry
 from spark_writer.current_files import current_files
+from spark_writer.early_checks import refuse_clustered, refuse_clustered_buckets
 from spark_writer.operations import Duplicates, Operation
 from spark_writer.options import WriteOptions
 from spark_writer.plans import CURRENT_SCHEMA, KeyPlan, SplitPlan
@@ -11,7 +12,7 @@ from spark_writer.progress import default_parallelism
 from spark_writer.record_index.replaced import index_changes
 from spark_writer.shuffle import distinct_partitions, write_files
 from spark_writer.table_properties import bucket_count
-from spark_writer.write_plans import Outcome, WritePlans, groups_of
+from spark_writer.write_plans import Outcome, WritePlans, groups_of, in_partitions
 from table_format.path_limits import PathLimits
 from table_format.record_index.layout import PARTITION
 
@@ -29,8 +30,11 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
     keys = plans.key_plan(current, buckets)
     plans.transaction.mark_inflight()
     if operation is Operation.DELETE_PARTITION:
-        replaced = groups_of(current, plans.doomed(current, keys))
-        return Outcome((), replaced, index_changes(plans, (), current, replaced), plans.layout)
+        doomed = plans.doomed(keys)
+        gone = in_partitions(current, doomed)
+        replaced = groups_of(gone)
+        refuse_clustered(plans, gone, bucketed=True)
+        return Outcome((), replaced, doomed, index_changes(plans, (), current, replaced), plans.layout)
     df, batch = plans.rows()
     plans.progress.phase("writing files")
     target = plans.batch_target(batch)
@@ -43,6 +47,7 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
         # keys to delete may lie in partitions that cannot be
         limits=None if operation is Operation.DELETE else PathLimits.of(plans.client.storage),
     )
+    refuse_clustered_buckets(plans, current, keys, target)
     unique, duplicates = _duplicates(operation, options)
     kept = CURRENT_SCHEMA.empty_table() if operation.replaces else current
     layout = plans.layout
@@ -50,8 +55,9 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
         layout = plans.grown_layout(distinct_partitions(df, keys, target))
     plan = plans.file_plan(kept, unique=unique, duplicates=duplicates, bucketed=True, layout=layout)
     written = write_files(df, split, plan)
-    replaced = plans.replaced(current, written)
-    return Outcome(written, replaced, index_changes(plans, written, current, replaced), layout)
+    cleared = plans.cleared(written)
+    replaced = groups_of(in_partitions(current, cleared))
+    return Outcome(written, replaced, cleared, index_changes(plans, written, current, replaced), layout)
 
 
 def _duplicates(operation: Operation, options: WriteOptions) -> tuple[bool, Duplicates]:

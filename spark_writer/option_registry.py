@@ -405,6 +405,14 @@ PARTIAL_COLUMNS: Final = Option(
     "Upserts write the batch's columns only; the table's other columns keep their values in records that are there.",
     Origin.OURS,
 )
+RETRIES: Final = Option(
+    "hoodie.catalog.write.retries",
+    Kind.COUNT,
+    "3",
+    "How often a write that another one got ahead of is done again on the table's new state; then it is a "
+    "`ConflictError`. Each time its DataFrame is computed anew.",
+    Origin.OURS,
+)
 
 REGISTRY: Final = (
     TABLE_NAME,
@@ -459,5 +467,6 @@ REGISTRY: Final = (
     SURGERY_SMALL,
     SURGERY_MIN_FILE,
     PARTIAL_COLUMNS,
+    RETRIES,
 )
 """All of them, in the order of the reference."""

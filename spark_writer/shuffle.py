@@ -11,14 +11,16 @@ from pyspark.sql import DataFrame
 
 from spark_writer.decimals import unscaled
 from spark_writer.placement import placements
-from spark_writer.plans import FilePlan, KeyPlan, SplitPlan, TaskIdentity
+from spark_writer.plans import BUCKET_COLUMN, FilePlan, KeyPlan, SplitPlan, TaskIdentity
 from spark_writer.slot_writer import write_blocks
-from spark_writer.split import BLOCK_DDL, split_batches, user_rows
+from spark_writer.split import BLOCK_DDL, keyed_rows, split_batches, user_rows
 from spark_writer.worker_errors import Batches, Worker, in_worker, workers_errors
 from spark_writer.written_file import WRITTEN_DDL, WrittenFile
 from table_format.errors import HudiError
+from table_format.meta_columns import PARTITION_PATH
 
 _PARTITIONS_DDL = "partition string"
+_SLOTS_DDL = "partition string, bucket int"
 
 
 def write_files(df: DataFrame, split: SplitPlan, files: FilePlan) -> list[WrittenFile]:
@@ -48,6 +50,22 @@ def distinct_partitions(df: DataFrame, keys: KeyPlan, schema: pa.Schema) -> list
     with workers_errors():
         rows = df.mapInArrow(in_worker(run), _PARTITIONS_DDL).distinct().collect()
     return sorted(row["partition"] for row in rows)
+
+
+def distinct_slots(df: DataFrame, keys: KeyPlan, schema: pa.Schema) -> set[tuple[str, int]]:
+    """The partition paths and buckets that some rows fall into."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                rows = keyed_rows(keys, user_rows([batch], schema), ())
+                paths = rows[PARTITION_PATH] if keys.spec.is_partitioned else pa.repeat("", len(rows))
+                slots = pa.table([paths.cast(pa.string()), rows[BUCKET_COLUMN]], names=["partition", "bucket"])
+                yield from slots.group_by(["partition", "bucket"]).aggregate([]).to_batches()
+
+    with workers_errors():
+        rows = df.mapInArrow(in_worker(run), _SLOTS_DDL).distinct().collect()
+    return {(row["partition"], row["bucket"]) for row in rows}
 
 
 def _splitter(plan: SplitPlan) -> Worker:

@@ -31,8 +31,13 @@ def snapshot(session: SparkSession, client: TableClient) -> DataFrame:
 
     Where a column was widened (int to long, say), older files hold the narrower type, which Spark's reader does not
     take in all supported versions: then workers read the files by pyarrow. So they do where a column is of a type that
-    only Hudi knows.
+    only Hudi knows. The DataFrame has the table's name as its alias, by which a write of rows made from it knows where
+    they come from.
     """
+    return _rows(session, client).alias(client.config.name)
+
+
+def _rows(session: SparkSession, client: TableClient) -> DataFrame:
     timeline = client.timeline()
     columns = storage_schema(client.table_schema(timeline))
     schema = pa.schema([*META_FIELDS, *columns]).remove_metadata()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -188,12 +188,17 @@ class HudiTable:
             rows: a DataFrame with the key and partition columns of what goes, or a condition on the table's rows.
             options: for this write.
         """
-        chosen: Any = rows
-        if is_condition(rows):
+        if not is_condition(rows):
+            frame: Any = rows
+            return self._run(Operation.DELETE, frame, options)
+        condition: Any = rows
+
+        def matching() -> DataFrame:
             config = self._client.config
             fields = dict.fromkeys((*config.record_key_fields, *config.partition_fields))
-            chosen = self.to_df().where(chosen).select(*dict.fromkeys(field.split(".", 1)[0] for field in fields))
-        return self._run(Operation.DELETE, chosen, options)
+            return self.to_df().where(condition).select(*dict.fromkeys(field.split(".", 1)[0] for field in fields))
+
+        return self._run(Operation.DELETE, matching(), options, renew=matching)
 
     def insert_overwrite(self, df: DataFrame, options: Options | None = None) -> WriteSummary:
         """Replace the partitions that the rows fall into by these rows."""
@@ -282,7 +287,12 @@ class HudiTable:
         return self._session.createDataFrame(rows, ddl)
 
     def _run(
-        self, operation: Operation, df: DataFrame | None, options: Options | None, partitions: Sequence[str] = ()
+        self,
+        operation: Operation,
+        df: DataFrame | None,
+        options: Options | None,
+        partitions: Sequence[str] = (),
+        renew: Callable[[], DataFrame] | None = None,
     ) -> WriteSummary:
         if operation is not Operation.DELETE_PARTITION:
             check_frame(df, operation.value)
@@ -294,6 +304,7 @@ class HudiTable:
             options=WriteOptions.of_user(options, self._options),
             df=df,
             partitions=partitions,
+            renew=renew,
         ).run()
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_writer import option_registry as registry
 from spark_writer.arguments import check_frame
@@ -13,7 +14,7 @@ from spark_writer.operations import Operation
 from spark_writer.options import WriteOptions
 from spark_writer.spark_types import arrow_schema, refuse_untyped
 from spark_writer.summary import WriteSummary
-from spark_writer.table import create, open_if_there
+from spark_writer.table import HudiTable, create, open_if_there
 from spark_writer.write_job import WriteJob
 from table_format.errors import OptionError, TableExistsError, TableNotFoundError
 
@@ -66,7 +67,27 @@ def write_hudi(
             raise TableNotFoundError(f"{path}: no Hudi table here, so there is nothing to delete")
         schema = arrow_schema(df.schema)
         refuse_untyped(schema)
-        table = create(session, path, schema, given, storage_options)
+        table = _created(session, path, schema, given, storage_options, joining=kind in ("append", "overwrite"))
+        if table is None:
+            return write_hudi(df, path, options, mode, storage_options=storage_options)
     elif kind == "overwrite" and not operation.replaces:
         operation = Operation.INSERT_OVERWRITE_TABLE
     return WriteJob(session, table.client, operation, given, df).run()
+
+
+def _created(
+    session: SparkSession,
+    path: str,
+    schema: pa.Schema,
+    options: WriteOptions,
+    storage_options: Mapping[str, Any] | None,
+    *,
+    joining: bool,
+) -> HudiTable | None:
+    """A new table; None where another writer has just made it and this one may join."""
+    try:
+        return create(session, path, schema, options, storage_options)
+    except TableExistsError:
+        if joining:
+            return None
+        raise

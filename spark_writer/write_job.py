@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -11,7 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_writer import option_registry as registry
 from spark_writer.after_commit import AfterCommit
+from spark_writer.attempts import reads_table, with_retries
 from spark_writer.bucket_write import write_by_buckets
+from spark_writer.early_checks import refuse_options
 from spark_writer.hadoop_settings import refuse_encryption
 from spark_writer.interpreter import use_this_interpreter
 from spark_writer.operations import Operation
@@ -44,6 +46,8 @@ class WriteJob:
         options: the job's.
         df: rows; keys suffice for deletes. None for deleting named partitions.
         partitions: partition paths that delete_partition takes, `*` for any text.
+        renew: makes `df` anew from the table once the write has begun, on each attempt; for rows that a condition
+            chooses among the table's own.
     """
 
     session: SparkSession
@@ -52,45 +56,74 @@ class WriteJob:
     options: WriteOptions
     df: DataFrame | None = None
     partitions: Sequence[str] = ()
+    renew: Callable[[], DataFrame] | None = None
     started: float = field(default_factory=time.monotonic)
 
     def run(self) -> WriteSummary:
         """Write and commit; nothing is visible unless all of it succeeds.
 
+        A write that another one got ahead of is done again, on the table as that one left it.
+
         Raises:
             AfterCommitError: the write is committed; what the options want done then failed.
-            HudiError: the rows, options or table do not allow it, or another writer was faster.
+            ConflictError: other writers were faster each time.
+            HudiError: the rows, options or table do not allow it.
         """
         mode = self.options.text(registry.PROGRESS) or "auto"
         use_this_interpreter(self.session)
         refuse_encryption(self.session)
-        check_against_table(self.options, self.client.config)
-        batch = None if self.df is None else arrow_schema(self.df.schema)
-        self._schema_after(batch)  # refuses before there is anything to undo
+        batch = self._refuse_early()
         after = AfterCommit.prepare(self.session, self.client, self.options)
-        protocol = {**self.options.texts, "hoodie.index.type": index_type(self.options, self.client.config)}
         with WriteProgress(self.session, mode) as progress:
-            transaction = WriteTransaction.begin(
-                self.client, self.operation.action, self.operation.commit_name, protocol
-            )
-            with transaction:
-                # Again, like all that is read of the table: another writer may have added a column before the begin.
-                schema = self._schema_after(batch)
-                outcome = self._write(transaction, batch, schema, progress)
-                progress.phase("committing")
-                self._commit(transaction, outcome, schema)
+            retries = self.options.number(registry.RETRIES) or 0
+            instant, outcome = with_retries(lambda: self._attempt(batch, progress), retries, self._is_repeatable)
         summary = WriteSummary.of(
             self.client.config.name,
             self.operation.value,
-            transaction.instant,
+            instant,
             [file.stat for file in outcome.files],
             replaced=sum(map(len, outcome.replaced.values())),
             seconds=time.monotonic() - self.started,
             works=[file.work for file in outcome.files],
         )
         progress.finish(summary)
-        progress.tell(after.run(transaction.instant))
+        progress.tell(after.run(instant))
         return summary
+
+    def _refuse_early(self) -> pa.Schema | None:
+        """Refuse what can be refused before there is anything to undo; the columns of the rows."""
+        check_against_table(self.options, self.client.config)
+        batch = None if self.df is None else arrow_schema(self.df.schema)
+        refuse_options(
+            self.client,
+            self.options,
+            self.operation,
+            batch=batch,
+            schema=self._schema_after(batch),
+            partitions=self.partitions,
+        )
+        return batch
+
+    def _attempt(self, batch: pa.Schema | None, progress: WriteProgress) -> tuple[str, Outcome]:
+        check_against_table(self.options, self.client.config)
+        protocol = {**self.options.texts, "hoodie.index.type": index_type(self.options, self.client.config)}
+        with WriteTransaction.begin(
+            self.client, self.operation.action, self.operation.commit_name, protocol
+        ) as transaction:
+            if self.renew is not None:
+                # the rows of a condition are those of the table as it is now
+                self.df = self.renew()
+            # Again, like all that is read of the table: another writer may have added a column before the begin.
+            schema = self._schema_after(batch)
+            outcome = self._write(transaction, batch, schema, progress)
+            progress.phase("committing")
+            self._commit(transaction, outcome, schema)
+        return transaction.instant, outcome
+
+    def _is_repeatable(self) -> bool:
+        if self.df is None or self.renew is not None:
+            return True
+        return not reads_table(self.df, self.client.storage, self.client.config.name)
 
     def _write(
         self, transaction: WriteTransaction, batch: pa.Schema | None, schema: pa.Schema, progress: WriteProgress
@@ -124,6 +157,7 @@ class WriteJob:
             index_changes=outcome.index_changes,
             index_layout=outcome.index_layout,
             mapper=spark_mapper(self.session),
+            cleared=outcome.cleared,
         )
 
     def _schema_after(self, batch: pa.Schema | None) -> pa.Schema:

@@ -36,6 +36,7 @@ from table_format.record_index.layout import PARTITION, IndexLayout
 from table_format.schema_evolution import merge_schemas, storage_schema
 from table_format.table_config import EVENT_TIME
 from table_format.timeline import Timeline
+from table_format.transaction.conflicts import Cleared
 from table_format.transaction.transaction import WriteTransaction
 
 pc: Any = compute  # the stubs lag behind the functions
@@ -59,12 +60,14 @@ class Outcome:
     Attributes:
         files: new base files.
         replaced: file groups that it takes out of the table, by partition.
+        cleared: which partitions it replaces as a whole, by their paths; None for none.
         index_changes: what it does to the record index; None in a table without one.
         index_layout: of the record index after the write.
     """
 
     files: Sequence[WrittenFile] = ()
     replaced: Mapping[str, list[str]] = field(default_factory=dict)
+    cleared: Cleared | None = None
     index_changes: Sequence[DeltaFile] | None = None
     index_layout: IndexLayout | None = None
 
@@ -181,23 +184,22 @@ class WritePlans:
             index_folder=delta_folder(self.transaction.instant),
         )
 
-    def doomed(self, current: pa.Table, keys: KeyPlan) -> set[str]:
-        """Partitions that delete_partition empties, of those that hold files."""
+    def doomed(self, keys: KeyPlan) -> Cleared:
+        """Which partitions delete_partition empties, by their paths."""
         patterns = [*self.partitions, *self.options.names(registry.PARTITIONS_TO_DELETE)]
-        present: list[Any] = pc.unique(current["partition"]).to_pylist()
         if patterns:
-            return {name for name in present if any(_matches(name, pattern) for pattern in patterns)}
+            return lambda name: any(_matches(name, pattern) for pattern in patterns)
         if self.df is None or self.batch is None:
             raise OptionError(f"delete_partition needs {registry.PARTITIONS_TO_DELETE.key} or rows")
-        return set(present) & set(distinct_partitions(self.df, keys, storage_schema(self.batch)))
+        return set(distinct_partitions(self.df, keys, storage_schema(self.batch))).__contains__
 
-    def replaced(self, current: pa.Table, written: Sequence[WrittenFile]) -> dict[str, list[str]]:
-        """The file groups that an overwrite takes out of the table."""
+    def cleared(self, written: Sequence[WrittenFile]) -> Cleared | None:
+        """Which partitions an overwrite replaces, by their paths; None for other writes."""
         if self.operation is Operation.INSERT_OVERWRITE:
-            return groups_of(current, {file.stat.partition_path for file in written})
+            return {file.stat.partition_path for file in written}.__contains__
         if self.operation is Operation.INSERT_OVERWRITE_TABLE:
-            return groups_of(current, None)
-        return {}
+            return lambda _: True
+        return None
 
 
 def key_plan(client: TableClient, options: WriteOptions, current: pa.Table, buckets: int) -> KeyPlan:
@@ -225,13 +227,19 @@ def key_plan(client: TableClient, options: WriteOptions, current: pa.Table, buck
     return KeyPlan(spec, BucketHashRule.of_properties(config.raw), fields, buckets)
 
 
-def groups_of(current: pa.Table, partitions: set[str] | None) -> dict[str, list[str]]:
-    """File groups by partition; of all partitions when None."""
+def groups_of(current: pa.Table) -> dict[str, list[str]]:
+    """File groups by partition."""
     groups: dict[str, list[str]] = {}
     for row in current.select(["partition", "file_id"]).to_pylist():
-        if partitions is None or row["partition"] in partitions:
-            groups.setdefault(row["partition"], []).append(row["file_id"])
+        groups.setdefault(row["partition"], []).append(row["file_id"])
     return groups
+
+
+def in_partitions(current: pa.Table, cleared: Cleared | None) -> pa.Table:
+    """The files of some partitions; none of them for None."""
+    present: list[Any] = pc.unique(current["partition"]).to_pylist()
+    names = [name for name in present if cleared is not None and cleared(name)]
+    return current.filter(pc.is_in(current["partition"], pa.array(names, pa.string())))
 
 
 def _single_field_form(client: TableClient, current: pa.Table, spec: KeySpec) -> SingleKeyForm:

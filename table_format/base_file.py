@@ -18,7 +18,7 @@ from table_format.byte_spans import DISORDERED_BYTE, has_bytes_from
 from table_format.errors import CorruptFileError, StorageError
 from table_format.meta_columns import RECORD_KEY
 from table_format.schema_evolution import conform
-from table_format.storage import Storage
+from table_format.storage import Storage, stream_errors
 
 pc: Any = compute  # the stubs lag behind the functions
 parquet: Any = pq
@@ -117,7 +117,7 @@ def write_base_file(
         texts |= _key_texts(table.column(RECORD_KEY), settings)
     table = table.replace_schema_metadata(None)
     collected: list[pq.FileMetaData] = []
-    with storage.open_output(path) as stream:
+    with stream_errors(path), storage.open_output(path) as stream:
         writer = parquet.ParquetWriter(
             stream, table.schema, metadata_collector=collected, store_schema=False, **settings.writer_arguments(table)
         )

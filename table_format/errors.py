@@ -14,7 +14,8 @@
     ├── RecordError             (ValueError)         a row that cannot be stored, e.g. an empty record key
     ├── StorageError            (OSError)            the storage failed or was not reachable
     │   ├── AlreadyExistsError  (FileExistsError)    an exclusive create found the name taken
-    │   └── MissingFileError    (FileNotFoundError)  a file that should be there is not
+    │   ├── MissingFileError    (FileNotFoundError)  a file that should be there is not
+    │   └── NoSpaceError                             the disk is full, or a quota is used up
     ├── TransactionError        (RuntimeError)
     │   ├── ConflictError                            another writer changed the same file groups
     │   └── LockError                                the table lock could not be taken in time
@@ -101,6 +102,10 @@ class AlreadyExistsError(StorageError, FileExistsError):
 
 class MissingFileError(StorageError, FileNotFoundError):
     """A file that the table refers to is not there."""
+
+
+class NoSpaceError(StorageError):
+    """The file system has no space left for a file, or the user's quota is used up."""
 
 
 class TransactionError(HudiError, RuntimeError):

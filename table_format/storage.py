@@ -19,7 +19,9 @@ from typing import Any, Final
 
 from pyarrow import fs
 
-from table_format.errors import AlreadyExistsError, MissingFileError, StorageError
+from table_format.errors import AlreadyExistsError, MissingFileError, NoSpaceError, StorageError
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +79,21 @@ def storage_errors(path: str) -> Iterator[None]:
         path: of the file that is worked on, below the base folder.
 
     Raises:
-        StorageError: what is done within it fails.
+        StorageError: what is done within it fails; `NoSpaceError` where the disk is full.
     """
     try:
         yield
     except (OSError, ValueError) as error:
+        _raise_as_ours(path, error)
+        raise
+
+
+@contextlib.contextmanager
+def stream_errors(path: str) -> Iterator[None]:
+    """The same for what is written to an open stream: a `ValueError` is not of the path there, and stays."""
+    try:
+        yield
+    except OSError as error:
         _raise_as_ours(path, error)
         raise
 
@@ -97,6 +109,8 @@ def _raise_as_ours(path: str, error: BaseException | None) -> None:
     if isinstance(error, OSError):
         if error.errno == errno.ENAMETOOLONG:
             raise StorageError(f"{path}: the file system takes no name or path of this length") from error
+        if error.errno in _FULL:
+            raise NoSpaceError(f"{path}: no space left on the file system, or for this user; free some") from error
         raise StorageError(f"{path}: {error}") from error
     if isinstance(error, ValueError):  # the path holds a zero character
         raise StorageError(f"{path}: {error}") from error
@@ -235,25 +249,48 @@ class Storage:
         with self._call(path):
             self._make_parent(path)
             if self.is_local:
-                self._create_local(self.full_path(path), data)
+                with _temporary_file(self.full_path(path), data, synced=True) as temporary:
+                    os.link(temporary, self.full_path(path))
                 return
             if self.exists(path):
                 raise AlreadyExistsError(f"{path}: exists already")
             with self.filesystem.open_output_stream(self.full_path(path)) as stream:
                 stream.write(data)
 
-    def overwrite(self, path: str, data: bytes) -> None:
-        """Replace a file, or create it, and drop the stale `.crc` that a Hadoop client may have left beside it."""
+    def overwrite(self, path: str, data: bytes, *, synced: bool = True) -> None:
+        """Replace a file, or create it, and drop the stale `.crc` that a Hadoop client may have left beside it.
+
+        Args:
+            path: of the file.
+            data: its new content.
+            synced: on local file systems, whether the content must outlive a crash of the machine.
+        """
         with self._call(path):
             self._make_parent(path)
             if self.is_local:
-                temporary = _temporary_beside(self.full_path(path))
-                _write_synced(temporary, data)
-                os.replace(temporary, self.full_path(path))
+                with _temporary_file(self.full_path(path), data, synced=synced) as temporary:
+                    os.replace(temporary, self.full_path(path))
             else:
                 with self.filesystem.open_output_stream(self.full_path(path)) as stream:
                     stream.write(data)
             self._delete_side_file(path)
+
+    def touch(self, path: str, epoch_s: float | None = None) -> None:
+        """Set a file's time of last modification.
+
+        Args:
+            path: of the file. On local file systems only its time changes; elsewhere it is written anew.
+            epoch_s: seconds since the epoch; None for the file system's now. Where files are written anew it is
+                always now.
+
+        Raises:
+            MissingFileError: there is no such file.
+        """
+        with self._call(path):
+            if self.is_local:
+                os.utime(self.full_path(path), None if epoch_s is None else (epoch_s, epoch_s))
+            elif epoch_s is None:
+                self.overwrite(path, self.read(path))
 
     def move(self, path: str, target: str) -> None:
         """Give a complete file another name, which nobody else takes; a local one is synced to disk before.
@@ -322,15 +359,6 @@ class Storage:
         if not isinstance(self.filesystem, fs.S3FileSystem):
             self.filesystem.create_dir(posixpath.dirname(self.full_path(path)), recursive=True)
 
-    def _create_local(self, target: str, data: bytes) -> None:
-        temporary = _temporary_beside(target)
-        try:
-            _write_synced(temporary, data)
-            os.link(temporary, target)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-
     def _delete_side_file(self, path: str) -> None:
         folder, name = posixpath.split(path)
         with contextlib.suppress(OSError):
@@ -362,14 +390,18 @@ def _is_side_file(name: str) -> bool:
     return (name.startswith(".") and name.endswith(".crc")) or name.startswith("._")
 
 
-def _temporary_beside(target: str) -> str:
-    folder = os.path.dirname(target)
+@contextlib.contextmanager
+def _temporary_file(target: str, data: bytes, *, synced: bool) -> Iterator[str]:
+    """A file beside the target with its content, gone afterwards unless it got another name."""
     # not longer than what it becomes: names have a limit
-    return os.path.join(folder, f".tmp-{uuid.uuid4().hex}.crc")
-
-
-def _write_synced(path: str, data: bytes) -> None:
-    with open(path, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
+    path = os.path.join(os.path.dirname(target), f".tmp-{uuid.uuid4().hex}.crc")
+    try:
+        with open(path, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            if synced:
+                os.fsync(stream.fileno())
+        yield path
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)

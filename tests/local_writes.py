@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
@@ -51,10 +52,17 @@ class LocalFrame:
         self, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], _ddl: str
     ) -> LocalFrame:
         made = []
-        for number, batches in enumerate(self._partitions):
-            with mock.patch.object(shuffle, "TaskContext", _Tasks(number)), workers_errors():
+        with _WORKERS, workers_errors():
+            for number, batches in enumerate(self._partitions):
+                _RUNNING.task = _Task(number)
                 made.append(list(function(iter(batches))))
         return LocalFrame(made, self._arrow)  # nobody asks for what the DDL says
+
+    def inputFiles(self) -> list[str]:  # noqa: N802
+        return []
+
+    def _explain_string(self, mode: str) -> str:
+        return mode
 
     def persist(self, _level: object = None) -> LocalFrame:
         return self
@@ -84,14 +92,11 @@ class LocalFrame:
         return [row for batches in self._partitions for batch in batches for row in batch.to_pylist()]
 
 
-class _Tasks:
-    """Stands in for `TaskContext`."""
+class _Task:
+    """Stands in for a `TaskContext`."""
 
     def __init__(self, number: int) -> None:
         self._number = number
-
-    def get(self) -> _Tasks:
-        return self
 
     def partitionId(self) -> int:  # noqa: N802 - Spark's names
         return self._number
@@ -101,6 +106,50 @@ class _Tasks:
 
     def taskAttemptId(self) -> int:  # noqa: N802
         return self._number
+
+
+_RUNNING = threading.local()
+
+
+class _Tasks:
+    """Stands in for the class `TaskContext`: each thread has its task."""
+
+    @staticmethod
+    def get() -> _Task:
+        task: _Task = _RUNNING.task
+        return task
+
+
+class _Patches:
+    """What stands in for Spark, from the first thread that needs it to the last that does."""
+
+    def __init__(self, patches: Callable[[], Sequence[Any]]) -> None:
+        self._patches = patches
+        self._lock = threading.Lock()
+        self._users = 0
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                for patch in self._patches():
+                    self._stack.enter_context(patch)
+            self._users += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._stack.close()
+
+
+_WORKERS = _Patches(lambda: [mock.patch.object(shuffle, "TaskContext", _Tasks)])
+_DRIVER = _Patches(
+    lambda: [
+        *(mock.patch.object(module, "spark_mapper", return_value=in_threads) for module in (write_job, replaced)),
+        mock.patch.object(write, "default_parallelism", return_value=TASKS),
+    ]
+)
 
 
 class LocalTable:
@@ -132,8 +181,5 @@ class LocalTable:
             df=None if rows is None else LocalFrame.of(rows),  # type: ignore[arg-type]
             partitions=partitions,
         )
-        with contextlib.ExitStack() as stack:
-            for module in (write_job, replaced):
-                stack.enter_context(mock.patch.object(module, "spark_mapper", return_value=in_threads))
-            stack.enter_context(mock.patch.object(write, "default_parallelism", return_value=TASKS))
+        with _DRIVER:
             return job.run()

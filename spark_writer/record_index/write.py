@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow import compute
 
 from spark_writer import option_registry as registry
+from spark_writer.early_checks import refuse_clustered
 from spark_writer.operations import Duplicates, Operation, SortMode
 from spark_writer.options import WriteOptions
 from spark_writer.plans import FilePlan, KeyPlan
@@ -20,7 +21,7 @@ from spark_writer.record_index.moves import MovePlan
 from spark_writer.record_index.replaced import index_changes
 from spark_writer.record_index.rows import Profile, RowPlan
 from spark_writer.record_index.tagging import Known, TagPlan, file_names_of
-from spark_writer.write_plans import Outcome, WritePlans, groups_of
+from spark_writer.write_plans import Outcome, WritePlans, groups_of, in_partitions
 from table_format.base_file_options import BaseFileOptions
 from table_format.errors import OptionError, RecordError, RecordIndexError
 from table_format.path_limits import PathLimits
@@ -76,8 +77,11 @@ def write_by_index(plans: WritePlans) -> Outcome:
     keys = _keys(plans, files)
     plans.transaction.mark_inflight()
     if operation is Operation.DELETE_PARTITION:
-        replaced = groups_of(files.table, plans.doomed(files.table, keys))
-        return Outcome((), replaced, index_changes(plans, (), files.table, replaced), plans.layout)
+        doomed = plans.doomed(keys)
+        gone = in_partitions(files.table, doomed)
+        replaced = groups_of(gone)
+        refuse_clustered(plans, gone, bucketed=False)
+        return Outcome((), replaced, doomed, index_changes(plans, (), files.table, replaced), plans.layout)
     df, batch = plans.rows()
     plans.progress.phase("looking up records and writing files")
     target = plans.batch_target(batch)
@@ -110,10 +114,11 @@ def write_by_index(plans: WritePlans) -> Outcome:
         driver_rows=options.number(registry.DRIVER_ROWS) or 0,
         sort=_sort_mode(operation, options),
     )
-    finish = _Finish(plans)
+    finish = _Finish(plans, files.table)
     written = write.run(df, finish)
-    replaced = plans.replaced(files.table, written)
-    return Outcome(written, replaced, index_changes(plans, written, files.table, replaced), finish.layout)
+    cleared = plans.cleared(written)
+    replaced = groups_of(in_partitions(files.table, cleared))
+    return Outcome(written, replaced, cleared, index_changes(plans, written, files.table, replaced), finish.layout)
 
 
 def tagging_of(operation: Operation, options: WriteOptions) -> Tagging:
@@ -186,14 +191,18 @@ class _Finish:
         layout: of the record index after the write.
     """
 
-    def __init__(self, plans: WritePlans) -> None:
+    def __init__(self, plans: WritePlans, files: pa.Table) -> None:
         self._plans = plans
+        self._files = files
         self.layout = plans.layout
 
     def __call__(self, profile: Profile, current: pa.Table) -> FilePlan:
         plans = self._plans
         if plans.operation is Operation.INSERT_OVERWRITE:
             refuse_elsewhere(profile)
+            refuse_clustered(plans, in_partitions(self._files, profile.inserts.__contains__), bucketed=False)
+        else:
+            refuse_clustered(plans, self._files if plans.operation.replaces else current, bucketed=False)
         limits = PathLimits.of(plans.client.storage)
         if limits is not None:
             limits.refuse_long(pa.array([*profile.inserts], pa.string()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from table_format.record_index.publish import publish_index
 from table_format.table_config import require_writable
 from table_format.timeline import Timeline
 from table_format.transaction.instants import table_lock
-from table_format.transaction.options import ProtocolOptions
+from table_format.transaction.options import FailedWrites, ProtocolOptions
 from table_format.transaction.rollback import rollback_failed_writes_locked
 
 _ROUNDS: Final = 3
@@ -138,8 +137,6 @@ def _publish_when_current(
     After some rounds the lock is kept while the rest is built, so that a table with many commits gets its index, too.
     """
     protocol = ProtocolOptions.parse(options)
-    # The lock is taken even by a single writer's command: other writers may be about.
-    locking = dataclasses.replace(protocol, optimistic=True)
     deadline = time.monotonic() + wait_seconds
     rounds = 0
     while True:
@@ -152,8 +149,8 @@ def _publish_when_current(
                 raise
             tell("files were cleaned meanwhile; reading what replaced them")
             continue
-        with table_lock(client, locking) as lock:
-            if protocol.optimistic:
+        with table_lock(client, protocol) as lock:
+            if protocol.failed_writes is not FailedWrites.EAGER:  # who builds an index does not end live writers
                 rollback_failed_writes_locked(client, protocol)
             timeline = client.timeline()
             pending = _pending(timeline)
@@ -164,8 +161,7 @@ def _publish_when_current(
                     if rounds < _ROUNDS:
                         continue
                     built = build.run(timeline, sources)
-                if lock is not None:
-                    lock.check()
+                lock.check()
                 tell("taking the index into use")
                 files = [BuiltFile(file.group, file.path, file.size, file.rows) for file in built.files if file.path]
                 publish_index(client, built.layout, files)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,7 +11,6 @@ from table_format.arrow_numpy import one_chunk
 from table_format.errors import ConflictError
 from table_format.mapping import in_threads
 from table_format.meta_client import TableClient
-from table_format.metadata_table.arrow import pc
 from table_format.record_index.commit import FEW_CHANGES, IndexChanges
 from table_format.record_index.deltas import DeltaFile, changed_groups, read_deltas
 from table_format.record_index.index import RecordIndex
@@ -35,7 +34,11 @@ class _Task:
 
 
 def check_keys(
-    client: TableClient, timeline: Timeline, changes: IndexChanges, others: AbstractSet[tuple[str, str | int]]
+    client: TableClient,
+    timeline: Timeline,
+    changes: IndexChanges,
+    own: str,
+    others: Mapping[tuple[str, str | int], str],
 ) -> None:
     """Look up the keys that a write puts or deletes among those that others put since it began.
 
@@ -46,8 +49,9 @@ def check_keys(
         client: the table.
         timeline: loaded under the lock.
         changes: of the write.
-        others: partition path and file id of the file groups that others changed since the write began; none of them
-            is the write's own.
+        own: the write's instant.
+        others: partition path and file id of the file groups that others changed since the write began, and who did;
+            none of them is the write's own.
 
     Raises:
         ConflictError: there is such a key.
@@ -62,26 +66,28 @@ def check_keys(
     ordinals = {file_id: number for number, file_id in enumerate(current.groups)}
     index = RecordIndex.open(client, timeline)
     rows = sorted((partition, str(slot)) for partition, slot in others)
-    places = pa.table({"partition": [row[0] for row in rows], "file_id": [row[1] for row in rows]})
+    names = ["partition", "file_id"]
+    places = pa.table({name: [row[at] for row in rows] for at, name in enumerate(names)})
     tasks = [
         _Task(index, client.storage, tuple(changes.files), group, ordinals[layout.groups[group]], places)
         for group in counts
         if layout.groups[group] in ordinals
     ]
     mapper = in_threads if sum(counts.values()) < FEW_CHANGES else changes.mapper
-    clashes = [key for found in mapper(_clashes, tasks) for key in found]
+    clashes = [clash for found in mapper(_clashes, tasks) for clash in found]
     if clashes:
-        shown = ", ".join(repr(key) for key in clashes[:_SHOWN])
+        shown = ", ".join(repr(key) for key, *_ in clashes[:_SHOWN])
+        _, partition, file_id = clashes[0]
         raise ConflictError(
-            f"{client.storage.uri}: another write put records of the same keys ({shown}) elsewhere while this write "
-            "was under way; nothing was written, try again"
+            f"{own}: instant {others[partition, file_id]} put records of the same keys ({shown}) elsewhere while this "
+            "write was under way; nothing was written, try again"
         )
 
 
-def _clashes(task: _Task) -> list[str]:
-    """Some of the keys that lie now where others wrote."""
+def _clashes(task: _Task) -> list[tuple[str, str, str]]:
+    """Some of the keys that lie now where others wrote, with partition path and file id."""
     changes = read_deltas(task.storage, task.files, task.group)
     found = task.index.group_locations(task.asked, one_chunk(changes["key"]))
     theirs = found.join(task.places, ["partition", "file_id"], join_type="left semi")
-    clashing: list[str] = pc.unique(theirs["key"]).slice(0, _SHOWN).to_pylist()
-    return clashing
+    rows = theirs.select(["key", "partition", "file_id"]).slice(0, _SHOWN).to_pylist()
+    return [(row["key"], row["partition"], row["file_id"]) for row in rows]

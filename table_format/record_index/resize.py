@@ -32,7 +32,7 @@ from table_format.record_index.layout import GLOBAL, IndexLayout
 from table_format.record_index.publish import publish_index
 from table_format.storage import Storage
 from table_format.transaction.instants import table_lock
-from table_format.transaction.options import ProtocolOptions
+from table_format.transaction.options import FailedWrites, ProtocolOptions
 from table_format.transaction.rollback import rollback_failed_writes_locked
 
 _FOLDER: Final = ".hoodie/.catalog/record_index_resize"
@@ -115,10 +115,10 @@ def make_room(client: TableClient, layout: IndexLayout, entries: int, options: M
 
 @contextlib.contextmanager
 def _alone(client: TableClient, options: Mapping[str, str]) -> Iterator[None]:
-    """Hold the table's lock, also where a single writer goes without, for other tools may be about."""
+    """Hold the table's lock, once what dead writers left is rolled back."""
     protocol = ProtocolOptions.parse(options)
-    with table_lock(client, dataclasses.replace(protocol, optimistic=True)):
-        if protocol.optimistic:
+    with table_lock(client, protocol):
+        if protocol.failed_writes is not FailedWrites.EAGER:  # who resizes an index does not end live writers
             rollback_failed_writes_locked(client, protocol)
         yield
 

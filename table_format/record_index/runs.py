@@ -23,7 +23,7 @@ from table_format.arrow_numpy import from_numpy, to_numpy
 from table_format.errors import CorruptFileError, MissingFileError, RecordIndexError
 from table_format.record_index.key_source import KeyReader, KeySource
 from table_format.record_index.layout import IndexLayout
-from table_format.storage import Storage
+from table_format.storage import Storage, stream_errors
 
 _COLUMNS: Final[dict[str, pa.DataType]] = {"key": pa.binary(), "source": pa.int32()}
 _SCHEMA: Final = pa.schema(_COLUMNS)
@@ -114,7 +114,7 @@ def save_run(
     path = posixpath.join(folder, f"{uuid.uuid4().hex}.arrow")  # another one for each attempt
     counts = np.zeros(len(sources), dtype=np.int64)
     batches: list[tuple[int, int, int]] = []
-    with storage.open_output(path) as sink, pa.ipc.new_file(sink, _SCHEMA) as writer:
+    with stream_errors(path), storage.open_output(path) as sink, pa.ipc.new_file(sink, _SCHEMA) as writer:
         for keys, numbers, groups in portions:
             counts += np.bincount(numbers, minlength=len(sources))
             for group, batch in _spread(keys, numbers, groups):

@@ -42,7 +42,7 @@ from table_format.record_index.layout import GLOBAL, IndexLayout
 from table_format.record_index.runs import RunSet, write_run
 from table_format.storage import Storage
 from table_format.timeline import Timeline
-from table_format.transaction.options import ProtocolOptions
+from table_format.transaction.options import FailedWrites, ProtocolOptions
 from table_format.transaction.transaction import WriteTransaction
 
 _FOLDER: Final = ".hoodie/.catalog/record_index_verify"
@@ -259,12 +259,12 @@ def _sampled(sources: Sequence[KeySource], sample: float | None) -> tuple[list[K
 
 
 def _refuse_live_writers(client: TableClient, options: Mapping[str, str]) -> None:
-    """A single writer takes whatever is pending for dead; who mends an index does not know that."""
+    """Who clears up eagerly takes whatever is pending for dead; who mends an index does not know that."""
     pending = next((i for i in client.timeline().pending if i.action != Action.SAVEPOINT), None)
-    if pending is not None and not ProtocolOptions.parse(options).optimistic:
+    if pending is not None and ProtocolOptions.parse(options).failed_writes is FailedWrites.EAGER:
         raise TransactionError(
             f"{client.storage.uri}: {pending} is pending, and a repair would roll it back. Wait until it has ended, or "
-            "give the options of the table's writers: hoodie.write.concurrency.mode=optimistic_concurrency_control"
+            "leave hoodie.clean.failed.writes.policy at LAZY"
         )
 
 

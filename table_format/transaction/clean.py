@@ -21,7 +21,7 @@ from table_format.meta_client import TableClient
 from table_format.metadata_table.reader import MetadataTable
 from table_format.timeline import Timeline
 from table_format.transaction.clean_plan import Horizon, find_horizon, plan_clean
-from table_format.transaction.instants import delete_pending, ensure_state, instant_path, request, table_lock
+from table_format.transaction.instants import delete_pending, ensure_state, request, table_lock
 from table_format.transaction.metadata_updates import record_clean
 from table_format.transaction.options import CleaningPolicy, CleanOptions, ProtocolOptions
 
@@ -35,7 +35,7 @@ def clean(
 ) -> CleanMetadata | None:
     """Delete files that only states of the table need which are too old to be read any more.
 
-    A clean that broke off is finished first. All happens under the table's lock where there are several writers.
+    A clean that broke off is finished first. All happens under the table's lock.
 
     Args:
         client: the table.
@@ -47,16 +47,21 @@ def clean(
     """
     protocol = ProtocolOptions.parse(options or {})
     with table_lock(client, protocol):
-        done = resume_cleans(client)
-        timeline = client.timeline()
-        plan = _plan(client, timeline, protocol.clean, now or dt.datetime.now(dt.UTC))
-        if plan is not None:
-            # Apache's cleaner, should it have to finish this clean, takes nothing but whole paths
-            whole = {p: [client.storage.full_uri(path) for path in paths] for p, paths in plan.files.items()}
-            content = dataclasses.replace(plan, files=whole).to_avro()
-            instant = request(client, Action.CLEAN, content)
-            done = _execute(client, instant.time, plan, content)
-        return done
+        return clean_locked(client, protocol.clean, now)
+
+
+def clean_locked(client: TableClient, options: CleanOptions, now: dt.datetime | None = None) -> CleanMetadata | None:
+    """`clean` for a caller that holds the table's lock."""
+    done = resume_cleans(client)
+    timeline = client.timeline()
+    plan = _plan(client, timeline, options, now or dt.datetime.now(dt.UTC))
+    if plan is not None:
+        # Apache's cleaner, should it have to finish this clean, takes nothing but whole paths
+        whole = {p: [client.storage.full_uri(path) for path in paths] for p, paths in plan.files.items()}
+        content = dataclasses.replace(plan, files=whole).to_avro()
+        instant = request(client, Action.CLEAN, content)
+        done = _execute(client, instant.time, plan, content)
+    return done
 
 
 def resume_cleans(client: TableClient) -> CleanMetadata | None:
@@ -78,7 +83,8 @@ def resume_cleans(client: TableClient) -> CleanMetadata | None:
 
 
 def _plan(client: TableClient, timeline: Timeline, options: CleanOptions, now: dt.datetime) -> CleanerPlan | None:
-    horizon = find_horizon(timeline, options, client.config.timeline_timezone, now)
+    changed = {entry.name: entry.mtime_ms for entry in client.storage.list(timeline.folder)} if timeline.pending else {}
+    horizon = find_horizon(timeline, options, client.config.timeline_timezone, now, changed)
     if horizon is None:
         return None
     partitions = _changed_partitions(timeline, horizon) if options.incremental else None
@@ -114,7 +120,8 @@ def _execute(client: TableClient, instant: str, plan: CleanerPlan, content: byte
             partition: CleanPartition(plan.policy, patterns=found, deleted=found) for partition, found in names.items()
         },
     )
-    storage.create(instant_path(Instant(instant, Action.CLEAN, State.COMPLETED)), metadata.to_avro())
+    # a writer of another tool, which takes no lock, may have finished it as well
+    ensure_state(storage, Instant(instant, Action.CLEAN, State.COMPLETED), metadata.to_avro())
     return metadata
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from pyarrow import compute
 from table_format.actions.clean import CleanerPlan
 from table_format.arrow_numpy import from_numpy, to_numpy
 from table_format.file_names import parse_base_file_names
-from table_format.instant import WRITE_ACTIONS, Instant, format_instant_time
+from table_format.instant import WRITE_ACTIONS, Instant, State, format_instant_time
 from table_format.timeline import Timeline
 from table_format.transaction.options import CleaningPolicy, CleanOptions
 
@@ -28,15 +28,21 @@ class Horizon:
 
     Attributes:
         earliest: the oldest write whose state stays readable; None under the policy of file versions.
-        protected: the newest write that completed before the oldest pending one, which may still read that state; None
-            when nothing is pending, `""` when nothing completed before.
+        protected: the newest write up to which all were completed when each of the pending ones began, which may still
+            read that state; None when nothing is pending, `""` when there is none.
     """
 
     earliest: Instant | None
     protected: str | None
 
 
-def find_horizon(timeline: Timeline, options: CleanOptions, timezone: str, now: dt.datetime) -> Horizon | None:
+def find_horizon(
+    timeline: Timeline,
+    options: CleanOptions,
+    timezone: str,
+    now: dt.datetime,
+    changed: Mapping[str, int] | None = None,
+) -> Horizon | None:
     """The oldest state to keep, or None when nothing is old enough for any file to go.
 
     Args:
@@ -44,8 +50,10 @@ def find_horizon(timeline: Timeline, options: CleanOptions, timezone: str, now: 
         options: see `CleanOptions`.
         timezone: of the timeline.
         now: with a zone.
+        changed: last changes of the timeline's files by name, epoch milliseconds; None takes a write to have seen all
+            that have earlier times.
     """
-    protected = _protected(timeline)
+    protected = _protected(timeline, changed or {})
     writes = timeline.writes
     if options.policy is CleaningPolicy.VERSIONS:
         return Horizon(None, protected) if writes else None
@@ -110,11 +118,21 @@ def plan_clean(
     return CleanerPlan(options.policy.value, paths, horizon.earliest, last.time if last else "")
 
 
-def _protected(timeline: Timeline) -> str | None:
-    pending = next((i for i in timeline.pending if i.comparable_action in WRITE_ACTIONS), None)
-    if pending is None:
+def _protected(timeline: Timeline, changed: Mapping[str, int]) -> str | None:
+    """See `Horizon`.
+
+    Among several writers a write may complete after another one of a later time has begun, which goes on reading what
+    was there before: when their files were made tells. Both are made under the table's lock.
+    """
+    pending = [i for i in timeline.pending if i.comparable_action in WRITE_ACTIONS]
+    if not pending:
         return None
-    return max((write.time for write in timeline.writes if write.time < pending.time), default="")
+    oldest = min(i.time for i in pending)
+    begun = min((changed.get(i.at(State.REQUESTED).file_name, 0) for i in pending), default=0)
+    if changed:
+        late = [i.time for i in timeline.writes if changed.get(i.file_name, begun) >= begun]
+        oldest = min([oldest, *late])
+    return max((write.time for write in timeline.writes if write.time < oldest), default="")
 
 
 def _versions(files: pa.Table, timeline: Timeline) -> pa.Table:

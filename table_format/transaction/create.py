@@ -13,6 +13,7 @@ from table_format.metadata_table.creation import create_metadata_table
 from table_format.record_index.growth import layout_of, scope_of_type
 from table_format.storage import Storage
 from table_format.table_config import BACKUP_PATH, PROPERTIES_PATH, create_table_config
+from table_format.transaction.locks import FileSystemLock
 from table_format.transaction.options import ProtocolOptions
 
 _DEFAULTS: Final = {
@@ -52,14 +53,20 @@ def create_table(storage: Storage, values: Mapping[str, str], options: Mapping[s
         raise OptionError(f"{_REQUIRED} is missing: a table needs a name")
     if not protocol.metadata and _index_scope(values, protocol) is not None:
         raise OptionError("a record index lies in the metadata table: leave hoodie.metadata.enable at true")
+    _refuse_second(storage)
+    with FileSystemLock(storage, protocol.lock):
+        _refuse_second(storage)  # another writer may have been faster
+        for folder in _FOLDERS:
+            storage.make_dir(f".hoodie/{folder}")
+        client = TableClient(storage, create_table_config(storage, {**_DEFAULTS, **values}))
+        if protocol.metadata:
+            _make_metadata_table(client, protocol)
+    return client
+
+
+def _refuse_second(storage: Storage) -> None:
     if storage.exists(PROPERTIES_PATH) or storage.exists(BACKUP_PATH):
         raise TableExistsError(f"{storage.uri}: there is a Hudi table already")
-    for folder in _FOLDERS:
-        storage.make_dir(f".hoodie/{folder}")
-    client = TableClient(storage, create_table_config(storage, {**_DEFAULTS, **values}))
-    if protocol.metadata:
-        _make_metadata_table(client, protocol)
-    return client
 
 
 def ensure_metadata_table(client: TableClient, protocol: ProtocolOptions) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-import time
+import contextlib
 from typing import Final
 
-from table_format.errors import StorageError
+from table_format.errors import HudiError, MissingFileError
 from table_format.storage import Storage
+from table_format.transaction.liveness import Owner, Pulse, age_ms
 
 FOLDER: Final = ".hoodie/.heartbeat"
 
@@ -15,47 +15,68 @@ FOLDER: Final = ".hoodie/.heartbeat"
 class Heartbeat:
     """Shows that the writer of an instant lives, from `start` to `stop`.
 
+    The file says whose it is, so that writers on the same machine need not wait for its expiry. Apache's writers look
+    at nothing but the time of its last modification.
+
     Args:
         storage: rooted at the table's base folder.
         instant: the write's.
-        interval_ms: milliseconds between two beats.
+        interval_ms: milliseconds between two beats, at most.
+        misses: missed beats after which the writer counts as dead.
     """
 
-    def __init__(self, storage: Storage, instant: str, interval_ms: int) -> None:
+    def __init__(self, storage: Storage, instant: str, interval_ms: int, misses: int = 2) -> None:
         self._storage = storage
-        self._path = f"{FOLDER}/{instant}"
-        self._interval = interval_ms / 1000
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"heartbeat-{instant}", daemon=True)
+        self._path = _path(instant)
+        self._owner = Owner.new(interval_ms * misses)
+        self._pulse = Pulse(storage, self._path, interval_ms)
 
     def start(self) -> None:
         """Write the file and keep it young."""
-        self._storage.overwrite(self._path, b"")
-        self._thread.start()
+        try:
+            # not synced: what a crash of the machine leaves of it grows old like any other
+            self._storage.overwrite(self._path, self._owner.to_json(), synced=False)
+            self._pulse.start()
+        except BaseException:
+            self._owner.forget()
+            raise
 
     def silence(self) -> None:
-        """End the beat and leave the file to grow old."""
-        self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        """End the beat and leave the file as a dead writer's, so that others roll the instant back."""
+        self._owner.forget()
+        self._pulse.stop()
+        with contextlib.suppress(HudiError):
+            self._storage.touch(self._path, 0)  # expired at once for all who go by its age
 
     def stop(self) -> None:
         """End the beat and delete the file."""
-        self.silence()
+        self._owner.forget()
+        self._pulse.stop()
         self._storage.delete(self._path)
 
-    def _run(self) -> None:
-        while not self._stopped.wait(self._interval):
-            try:
-                self._storage.overwrite(self._path, b"")
-            except StorageError:
-                continue  # the next beat may do; others wait for several missed ones
+
+def is_expired(storage: Storage, instant: str, interval_ms: int, misses: int) -> bool | None:
+    """Whether the writer of an instant counts as dead; None when it has no heartbeat that could tell.
+
+    One of this machine is dead when its process is gone. Others are when they missed too many beats, by the options
+    here or by their own, whichever waits longer.
+    """
+    entry = storage.entry(_path(instant))
+    if entry is None:
+        return None
+    owner = _owner(storage, instant)
+    if owner is not None and owner.is_alive_here:
+        return False
+    if owner is not None and owner.is_known_dead:
+        return True
+    patience = max(interval_ms * misses, 0 if owner is None else owner.expires_ms)
+    return age_ms(storage, entry) > patience
 
 
-def is_expired(storage: Storage, instant: str, interval_ms: int, misses: int) -> bool:
-    """Whether a writer counts as dead: it has no heartbeat file, or missed too many beats."""
-    entry = storage.entry(f"{FOLDER}/{instant}")
-    return entry is None or time.time() * 1000 - entry.mtime_ms > interval_ms * misses
+def is_known_dead(storage: Storage, instant: str) -> bool:
+    """Whether the writer of an instant was one of this machine that is gone, beyond any doubt."""
+    owner = _owner(storage, instant)
+    return owner is not None and owner.is_known_dead
 
 
 def heartbeats(storage: Storage) -> list[str]:
@@ -65,4 +86,15 @@ def heartbeats(storage: Storage) -> list[str]:
 
 def delete_heartbeat(storage: Storage, instant: str) -> None:
     """Drop the file of a writer that is gone."""
-    storage.delete(f"{FOLDER}/{instant}")
+    storage.delete(_path(instant))
+
+
+def _path(instant: str) -> str:
+    return f"{FOLDER}/{instant}"
+
+
+def _owner(storage: Storage, instant: str) -> Owner | None:
+    try:
+        return Owner.parse(storage.read(_path(instant)))
+    except MissingFileError:
+        return None

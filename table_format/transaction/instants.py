@@ -18,8 +18,8 @@ from table_format.transaction.options import ProtocolOptions
 
 
 @contextlib.contextmanager
-def table_lock(client: TableClient, options: ProtocolOptions) -> Iterator[FileSystemLock | None]:
-    """The table's lock where there may be several writers; a single writer goes without.
+def table_lock(client: TableClient, options: ProtocolOptions) -> Iterator[FileSystemLock]:
+    """The table's lock. Whoever puts something on the timeline, or takes it off, holds it.
 
     The properties are read again, for another writer may have upgraded the table.
 
@@ -28,7 +28,7 @@ def table_lock(client: TableClient, options: ProtocolOptions) -> Iterator[FileSy
         UnsupportedTableError: the table is of a kind that is only read.
     """
     require_writable(client.config, client.storage.uri)
-    with FileSystemLock(client.storage, options.lock) if options.optimistic else contextlib.nullcontext() as lock:
+    with FileSystemLock(client.storage, options.lock) as lock:
         require_writable(client.reload(), client.storage.uri)
         yield lock
 

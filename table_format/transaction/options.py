@@ -18,9 +18,9 @@ class FailedWrites(Enum):
     """Who clears up after dead writers (`hoodie.clean.failed.writes.policy`)."""
 
     EAGER = "EAGER"
-    """The next writer, all that is pending: there is one writer at a time."""
+    """The next writer, all that is pending, alive or not."""
     LAZY = "LAZY"
-    """The next writer, where the heartbeat has expired: others may be alive."""
+    """The next writer, what is known to be dead or has shown no sign of life for long enough: others may be alive."""
     NEVER = "NEVER"
     """Nobody."""
 
@@ -42,12 +42,14 @@ class LockOptions:
         expire_minutes: age at which anybody may break a lock; 0 for never.
         retries: how often to try again.
         wait_ms: longest pause between two tries; retries times this is the longest wait.
+        silence_ms: milliseconds without a sign of its holder after which others may break this lock.
     """
 
     path: str | None = None
     expire_minutes: int = 0
     retries: int = 50
     wait_ms: int = 5000
+    silence_ms: int = 120_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +78,10 @@ class ProtocolOptions:
     """All options of the protocol.
 
     Attributes:
-        optimistic: several writers at a time, under the table lock.
         failed_writes: see `FailedWrites`.
-        heartbeat_interval_ms: how often a lazy writer shows that it lives.
+        heartbeat_interval_ms: how often a writer shows that it lives, at least.
         heartbeat_misses: missed heartbeats after which it counts as dead.
+        silent_minutes: after which a write that gives no heartbeats counts as dead, unless its files change.
         metadata: keep a metadata table.
         column_stats: give a new metadata table the column statistics index.
         column_stats_shards: over how many file groups that index is spread, for good.
@@ -88,10 +90,10 @@ class ProtocolOptions:
         clean: see `CleanOptions`.
     """
 
-    optimistic: bool = False
-    failed_writes: FailedWrites = FailedWrites.EAGER
+    failed_writes: FailedWrites = FailedWrites.LAZY
     heartbeat_interval_ms: int = 60_000
     heartbeat_misses: int = 2
+    silent_minutes: int = 60
     metadata: bool = True
     column_stats: bool = True
     column_stats_shards: int = 2
@@ -106,22 +108,24 @@ class ProtocolOptions:
         Raises:
             OptionError: a value that cannot be used; the message names its key.
         """
-        optimistic = _concurrency(options)
+        interval = whole_number(options, "hoodie.client.heartbeat.interval_in_ms", 60_000, 1)
+        misses = whole_number(options, "hoodie.client.heartbeat.tolerable.misses", 2, 1)
         return cls(
-            optimistic=optimistic,
-            failed_writes=_failed_writes(options, optimistic=optimistic),
-            heartbeat_interval_ms=whole_number(options, "hoodie.client.heartbeat.interval_in_ms", 60_000, 1),
-            heartbeat_misses=whole_number(options, "hoodie.client.heartbeat.tolerable.misses", 2, 1),
+            failed_writes=_failed_writes(options, optimistic=_is_optimistic(options)),
+            heartbeat_interval_ms=interval,
+            heartbeat_misses=misses,
+            silent_minutes=whole_number(options, "hoodie.catalog.write.silent.minutes", 60, 1),
             metadata=flag(options, "hoodie.metadata.enable", default=True),
             column_stats=flag(options, "hoodie.metadata.index.column.stats.enable", default=True),
             column_stats_shards=whole_number(options, "hoodie.metadata.index.column.stats.file.group.count", 2, 1),
             record_index=IndexOptions.parse(options),
-            lock=_lock(options),
+            lock=_lock(options, interval * misses),
             clean=_clean(options),
         )
 
 
-def _concurrency(options: Mapping[str, str]) -> bool:
+def _is_optimistic(options: Mapping[str, str]) -> bool:
+    """Whether the job expects others beside it. Locks, heartbeats and the search for conflicts are there either way."""
     key = "hoodie.write.concurrency.mode"
     mode = options.get(key, "single_writer").strip().lower()
     if mode not in ("single_writer", "optimistic_concurrency_control"):
@@ -131,8 +135,7 @@ def _concurrency(options: Mapping[str, str]) -> bool:
 
 def _failed_writes(options: Mapping[str, str], *, optimistic: bool) -> FailedWrites:
     key = given(options, "hoodie.clean.failed.writes.policy", "hoodie.cleaner.policy.failed.writes")
-    default = FailedWrites.LAZY if optimistic else FailedWrites.EAGER
-    policy = _policy(options, key, default)
+    policy = _policy(options, key, FailedWrites.LAZY)
     if optimistic and policy is FailedWrites.EAGER:
         raise OptionError(
             f"{key}=EAGER would roll back other live writers under optimistic concurrency control: give LAZY"
@@ -140,7 +143,7 @@ def _failed_writes(options: Mapping[str, str], *, optimistic: bool) -> FailedWri
     return policy
 
 
-def _lock(options: Mapping[str, str]) -> LockOptions:
+def _lock(options: Mapping[str, str], silence_ms: int) -> LockOptions:
     key = "hoodie.write.lock.provider"
     provider = options.get(key, "").rsplit(".", 1)[-1]
     if provider not in ("", "FileSystemBasedLockProvider"):
@@ -165,6 +168,7 @@ def _lock(options: Mapping[str, str]) -> LockOptions:
             5000,
             1,
         ),
+        silence_ms=silence_ms,
     )
 
 

@@ -30,8 +30,10 @@ def sweep_remains(client: TableClient, options: ProtocolOptions) -> None:
             _delete_uncounted(client, timeline, time)
             delete_markers(storage, time)
     for time in beating:
+        if time in pending:
+            continue
         dead = heartbeat.is_expired(storage, time, options.heartbeat_interval_ms, options.heartbeat_misses)
-        if time not in pending and (dead or timeline.find(time) is not None):
+        if dead is not False or timeline.find(time) is not None:
             heartbeat.delete_heartbeat(storage, time)
 
 

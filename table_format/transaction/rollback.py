@@ -5,14 +5,20 @@ from __future__ import annotations
 import logging
 import posixpath
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyarrow import compute
 
 from table_format import partition_metadata
 from table_format.actions.rollback import RollbackMetadata, RollbackPartition, RollbackPlan, RollbackRequest
-from table_format.errors import CorruptFileError, MissingFileError, TransactionError, UnsupportedTableError
+from table_format.errors import (
+    CorruptFileError,
+    MissingFileError,
+    NoSpaceError,
+    TransactionError,
+    UnsupportedTableError,
+)
 from table_format.file_names import BaseFileName, parse_base_file_names
 from table_format.file_slices import list_data_files
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State
@@ -24,12 +30,20 @@ from table_format.transaction import heartbeat
 from table_format.transaction.instants import (
     delete_pending,
     ensure_state,
-    instant_path,
     is_clustering,
     request,
     table_lock,
 )
-from table_format.transaction.markers import APPEND, Marker, delete_markers, has_markers, read_markers
+from table_format.transaction.liveness import age_ms
+from table_format.transaction.markers import (
+    APPEND,
+    Marker,
+    delete_markers,
+    has_markers,
+    marker_folder,
+    read_markers,
+    scratch_folder,
+)
 from table_format.transaction.metadata_updates import record_rollback
 from table_format.transaction.options import FailedWrites, ProtocolOptions
 from table_format.transaction.remains import sweep_remains
@@ -41,8 +55,9 @@ _log = logging.getLogger(__name__)
 def rollback_failed_writes(client: TableClient, options: Mapping[str, str] | None = None) -> list[str]:
     """Undo what dead writers left, as every writer does before it begins.
 
-    Rollbacks that broke off are finished first. EAGER then rolls back every pending write, LAZY those whose heartbeat
-    has expired, NEVER none. Pending table services (clustering, compaction) are plans, not failures.
+    Rollbacks that broke off are finished first. LAZY, the default, then rolls back the pending writes whose writer is
+    known to be dead, has missed its heartbeats, or gives none and left no trace for long; EAGER rolls back every
+    pending write, NEVER none. Pending table services (clustering, compaction) are plans, not failures.
 
     Returns:
         The instants that were rolled back, newest first.
@@ -70,7 +85,7 @@ def rollback_instant(client: TableClient, instant: str, options: Mapping[str, st
     Args:
         client: the table.
         instant: the write's time.
-        options: of the protocol; the lock's matter where there are several writers.
+        options: of the protocol; those of the lock count.
 
     Raises:
         TransactionError: there is no such pending write; completed ones are never undone.
@@ -112,11 +127,43 @@ def roll_back(client: TableClient, failed: Instant) -> RollbackMetadata:
 
     The plan is on the timeline before anything is deleted. The failed instant leaves the timeline after its files and
     its records in the metadata table are gone, and before the rollback completes, so that a crash anywhere in between
-    leaves a rollback to be finished.
+    leaves a rollback to be finished. On a full disk the files go first, to make room for the plan: the markers, which
+    say the same as the plan, are still there.
     """
     plan = RollbackPlan(failed.time, failed.action, _requests(client, failed))
-    instant = request(client, Action.ROLLBACK, plan.to_avro())
+    try:
+        instant = request(client, Action.ROLLBACK, plan.to_avro())
+    except NoSpaceError:
+        _delete_files(client.storage, plan)
+        instant = request(client, Action.ROLLBACK, plan.to_avro())
     return _execute(client, instant.time, plan)
+
+
+def rollback_of(timeline: Timeline, time: str) -> Instant | None:
+    """The completed rollback of a write, where the timeline has it."""
+    for instant in reversed(timeline.completed):
+        if instant.action == Action.ROLLBACK:
+            data = timeline.read(instant)
+            if data and time in RollbackMetadata.from_avro(data, timeline.path(instant)).commits:
+                return instant
+    return None
+
+
+def free_space(client: TableClient, failed: Iterable[Instant]) -> None:
+    """Delete the data files of pending writes that can never complete, and what else their tasks left.
+
+    It writes nothing and takes no lock, for that is a file, too: callers know that the writers are gone, or are them.
+    The writes stay pending, to be rolled back.
+    """
+    for instant in failed:
+        _delete_files(client.storage, RollbackPlan(instant.time, instant.action, _requests(client, instant)))
+        client.storage.delete_dir(scratch_folder(instant.time))
+
+
+def surely_dead_writes(client: TableClient) -> list[Instant]:
+    """Pending writes of processes of this machine that are gone."""
+    pending = [instant for instant in client.timeline().pending if instant.action in WRITE_ACTIONS]
+    return [instant for instant in pending if heartbeat.is_known_dead(client.storage, instant.time)]
 
 
 def _execute(client: TableClient, rollback: str, plan: RollbackPlan) -> RollbackMetadata:
@@ -124,21 +171,26 @@ def _execute(client: TableClient, rollback: str, plan: RollbackPlan) -> Rollback
     storage = client.storage
     ensure_state(storage, Instant(rollback, Action.ROLLBACK, State.INFLIGHT), b"")
     metadata = RollbackMetadata(rollback, 0, [(plan.instant, plan.action)])
+    _delete_files(storage, plan)
     for request_ in plan.requests:
-        partition = metadata.partitions.setdefault(request_.partition, RollbackPartition())
-        for path in request_.files:
-            # Apache's plans hold whole paths of whatever scheme: the name is enough
-            storage.delete(posixpath.join(request_.partition, posixpath.basename(path)))
-            partition.deleted.append(path)
+        metadata.partitions.setdefault(request_.partition, RollbackPartition()).deleted.extend(request_.files)
     for partition_path in metadata.partitions:
         _drop_new_partition(storage, partition_path, plan.instant)
     record_rollback(client, rollback, plan.instant)
     delete_pending(storage, plan.instant, plan.action)
     metadata.millis = round((time.monotonic() - started) * 1000)
-    storage.create(instant_path(Instant(rollback, Action.ROLLBACK, State.COMPLETED)), metadata.to_avro())
+    # a writer of another tool, which takes no lock, may have finished it as well
+    ensure_state(storage, Instant(rollback, Action.ROLLBACK, State.COMPLETED), metadata.to_avro())
     delete_markers(storage, plan.instant)
     heartbeat.delete_heartbeat(storage, plan.instant)
     return metadata
+
+
+def _delete_files(storage: Storage, plan: RollbackPlan) -> None:
+    for request_ in plan.requests:
+        for path in request_.files:
+            # Apache's plans hold whole paths of whatever scheme: the name is enough
+            storage.delete(posixpath.join(request_.partition, posixpath.basename(path)))
 
 
 def _has_failed(timeline: Timeline, instant: Instant, options: ProtocolOptions) -> bool:
@@ -146,9 +198,35 @@ def _has_failed(timeline: Timeline, instant: Instant, options: ProtocolOptions) 
         return False
     if is_clustering(timeline, instant):
         return False
-    return options.failed_writes is FailedWrites.EAGER or heartbeat.is_expired(
-        timeline.storage, instant.time, options.heartbeat_interval_ms, options.heartbeat_misses
+    if options.failed_writes is FailedWrites.EAGER:
+        return True
+    interval, misses = options.heartbeat_interval_ms, options.heartbeat_misses
+    expired = heartbeat.is_expired(timeline.storage, instant.time, interval, misses)
+    return _is_silent(timeline, instant, options.silent_minutes) if expired is None else expired
+
+
+def _is_silent(timeline: Timeline, instant: Instant, minutes: int) -> bool:
+    """Whether a write without heartbeats left no trace for some minutes: Apache's single writers give none."""
+    storage = timeline.storage
+    paths = {timeline.path(instant.at(state)) for state in (State.REQUESTED, State.INFLIGHT)}
+    paths |= {marker.path for marker in read_markers(storage, instant.time)}
+    entries = [entry for entry in map(storage.entry, sorted(paths)) if entry is not None]
+    entries += storage.list(marker_folder(instant.time), recursive=True)
+    if not entries:
+        return False  # it has just ended
+    age = age_ms(storage, max(entries, key=lambda entry: entry.mtime_ms)) / 60_000
+    if age > minutes:
+        return True
+    _log.warning(
+        "%s: %s is pending and has no heartbeat, as writes of Apache's single writers; it left its last trace %.0f "
+        "minutes ago and counts as dead after %d (hoodie.catalog.write.silent.minutes). If its writer is dead, "
+        "hoodie.clean.failed.writes.policy=EAGER rolls it back now",
+        storage.uri,
+        instant,
+        age,
+        minutes,
     )
+    return False
 
 
 def _requests(client: TableClient, failed: Instant) -> list[RollbackRequest]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -11,8 +13,15 @@ import pyarrow as pa
 
 from table_format.actions.commit import CommitMetadata, WriteStat
 from table_format.actions.replace import RequestedReplaceMetadata
-from table_format.errors import AlreadyExistsError, HudiError, LockError, TransactionError
-from table_format.instant import WRITE_ACTIONS, Action, Instant, State
+from table_format.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    HudiError,
+    LockError,
+    NoSpaceError,
+    TransactionError,
+)
+from table_format.instant import Action, Instant, State
 from table_format.mapping import Mapper, in_threads
 from table_format.meta_client import SCHEMA_KEY, TableClient
 from table_format.metadata_table.writer import has_private_index
@@ -22,15 +31,9 @@ from table_format.record_index.deltas import DeltaFile
 from table_format.record_index.key_conflicts import check_keys
 from table_format.record_index.layout import MAINTAINED, MAINTAINED_KEY, IndexLayout
 from table_format.table_config import recover_table_config
-from table_format.transaction.clean import clean
-from table_format.transaction.conflicts import (
-    Snapshot,
-    changed_since,
-    check_alone,
-    check_conflicts,
-    check_services,
-    touched_slots,
-)
+from table_format.timeline import Timeline
+from table_format.transaction.clean import clean_locked
+from table_format.transaction.conflicts import Cleared, Snapshot, changed_since, check_alone, check_conflicts
 from table_format.transaction.create import ensure_metadata_table
 from table_format.transaction.heartbeat import Heartbeat
 from table_format.transaction.instants import ensure_state, instant_path, next_time, table_lock
@@ -38,7 +41,14 @@ from table_format.transaction.markers import delete_markers, read_markers
 from table_format.transaction.metadata_updates import record_commit
 from table_format.transaction.options import FailedWrites, ProtocolOptions
 from table_format.transaction.remains import sweep_remains
-from table_format.transaction.rollback import resume_rollbacks, roll_back, rollback_failed_writes_locked
+from table_format.transaction.rollback import (
+    free_space,
+    resume_rollbacks,
+    roll_back,
+    rollback_failed_writes_locked,
+    rollback_of,
+    surely_dead_writes,
+)
 
 _log = logging.getLogger(__name__)
 _BUCKET_INDEX = "BUCKET"
@@ -46,6 +56,9 @@ _BUCKET_INDEX = "BUCKET"
 
 class WriteTransaction:
     """One write to a copy-on-write table: all of it becomes visible, or nothing.
+
+    Others may write at the same time, from this process or elsewhere: what begins and what publishes is under the
+    table's lock, and a heartbeat shows meanwhile that this writer lives.
 
     `begin` clears up after dead writers and requests the instant. Before each data file its writer leaves a marker
     (`markers.create_marker`), also from other processes. `commit` publishes what the write stats name. As a context
@@ -65,7 +78,7 @@ class WriteTransaction:
         *,
         options: Mapping[str, str],
         before: Snapshot,
-        heartbeat: Heartbeat | None,
+        heartbeat: Heartbeat,
     ) -> None:
         self.client = client
         self.storage = client.storage
@@ -76,6 +89,9 @@ class WriteTransaction:
         self._protocol = ProtocolOptions.parse(options)
         self._before = before
         self._heartbeat = heartbeat
+        # a transaction that was dropped without an end is dead, though its process lives
+        self._dropped = weakref.finalize(self, heartbeat.silence)
+        self._dropped.atexit = False
         self._inflight = False
         self._published = False
         self._ended = False
@@ -101,12 +117,12 @@ class WriteTransaction:
         protocol = ProtocolOptions.parse(options)
         if action not in (Action.COMMIT, Action.REPLACECOMMIT):
             raise TransactionError(f"{action!r} is no action of a write: give commit or replacecommit")
-        with table_lock(client, protocol):
+        with _lock_on_a_full_disk(client, protocol):
             recover_table_config(client.storage)
             client.reload()
             rollback_failed_writes_locked(client, protocol)
             ensure_metadata_table(client, protocol)
-            before = _snapshot(client)
+            before = Snapshot.of(client)
             data = RequestedReplaceMetadata().to_avro() if action == Action.REPLACECOMMIT else b""
             instant, beat = _request(client, action, data, protocol)
         return cls(client, instant, operation, options=options, before=before, heartbeat=beat)
@@ -144,6 +160,7 @@ class WriteTransaction:
         index_changes: Sequence[DeltaFile] | None = None,
         index_layout: IndexLayout | None = None,
         mapper: Mapper = in_threads,
+        cleared: Cleared | None = None,
         alone: bool = False,
     ) -> CommitMetadata:
         """Publish the write; on failure, undo it and raise.
@@ -164,12 +181,15 @@ class WriteTransaction:
             index_layout: the layout by which these files were written; needed when it has file groups for data
                 partitions that are new.
             mapper: runs what there is to do for each file group of the record index, where it is much.
+            cleared: tells of a partition path whether the write replaces all that is in it, be it in file groups that
+                are new since it began.
             alone: whether the write must be the only one since it began.
 
         Raises:
-            ConflictError: another writer changed the same file groups first, or put a record of the same key elsewhere.
+            ConflictError: another writer changed the same file groups first, or put a record of the same key elsewhere,
+                or took this one for dead.
             RecordIndexError: another tool left the record index out of date.
-            TransactionError: a file without a marker, or another writer took this one for dead.
+            TransactionError: a file without a marker, or a clustering that another tool has planned is in the way.
             LockError: the table lock could not be taken or held.
         """
         self._require_open()
@@ -179,17 +199,18 @@ class WriteTransaction:
             if not self._inflight:
                 self.mark_inflight()
             with table_lock(self.client, self._protocol) as lock:
-                self._check(metadata, changes, alone=alone)
+                self._check(metadata, changes, cleared, alone=alone)
                 self._finalize(metadata)
                 record_commit(
                     self.client, self.instant, stats, column_stats, index_changes=changes, options=self._options
                 )
                 if changes is not None and has_private_index(self.client):
                     metadata.extra_metadata[MAINTAINED_KEY] = MAINTAINED
-                if lock is not None:
-                    lock.check()
+                lock.check()
+                self._require_pending(self.client.timeline())
                 self._publish(metadata)
                 self._tidy()
+                self._clean()
         except BaseException as error:
             if not self._published:
                 self._abort_because(error)
@@ -197,7 +218,6 @@ class WriteTransaction:
             if not isinstance(error, HudiError):
                 raise
             _log.warning("%s: %s is committed; tidying up failed: %s", self.storage.uri, self.instant, error)
-        self._clean()
         return metadata
 
     def abort(self) -> None:
@@ -206,23 +226,41 @@ class WriteTransaction:
             return
         self._ended = True
         try:
-            with table_lock(self.client, self._protocol):
-                resume_rollbacks(self.client)
-                own = self.client.timeline().find(self.instant, self._requested.action)
-                if own is None:
-                    sweep_remains(self.client, self._protocol)  # another writer undid it
-                elif own.state is not State.COMPLETED:
-                    roll_back(self.client, own)
-        finally:
-            if self._heartbeat is not None:
-                self._heartbeat.stop()
+            try:
+                self._undo()
+            except NoSpaceError:
+                self._free_space()
+                self._undo()
+        except BaseException:
+            self._give_up()
+            raise
+        self._dropped.detach()
+        self._heartbeat.stop()
+
+    def _undo(self) -> None:
+        with table_lock(self.client, self._protocol):
+            resume_rollbacks(self.client)
+            own = self.client.timeline().find(self.instant, self._requested.action)
+            if own is None:
+                sweep_remains(self.client, self._protocol)  # another writer undid it
+            elif own.state is not State.COMPLETED:
+                roll_back(self.client, own)
+
+    def _free_space(self) -> None:
+        """Delete this write's files where the disk is too full for the lock or the rollback's plan."""
+        own = self.client.timeline().find(self.instant, self._requested.action)
+        if own is not None and own.state is not State.COMPLETED:
+            free_space(self.client, [own])
+
+    def _give_up(self) -> None:
+        """Leave the write pending, as a dead writer's."""
+        self._ended = True
+        self._dropped()
 
     def _abort_because(self, error: BaseException) -> None:
         """Undo the write while an error is on its way; whatever fails now is left to the next writer."""
         if isinstance(error, LockError):
-            self._ended = True
-            if self._heartbeat is not None:
-                self._heartbeat.stop()
+            self._give_up()
             error.add_note(f"{self.instant} stays pending and invisible; the next writer rolls it back")
             return
         try:
@@ -251,24 +289,30 @@ class WriteTransaction:
             raise TransactionError(f"{self.instant}: only a replacecommit can replace file groups")
         return metadata
 
-    def _check(self, metadata: CommitMetadata, changes: IndexChanges | None, *, alone: bool) -> None:
+    def _check(
+        self, metadata: CommitMetadata, changes: IndexChanges | None, cleared: Cleared | None, *, alone: bool
+    ) -> None:
         timeline = self.client.timeline()
-        own = timeline.find(self.instant, self._requested.action)
-        if own is None or own.state is not State.INFLIGHT:
-            raise TransactionError(
-                f"{self.storage.uri}: {self.instant} is no longer pending: another writer took this one for dead and "
-                "rolled it back. Nothing was written. Where several writers work at a time, each needs "
-                "hoodie.write.concurrency.mode=optimistic_concurrency_control"
-            )
-        bucketed = self._is_bucketed()
+        own = self._require_pending(timeline)
         if alone:
             check_alone(timeline, own, self._before)
-        if self._protocol.optimistic:
-            check_conflicts(timeline, own, self._before, metadata, bucketed=bucketed)
-            if changes is not None and not bucketed:
-                check_keys(self.client, timeline, changes, changed_since(timeline, own, self._before))
-        else:
-            check_services(timeline, own, touched_slots(metadata, bucketed=bucketed), bucketed=bucketed)
+        bucketed = self._is_bucketed()
+        check_conflicts(timeline, own, self._before, metadata, bucketed=bucketed, cleared=cleared)
+        if changes is not None and not bucketed:
+            others = changed_since(timeline, own, self._before)
+            check_keys(self.client, timeline, changes, self.instant, others)
+
+    def _require_pending(self, timeline: Timeline) -> Instant:
+        own = timeline.find(self.instant, self._requested.action)
+        if own is not None and own.state is State.INFLIGHT:
+            return own
+        raise ConflictError(
+            f"{self.storage.uri}: {self.instant} is no longer pending: another writer took this one for dead and "
+            f"rolled it back ({rollback_of(timeline, self.instant) or 'no rollback tells when'}). Nothing was written, "
+            "try again. Writers of this project do so only when heartbeats are missed or under "
+            "hoodie.clean.failed.writes.policy=EAGER; Apache's do so unless they have "
+            "hoodie.write.concurrency.mode=optimistic_concurrency_control"
+        )
 
     def _is_bucketed(self) -> bool:
         kind = self.client.config.index_type or self._options.get("hoodie.index.type", "")
@@ -286,11 +330,10 @@ class WriteTransaction:
             )
         for path in sorted(marked - counted):
             self.storage.delete(path)
-        if self._protocol.optimistic:
-            # the rollback of another writer may have unmarked a partition that it had made and this one goes on using
-            for partition, stats in metadata.partition_to_write_stats.items():
-                if stats:
-                    ensure_partition_metadata(self.storage, partition, self.instant)
+        # the rollback of another writer may have unmarked a partition that it had made and this one goes on using
+        for partition, stats in metadata.partition_to_write_stats.items():
+            if stats:
+                ensure_partition_metadata(self.storage, partition, self.instant)
 
     def _publish(self, metadata: CommitMetadata) -> None:
         path = instant_path(self._requested.at(State.COMPLETED))
@@ -304,48 +347,49 @@ class WriteTransaction:
         self._published = self._ended = True
 
     def _tidy(self) -> None:
-        delete_markers(self.storage, self.instant)
-        if self._heartbeat is not None:
+        self._dropped.detach()
+        try:
+            delete_markers(self.storage, self.instant)
+        finally:
             self._heartbeat.stop()
 
     def _clean(self) -> None:
         if not self._protocol.clean.automatic:
             return
         try:
-            clean(self.client, self._options)
+            clean_locked(self.client, self._protocol.clean)
         except (HudiError, OSError) as error:
             _log.warning("%s: cleaning failed and is left to the next one: %s", self.storage.uri, error)
 
 
-def _request(
-    client: TableClient, action: str, data: bytes, protocol: ProtocolOptions
-) -> tuple[Instant, Heartbeat | None]:
-    """Request an instant; the heartbeat of a lazy writer is there before its instant is."""
+@contextlib.contextmanager
+def _lock_on_a_full_disk(client: TableClient, protocol: ProtocolOptions) -> Iterator[None]:
+    """The table's lock; where there is no space for its file, files of writers that died on this machine go first."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(table_lock(client, protocol))
+        except NoSpaceError:
+            if protocol.failed_writes is FailedWrites.NEVER:
+                raise
+            free_space(client, surely_dead_writes(client))
+            stack.enter_context(table_lock(client, protocol))
+        yield
+
+
+def _request(client: TableClient, action: str, data: bytes, protocol: ProtocolOptions) -> tuple[Instant, Heartbeat]:
+    """Request an instant; its heartbeat is there before it."""
     while True:
         instant = Instant(next_time(client, client.timeline()), action, State.REQUESTED)
-        beat = None
-        if protocol.failed_writes is FailedWrites.LAZY:
-            beat = Heartbeat(client.storage, instant.time, protocol.heartbeat_interval_ms)
-            beat.start()
+        beat = Heartbeat(client.storage, instant.time, protocol.heartbeat_interval_ms, protocol.heartbeat_misses)
+        beat.start()
         try:
             client.storage.create(instant_path(instant), data)
         except BaseException as error:
-            if beat is not None:
-                beat.silence()
+            beat.silence()
             if not isinstance(error, AlreadyExistsError):
                 raise
             continue
         return instant, beat
-
-
-def _snapshot(client: TableClient) -> Snapshot:
-    timeline = client.timeline()
-    last = timeline.last_completed_write()
-    return Snapshot(
-        last_completed=last.time if last else "",
-        pending=frozenset(i.time for i in timeline.pending if i.comparable_action in WRITE_ACTIONS),
-        schema=client.table_schema_json(timeline),
-    )
 
 
 def _holds(client: TableClient, path: str, content: bytes) -> bool:

@@ -1,6 +1,7 @@
 import json
 import logging
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -117,6 +118,49 @@ def test_the_lock_of_another_machine_is_respected(storage):
     storage.overwrite(PATH, json.dumps(content).encode())
     with pytest.raises(LockError, match="on elsewhere"):
         FileSystemLock(storage, QUICK).acquire()
+    old = time.time() - 119
+    os.utime(storage.full_path(PATH), (old, old))
+    with pytest.raises(LockError, match="on elsewhere"):
+        FileSystemLock(storage, QUICK).acquire()
+    os.utime(storage.full_path(PATH), (old - 10, old - 10))
+    FileSystemLock(storage, QUICK).acquire()  # it has shown no sign of life for two minutes
+
+
+def test_a_clock_that_is_fast_here_breaks_no_lock(storage, monkeypatch):
+    lock = FileSystemLock(storage, QUICK)
+    lock.acquire()
+    content = json.loads(storage.read(PATH))
+    content["owner"] |= {"host": "elsewhere"}
+    storage.overwrite(PATH, json.dumps(content).encode())
+    now = time.time() + 3600
+    monkeypatch.setattr(locks.time, "time", lambda: now)
+    with pytest.raises(LockError, match="on elsewhere"):
+        FileSystemLock(storage, QUICK).acquire()
+
+
+def test_a_lock_that_is_held_stays_young(storage):
+    options = LockOptions(retries=0, silence_ms=40)
+    with FileSystemLock(storage, options) as lock:
+        old = time.time() - 3600
+        os.utime(storage.full_path(PATH), (old, old))
+        for _ in range(1000):
+            if storage.entry(PATH).mtime_ms > (old + 1800) * 1000:
+                break
+            time.sleep(0.005)
+        assert storage.entry(PATH).mtime_ms > (old + 1800) * 1000
+        lock.check()
+
+
+def test_a_lock_that_its_live_process_never_gave_back_expires(storage):
+    """The process of this machine is there; but what it held it let go without a word."""
+    content = {"owner": {"token": "x", "host": socket.gethostname(), "machine": "", "pid": os.getppid(), "started": ""}}
+    with FileSystemLock(storage, QUICK):
+        content["owner"]["machine"] = json.loads(storage.read(PATH))["owner"]["machine"]
+    content["owner"]["expires_ms"] = 200
+    storage.create(PATH, json.dumps(content).encode())
+    with pytest.raises(LockError):
+        FileSystemLock(storage, LockOptions(retries=0)).acquire()
+    FileSystemLock(storage, LockOptions(retries=100, wait_ms=50)).acquire()
 
 
 def test_a_broken_lock_is_noticed_and_not_released_for_others(storage):

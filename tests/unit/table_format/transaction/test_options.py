@@ -4,20 +4,24 @@ from table_format.errors import OptionError
 from table_format.transaction.options import CleaningPolicy, FailedWrites, ProtocolOptions
 
 
-def test_defaults_are_apaches():
+def test_defaults_are_apaches_but_for_who_is_rolled_back():
     options = ProtocolOptions.parse({"unknown.key": "x"})
     assert options == ProtocolOptions()
-    assert not options.optimistic
-    assert options.failed_writes is FailedWrites.EAGER
+    assert options.failed_writes is FailedWrites.LAZY
     assert (options.clean.policy, options.clean.commits) == (CleaningPolicy.COMMITS, 10)
     assert (options.lock.retries, options.lock.wait_ms, options.lock.expire_minutes) == (50, 5000, 0)
     assert (options.heartbeat_interval_ms, options.heartbeat_misses) == (60_000, 2)
 
 
-def test_optimistic_concurrency_makes_clearing_up_lazy():
-    options = ProtocolOptions.parse({"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"})
-    assert options.optimistic
-    assert options.failed_writes is FailedWrites.LAZY
+@pytest.mark.parametrize("mode", ["OPTIMISTIC_CONCURRENCY_CONTROL", "single_writer"])
+def test_both_modes_of_concurrency_are_safe(mode):
+    assert ProtocolOptions.parse({"hoodie.write.concurrency.mode": mode}) == ProtocolOptions()
+
+
+def test_locks_expire_as_heartbeats_do():
+    interval, misses = "hoodie.client.heartbeat.interval_in_ms", "hoodie.client.heartbeat.tolerable.misses"
+    assert ProtocolOptions().lock.silence_ms == 120_000
+    assert ProtocolOptions.parse({interval: "1000", misses: "5"}).lock.silence_ms == 5000
 
 
 @pytest.mark.parametrize(

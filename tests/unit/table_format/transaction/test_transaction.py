@@ -15,6 +15,7 @@ from tests.unit.table_format.transaction.toy_table import SCHEMA_JSON, assert_ti
 
 FIRST = {("p=a", 0): {"k1": 1}, ("p=a", 1): {"k2": 2}}
 FIRST_ROWS = {("p=a", "k1"): 1, ("p=a", "k2"): 2}
+EAGER = {"hoodie.clean.failed.writes.policy": "EAGER"}
 
 
 def names(storage: Storage, folder: str = ".hoodie") -> set[str]:
@@ -131,7 +132,7 @@ def test_a_writer_taken_for_dead_publishes_nothing(client, storage):
     first = begin(client)
     first.mark_inflight()
     stats, columns = write_files(first, FIRST)
-    upsert(client, {("p=b", 0): {"k3": 3}})  # a second single writer rolls the first one back
+    upsert(client, {("p=b", 0): {"k3": 3}}, EAGER)  # a second writer rolls the first one back
     write_files(first, {("p=c", 0): {"k4": 4}})  # a task of the first goes on all the same
     with pytest.raises(TransactionError, match="took this one for dead"):
         first.commit(stats, schema_json=SCHEMA_JSON, column_stats=columns)
@@ -147,7 +148,8 @@ def test_rollback_of_a_foreign_write_without_markers_lists_the_files(client, sto
     tx.mark_inflight()
     write_files(tx, {("p=a", 0): {"k1": 5}})
     storage.delete_dir(f".hoodie/.temp/{tx.instant}")
-    assert rollback_failed_writes(client) == [tx.instant]
+    assert rollback_failed_writes(client) == []
+    assert rollback_failed_writes(client, EAGER) == [tx.instant]
     assert_tidy(storage.uri)
 
 
@@ -210,7 +212,7 @@ def test_a_failed_clean_does_not_fail_the_commit(client, storage, monkeypatch, c
     def failing(*args):
         raise MissingFileError("gone")
 
-    monkeypatch.setattr(module, "clean", failing)
+    monkeypatch.setattr(module, "clean_locked", failing)
     upsert(client, FIRST)
     assert rows_of(storage.uri) == FIRST_ROWS
     assert "cleaning failed" in caplog.text

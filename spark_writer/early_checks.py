@@ -1,0 +1,105 @@
+"""What a write is refused for before it costs anything, or does anything to the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from spark_writer import option_registry as registry
+from spark_writer.current_files import current_files
+from spark_writer.operations import Operation
+from spark_writer.options import WriteOptions
+from spark_writer.plans import CURRENT_SCHEMA, KeyPlan
+from spark_writer.shuffle import distinct_slots
+from spark_writer.split import keyed_rows
+from spark_writer.table_properties import bucket_count, check_against_table, index_type
+from spark_writer.write_plans import WritePlans, in_partitions, key_plan
+from table_format.base_file_options import BaseFileOptions
+from table_format.column_statistics import indexable_columns
+from table_format.errors import OptionError
+from table_format.meta_client import TableClient
+from table_format.metadata_table.compaction import most_deltacommits
+from table_format.schema_evolution import storage_schema
+from table_format.transaction.conflicts import check_services, clustered_slots
+from table_format.transaction.options import ProtocolOptions
+
+
+def refuse_options(
+    client: TableClient,
+    options: WriteOptions,
+    operation: Operation,
+    *,
+    batch: pa.Schema | None,
+    schema: pa.Schema,
+    partitions: Iterable[str],
+) -> None:
+    """Refuse options that cannot be followed, while what dead writers left is still as they left it.
+
+    Args:
+        client: the table.
+        options: of the job.
+        operation: what to do.
+        batch: columns of the rows; None without any.
+        schema: the table's columns after the write.
+        partitions: that delete_partition names.
+
+    Raises:
+        OptionError: such an option.
+        SchemaError: a key or partition column is missing.
+        UnsupportedTableError: the table's kind is not written.
+    """
+    config = client.config
+    check_against_table(options, config)
+    ProtocolOptions.parse(options.texts)
+    BaseFileOptions.of(options.texts)
+    most_deltacommits(options.texts)
+    indexable_columns(schema, {**options.texts, **config.raw})
+    named = [*partitions, *options.names(registry.PARTITIONS_TO_DELETE)]
+    if batch is None and not (operation is Operation.DELETE_PARTITION and named):
+        rows = f"{registry.PARTITIONS_TO_DELETE.key} or rows" if operation is Operation.DELETE_PARTITION else "rows"
+        raise OptionError(f"{operation.value} needs {rows}")
+    buckets = bucket_count(options, config) if index_type(options, config) == "BUCKET" else 0
+    keys = key_plan(client, options, CURRENT_SCHEMA.empty_table(), buckets)
+    if buckets and config.bucket_count is None:
+        current_files(client, client.timeline(), buckets)  # the table's files tell whether the job's count can be
+    if batch is not None and buckets and operation is not Operation.DELETE_PARTITION:
+        keyed_rows(keys, storage_schema(batch).empty_table(), ())
+
+
+def refuse_clustered(plans: WritePlans, files: pa.Table, *, bucketed: bool) -> None:
+    """Refuse to change or replace files that a pending clustering is about to replace, before anything is written.
+
+    Args:
+        plans: of the write.
+        files: of `CURRENT_SCHEMA`.
+        bucketed: whether the table has the bucket index.
+
+    Raises:
+        TransactionError: there is such a clustering.
+    """
+    column = "bucket" if bucketed else "file_id"
+    slots = ((row["partition"], row[column]) for row in files.select(["partition", column]).to_pylist())
+    check_services(plans.timeline, set(slots), bucketed=bucketed)
+
+
+def refuse_clustered_buckets(plans: WritePlans, current: pa.Table, keys: KeyPlan, target: pa.Schema) -> None:
+    """The same for a write of rows by buckets. They are looked through only where there is a pending clustering.
+
+    Args:
+        plans: of the write.
+        current: base files of the table.
+        keys: how keys come about.
+        target: the rows' columns in the table's types.
+    """
+    if not clustered_slots(plans.timeline, bucketed=True):
+        return
+    if plans.operation is Operation.INSERT_OVERWRITE_TABLE:
+        refuse_clustered(plans, current, bucketed=True)
+        return
+    df, _ = plans.rows()
+    slots = distinct_slots(df, keys, target)
+    check_services(plans.timeline, slots, bucketed=True)
+    if plans.operation is Operation.INSERT_OVERWRITE:
+        partitions = {partition for partition, _ in slots}
+        refuse_clustered(plans, in_partitions(current, partitions.__contains__), bucketed=True)
