@@ -117,15 +117,22 @@ class WriteTransaction:
         protocol = ProtocolOptions.parse(options)
         if action not in (Action.COMMIT, Action.REPLACECOMMIT):
             raise TransactionError(f"{action!r} is no action of a write: give commit or replacecommit")
-        with _lock_on_a_full_disk(client, protocol):
-            recover_table_config(client.storage)
-            client.reload()
-            rollback_failed_writes_locked(client, protocol)
-            ensure_metadata_table(client, protocol)
-            before = Snapshot.of(client)
-            data = RequestedReplaceMetadata().to_avro() if action == Action.REPLACECOMMIT else b""
-            instant, beat = _request(client, action, data, protocol)
-        return cls(client, instant, operation, options=options, before=before, heartbeat=beat)
+        begun: WriteTransaction | None = None
+        try:
+            with _lock_on_a_full_disk(client, protocol):
+                recover_table_config(client.storage)
+                client.reload()
+                rollback_failed_writes_locked(client, protocol)
+                ensure_metadata_table(client, protocol)
+                before = Snapshot.of(client)
+                data = RequestedReplaceMetadata().to_avro() if action == Action.REPLACECOMMIT else b""
+                instant, beat = _request(client, action, data, protocol)
+                begun = cls(client, instant, operation, options=options, before=before, heartbeat=beat)
+        except BaseException:
+            if begun is not None:
+                begun._give_up()
+            raise
+        return begun
 
     def __enter__(self) -> Self:
         return self

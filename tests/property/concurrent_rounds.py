@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from spark_writer import write_job
 from table_format.errors import HudiError, NoSpaceError
-from table_format.instant import Instant
+from table_format.instant import Instant, State
 from table_format.meta_client import TableClient
 from table_format.record_index.bootstrap import bootstrap_index
 from table_format.storage import Storage
@@ -112,7 +112,6 @@ class _Log:
     """One line an event; what was written before a SIGKILL is there."""
 
     def __init__(self, task: Task) -> None:
-        task.log.parent.mkdir(exist_ok=True)
         self._file = os.open(task.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def put(self, **event: Any) -> None:
@@ -197,6 +196,7 @@ class Soak:
         if self.dice.random() < 0.2 and "hoodie.index.type" not in self.options:
             self.options["hoodie.metadata.enable"] = "false"
         LocalTable.create(str(self.place), SCHEMA, self.options)
+        self.place.with_suffix(".log").mkdir()
         self._processes = multiprocessing.get_context("forkserver")
         self._processes.set_forkserver_preload([__name__])
 
@@ -259,14 +259,14 @@ class Soak:
                 claimed.update(done)
                 applied += [(published[time], write.operation, write.rows) for time in done]
         assert claimed == published.keys(), f"nobody wrote {published.keys() - claimed}"
-        changed = {
-            name: os.stat(self.place / timeline.folder / name).st_mtime_ns
-            for name in os.listdir(self.place / timeline.folder)
-        }
-        applied.sort(key=lambda one: (changed[one[0].file_name], one[0].time))
-        expected: Rows = {}
-        for _, operation, rows in applied:
-            _apply(expected, operation, rows)
+        folder = self.place / timeline.folder
+        moments = {name: os.stat(folder / name).st_mtime_ns for name in os.listdir(folder)}
+        applied.sort(key=lambda one: (moments[one[0].file_name], one[0].time))
+        state: dict[str, tuple[int, int]] = {}
+        for instant, operation, rows in applied:
+            begun = moments[instant.at(State.REQUESTED).file_name]
+            _apply(state, operation, rows, begun, moments[instant.file_name])
+        expected = {key: value for key, (value, _) in state.items()}
         found = current_rows(client).to_pylist()
         assert len({row["id"] for row in found}) == len(found)
         assert {row["id"]: row["v"] for row in found} == expected
@@ -321,14 +321,19 @@ KNOWN = ("ConflictError", "NoSpaceError")
 ALLOWED = {"index": (*KNOWN, "TransactionError"), "clean": KNOWN}
 
 
-def _apply(state: Rows, operation: str, rows: Rows) -> None:
+def _apply(state: dict[str, tuple[int, int]], operation: str, rows: Rows, begun: int, published: int) -> None:
+    """Writes take effect when they are published; deletes of keys that are not there when they begin have none.
+
+    So a row that came in between stays: it would have been a conflict had the delete found the key.
+    """
     if operation == "delete":
         for key in rows:
-            state.pop(key, None)
+            if key in state and state[key][1] <= begun:
+                del state[key]
         return
     if operation in ("insert_overwrite", "delete_partition"):
         gone = {partition_of(key) for key in rows}
         for key in [key for key in state if partition_of(key) in gone]:
             del state[key]
     if operation != "delete_partition":
-        state.update(rows)
+        state.update({key: (value, published) for key, value in rows.items()})

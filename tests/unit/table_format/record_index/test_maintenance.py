@@ -114,6 +114,7 @@ def test_rollbacks_and_cleans_keep_the_index(client, storage):
 def test_leftover_deltas_are_swept(client, storage):
     tx = begin(client)
     files = deltas(tx, layout_for(client, []), [put("b")])
+    tx._give_up()
     change(client, put("a"))  # rolls the dead write back
     assert not any(storage.exists(file.path) for file in files)
     [file] = deltas(tx, layout_for(client, []), [put("b")], tasks=1)  # its task outlives it
