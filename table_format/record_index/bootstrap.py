@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +14,7 @@ from table_format.meta_client import TableClient
 from table_format.record_index.build import Built, IndexBuild, Tell, begun_layouts, clear_builds, count_keys
 from table_format.record_index.founding import BuiltFile
 from table_format.record_index.growth import HASH_KEY, IndexOptions, new_layout
-from table_format.record_index.key_source import current_sources, require_keys
+from table_format.record_index.key_source import KeySource, current_sources, require_keys
 from table_format.record_index.layout import PARTITION, IndexLayout
 from table_format.record_index.publish import publish_index
 from table_format.table_config import require_writable
@@ -77,7 +77,6 @@ def bootstrap_index(
 
     Raises:
         RecordIndexError: the table's files hold no record keys.
-        MissingFileError: cleaning took data files away as often as they were looked for.
         TransactionError: a write is under way and does not end; what was read is kept for the next attempt.
         LockError: the table lock could not be taken.
         UnsupportedTableError: merge-on-read, or another table version.
@@ -90,7 +89,6 @@ def bootstrap_index(
     build = IndexBuild(client, _layout(client, options, groups, mapper), mapper, tell, options=told)
     build.start()
     built = _publish_when_current(client, build, options, wait_seconds, tell)
-    clear_builds(client.storage)
     files = built.files
     return BootstrapReport(
         keys=built.keys,
@@ -142,13 +140,13 @@ def _publish_when_current(
     while True:
         timeline = client.timeline()
         rounds += 1
+        built: Built | None = None
         try:
             built = build.run(timeline, current_sources(client, timeline))
         except MissingFileError:
-            if rounds >= _ROUNDS:
-                raise
             tell("files were cleaned meanwhile; reading what replaced them")
-            continue
+            if rounds < _ROUNDS:
+                continue
         with table_lock(client, protocol) as lock:
             if protocol.failed_writes is not FailedWrites.EAGER:  # who builds an index does not end live writers
                 rollback_failed_writes_locked(client, protocol)
@@ -156,7 +154,7 @@ def _publish_when_current(
             pending = _pending(timeline)
             if pending is None:
                 sources = current_sources(client, timeline)
-                if frozenset(source.identity for source in sources) != built.sources:
+                if built is None or not _is_current(client, built, sources):
                     tell("commits came meanwhile; reading what they changed")
                     if rounds < _ROUNDS:
                         continue
@@ -165,6 +163,7 @@ def _publish_when_current(
                 tell("taking the index into use")
                 files = [BuiltFile(file.group, file.path, file.size, file.rows) for file in built.files if file.path]
                 publish_index(client, built.layout, files)
+                clear_builds(client.storage)
                 return built
         if time.monotonic() >= deadline:
             raise TransactionError(
@@ -174,6 +173,13 @@ def _publish_when_current(
             )
         tell(f"waiting for {pending}")
         time.sleep(_POLL)
+
+
+def _is_current(client: TableClient, built: Built, sources: Sequence[KeySource]) -> bool:
+    """Whether what was built is of the table as it is, and still there: another build that ends clears all away."""
+    if frozenset(source.identity for source in sources) != built.sources:
+        return False
+    return all(client.storage.exists(file.path) for file in built.files if file.path)
 
 
 def _pending(timeline: Timeline) -> Instant | None:

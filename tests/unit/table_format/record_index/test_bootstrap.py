@@ -287,6 +287,26 @@ def test_files_that_are_cleaned_while_they_are_read(tmp_path: Path) -> None:
     assert verify_index(table.client, mapper=mapper).is_right
 
 
+def test_two_builds_at_once_both_succeed(tmp_path: Path) -> None:
+    """The one that ends first takes the other one's files, and clears away what it has built."""
+    table = make(tmp_path, BUCKETS)
+    table.write("upsert", rows(0, 6))
+    times: list[int] = []
+
+    def mapper(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        made = in_threads(function, items)
+        times.append(1)
+        if len(times) == 2:
+            bootstrap_index(TableClient.open(table.client.storage), groups=1)
+        return made
+
+    assert bootstrap_index(table.client, groups=1, mapper=mapper).keys == 6
+    assert len(times) > 2
+    assert index_places(table.client) == data_places(table.client)
+    assert verify_index(table.client).is_right
+    assert not table.client.storage.exists(".hoodie/.catalog/record_index_build")
+
+
 def test_codec_and_bloom_filters_are_options(tmp_path: Path) -> None:
     table = make(tmp_path, BUCKETS)
     table.write("upsert", rows(0, 200, partitions=1))
