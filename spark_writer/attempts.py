@@ -22,11 +22,11 @@ _LOG = logging.getLogger(__name__)
 _LONGEST_PAUSE: Final = 1.0
 
 
-def with_retries(attempt: Callable[[], _T], retries: int, repeatable: Callable[[], bool]) -> _T:
+def with_retries(attempt: Callable[[int], _T], retries: int, repeatable: Callable[[], bool]) -> _T:
     """Do something again as long as other writers were faster.
 
     Args:
-        attempt: does all of it anew; one that fails leaves nothing.
+        attempt: does all of it anew, given the number of the attempt, from 1 on; one that fails leaves nothing.
         retries: how often to do it again, at most.
         repeatable: asked at the first conflict: whether doing it again is the same as doing it later.
 
@@ -36,7 +36,7 @@ def with_retries(attempt: Callable[[], _T], retries: int, repeatable: Callable[[
     for number in itertools.count(1):
         started = time.monotonic()
         try:
-            return attempt()
+            return attempt(number)
         except ConflictError as error:
             if number > retries:
                 error.add_note(f"given up after {number} attempt(s): hoodie.catalog.write.retries={retries}")

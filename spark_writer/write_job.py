@@ -76,7 +76,13 @@ class WriteJob:
         after = AfterCommit.prepare(self.session, self.client, self.options)
         with WriteProgress(self.session, mode) as progress:
             retries = self.options.number(registry.RETRIES) or 0
-            instant, outcome = with_retries(lambda: self._attempt(batch, progress), retries, self._is_repeatable)
+
+            def attempt(number: int) -> tuple[str, Outcome]:
+                if number > 1:
+                    progress.phase(f"doing it again, as another writer was faster: {number} of {retries + 1}")
+                return self._attempt(batch, progress)
+
+            instant, outcome = with_retries(attempt, retries, self._is_repeatable)
         summary = WriteSummary.of(
             self.client.config.name,
             self.operation.value,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import Final
 
 from table_format.errors import HudiError, MissingFileError
@@ -70,6 +71,8 @@ def is_expired(storage: Storage, instant: str, interval_ms: int, misses: int) ->
     if owner is not None and owner.is_known_dead:
         return True
     patience = max(interval_ms * misses, 0 if owner is None else owner.expires_ms)
+    if abs(time.time() * 1000 - entry.mtime_ms) <= patience:
+        return False
     return age_ms(storage, entry) > patience
 
 
