@@ -44,6 +44,8 @@ class Heartbeat:
 
     def silence(self) -> None:
         """End the beat and leave the file as a dead writer's, so that others roll the instant back."""
+        if not self._owner.is_own:
+            return  # a fork of the writer ends, not the writer
         self._owner.forget()
         self._pulse.stop()
         with contextlib.suppress(HudiError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import socket
@@ -46,7 +47,7 @@ class Owner:
     def new(cls, expires_ms: int) -> Self:
         """A new owner in this process; it is alive until `forget`."""
         pid = os.getpid()
-        owner = cls(uuid.uuid4().hex, socket.gethostname(), _machine(), pid, _start_of(pid), expires_ms)
+        owner = cls(uuid.uuid4().hex, socket.gethostname(), _machine(pid), pid, _own_start(pid), expires_ms)
         _LIVE.add(owner.token)
         return owner
 
@@ -72,13 +73,17 @@ class Owner:
     @property
     def is_local(self) -> bool:
         """Whether this machine can tell if its process is there."""
-        return self.host == socket.gethostname() and self.machine == _machine()
+        return self.host == socket.gethostname() and self.machine == _machine(os.getpid())
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is of this very process."""
+        return self.is_local and self.pid == os.getpid() and self.started == _own_start(self.pid)
 
     @property
     def is_alive_here(self) -> bool:
         """Whether it is one of this very process that has not ended."""
-        own = self.is_local and self.pid == os.getpid() and self.started == _start_of(self.pid)
-        return own and self.token in _LIVE
+        return self.is_own and self.token in _LIVE
 
     @property
     def is_known_dead(self) -> bool:
@@ -98,7 +103,7 @@ class Owner:
 
 
 class Pulse:
-    """A thread that keeps a file young.
+    """Keeps a file young, from `start` to `stop`.
 
     Args:
         storage: of the file.
@@ -109,24 +114,81 @@ class Pulse:
     def __init__(self, storage: Storage, path: str, interval_ms: int) -> None:
         self._storage = storage
         self._path = path
-        self._pause = min(interval_ms / 1000, _LONGEST_PAUSE)
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"pulse of {path}", daemon=True)
+        self.pause = min(interval_ms / 1000, _LONGEST_PAUSE)
+        self._stopped = False
+        self._touching = threading.Lock()
 
     def start(self) -> None:
         """Begin, once."""
-        self._thread.start()
+        _CLOCK.add(self)
 
     def stop(self) -> None:
         """End; nothing is touched any more when this returns."""
-        self._stopped.set()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join()
+        self._stopped = True
+        _CLOCK.remove(self)
+        with self._touching:
+            pass
+
+    def beat(self) -> None:
+        """Touch the file in a thread of its own: a storage that hangs holds up no other pulse."""
+        threading.Thread(target=self._touch, name=f"pulse of {self._path}", daemon=True).start()
+
+    def _touch(self) -> None:
+        if not self._touching.acquire(blocking=False):
+            return  # the last one is not through
+        try:
+            if not self._stopped:
+                with contextlib.suppress(StorageError):  # the next sign may do; others wait for several
+                    self._storage.touch(self._path)
+        finally:
+            self._touching.release()
+
+
+class _Clock:
+    """The one thread of a process that knows when which pulse is due: starting one for each write would cost more."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._due: dict[Pulse, float] = {}
+        self._wakes = 0.0
+        self._thread: threading.Thread | None = None
+
+    def add(self, pulse: Pulse) -> None:
+        with self._changed:
+            due = time.monotonic() + pulse.pause
+            self._due[pulse] = due
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="pulses", daemon=True)
+                self._thread.start()
+            elif due < self._wakes:
+                self._changed.notify()
+
+    def remove(self, pulse: Pulse) -> None:
+        with self._changed:
+            self._due.pop(pulse, None)
 
     def _run(self) -> None:
-        while not self._stopped.wait(self._pause):
-            with contextlib.suppress(StorageError):  # the next sign may do; others wait for several
-                self._storage.touch(self._path)
+        with self._changed:
+            while True:
+                now = time.monotonic()
+                for pulse in [pulse for pulse, due in self._due.items() if due <= now]:
+                    self._due[pulse] = now + pulse.pause
+                    pulse.beat()
+                self._wakes = min(self._due.values(), default=now + _LONGEST_PAUSE)
+                self._changed.wait(self._wakes - now)
+
+
+_CLOCK = _Clock()
+
+
+def _after_fork() -> None:
+    """A child has none of its parent's threads, and holds nothing of what its parent holds."""
+    global _CLOCK  # noqa: PLW0603
+    _CLOCK = _Clock()
+    _LIVE.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def age_ms(storage: Storage, entry: FileEntry) -> float:
@@ -149,13 +211,21 @@ def _expiry(values: dict[str, object]) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _machine() -> str:
+@functools.lru_cache(maxsize=1)
+def _machine(pid: int) -> str:
+    """The machine of this process, whose number is given, lest a fork keep what its parent knew."""
+    del pid
     parts = []
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as stream:
         parts.append(stream.read().strip())
     with contextlib.suppress(OSError):
         parts.append(os.readlink("/proc/self/ns/pid"))
     return "/".join(parts)
+
+
+@functools.lru_cache(maxsize=1)
+def _own_start(pid: int) -> str:
+    return _start_of(pid)
 
 
 def _start_of(pid: int) -> str:

@@ -76,6 +76,19 @@ def test_a_write_that_was_dropped_without_an_end_is_dead(client):
     assert rollback_failed_writes(client) == [instant]
 
 
+def test_a_fork_that_ends_does_not_end_its_parents_write(client, storage):
+    tx = begin(client)
+    tx.mark_inflight()
+    child = os.fork()
+    if child == 0:
+        tx._dropped()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert storage.entry(heartbeat_of(storage, tx.instant)).mtime_ms > 0
+    assert rollback_failed_writes(TableClient.open(Storage(storage.uri))) == []
+    tx.abort()
+
+
 def test_a_write_that_could_not_be_undone_is_rolled_back_by_the_next_writer(client, storage, monkeypatch):
     tx = begin(client)
     tx.mark_inflight()
