@@ -26,6 +26,8 @@ OUR_WRITER_KEYS: Final = (
     "hoodie.catalog.record.index.packed.keys",
     "hoodie.catalog.write.partial.columns",
     "hoodie.catalog.write.progress",
+    "hoodie.catalog.write.retries",
+    "hoodie.catalog.write.silent.minutes",
     "hoodie.catalog.write.split.bytes",
     "hoodie.catalog.write.surgery",
     "hoodie.catalog.write.surgery.max.loose.percent",
