@@ -7,5 +7,6 @@ Where what is, each list from the outside in:
 - the statement in a request: `statement_requests`, `statement_headers`, `session_names`; what the log says of it:
   `logged`;
 - how it is rewritten: `rewrite`, `options`, `statement`, `lexing`, `parsing`, `attribution`, `splice`, `reasons`;
+- whether it may be, by Trino's access rules: `access_rules`;
 - what of its conditions is sure: `unsure`, `current_time`, `trino_filter`, `rounding`.
 """

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from catalog import scan_options
+from catalog.gateway.access_rules import NONE, AccessRules
 from catalog.scan_options import ScanOptions
 from table_format.errors import OptionError
 from table_format.option_values import fraction, known_options, names, whole_number
@@ -15,7 +16,8 @@ KEPT_AT_MOST = "hoodie.catalog.gateway.files.kept.most"
 PATHS = "hoodie.catalog.gateway.paths.most"
 PATHS_LENGTH = "hoodie.catalog.gateway.paths.length"
 QUERY_LENGTH = "hoodie.catalog.gateway.query.length"
-KEYS = (CATALOGS, KEPT_AT_MOST, PATHS, PATHS_LENGTH, QUERY_LENGTH)
+RULES = "hoodie.catalog.gateway.trino.rules"
+KEYS = (CATALOGS, KEPT_AT_MOST, PATHS, PATHS_LENGTH, QUERY_LENGTH, RULES)
 SCAN_KEYS = scan_options.SERVICE_KEYS
 
 
@@ -33,6 +35,9 @@ class GatewayOptions:
             `hoodie.catalog.gateway.paths.most`.
         paths_length: so many characters of paths are written into a query; `hoodie.catalog.gateway.paths.length`.
         query_length: of Trino's `query.max-length`; `hoodie.catalog.gateway.query.length`.
+        rules: Trino's access rules: a table whose rules are not those of its snapshots is left as it is; None where
+            nobody has said whether there are any; `hoodie.catalog.gateway.trino.rules`, files with commas between, or
+            `none`.
         scan: how files are planned: `hoodie.catalog.scan.footer.limit`, `.threads` and `.unique.keys`.
     """
 
@@ -41,6 +46,7 @@ class GatewayOptions:
     paths: int = 1000
     paths_length: int = 200_000
     query_length: int = 1_000_000
+    rules: AccessRules | None = None
     scan: ScanOptions = field(default_factory=ScanOptions)
 
     @classmethod
@@ -60,5 +66,12 @@ class GatewayOptions:
             paths=whole_number(values, PATHS, cls.paths, 0),
             paths_length=whole_number(values, PATHS_LENGTH, cls.paths_length, 0),
             query_length=whole_number(values, QUERY_LENGTH, cls.query_length, 0),
+            rules=_rules(names(values, RULES)) if RULES in values else None,
             scan=ScanOptions.parse({key: value for key, value in values.items() if key in SCAN_KEYS}),
         )
+
+
+def _rules(given: Sequence[str]) -> AccessRules:
+    if not given:
+        raise OptionError(f"{RULES}: name the files of Trino's access rules, or {NONE}")
+    return AccessRules([] if list(given) == [NONE] else given)

@@ -16,6 +16,7 @@ class Reason(enum.StrEnum):
     NOT_ATTRIBUTED = "not attributed"
     KEEPS_MOST = "keeps most files"
     TOO_LONG = "too long"
+    ACCESS_RULES = "access rules"
     FAILED = "failed"
 
 

@@ -38,6 +38,8 @@ from table_format.meta_columns import META_COLUMNS
 _MOST_NAMES = 20
 # Inside a string the quotes around paths are doubled.
 _ROOM_FOR_QUOTES = 0.9
+# As the name of a pinned snapshot ends.
+_SAMPLE = "0123456789abcdef"
 
 
 @dataclass(frozen=True)
@@ -221,6 +223,9 @@ class Rewriter:
         if not chosen:
             problem = next((place.reference.problem for place in places if place.reference.problem), "")
             reason = Reason.NOT_ATTRIBUTED if problem else Reason.KEEPS_MOST
+            ruled = next((place.known for place in places if not self._has_rules_of_snapshots(place)), None)
+            if not problem and ruled is not None:
+                reason, problem = Reason.ACCESS_RULES, f"{ruled.synced.entry.schema}.{ruled.synced.entry.name}"
             return Rewritten(sql, changed=False, reason=reason, detail=problem)
         return self._spliced(request, chosen)
 
@@ -260,9 +265,24 @@ class Rewriter:
 
         All places of one table see one snapshot: all are replaced, or none.
         """
-        fixed = {id(place.known.synced) for place in places if place.reference.problem}
+        fixed = {
+            id(place.known.synced)
+            for place in places
+            if place.reference.problem or not self._has_rules_of_snapshots(place)
+        }
         worth = {id(place.known.synced) for place in places if self._is_worth_it(place.plan)}
         return [place for place in places if id(place.known.synced) in worth - fixed]
+
+    def _has_rules_of_snapshots(self, place: _Place) -> bool:
+        """Whether Trino's rules for a table hold for its pinned snapshots too, as far as rules are known."""
+        instant = place.known.snapshot.instant or ""
+        return self._has_rules_of(place, *place.known.synced.pin_name(f"{instant}__{_SAMPLE}"))
+
+    def _has_rules_of(self, place: _Place, schema: str, table: str) -> bool:
+        rules, name = self.options.rules, place.reference.name
+        return rules is None or rules.same(
+            (name.catalog, name.schema, name.table), (name.catalog, schema.lower(), table.lower())
+        )
 
     def _is_worth_it(self, plan: Plan) -> bool:
         if len(plan) == plan.files_total:
@@ -295,6 +315,8 @@ class Rewriter:
         known, plan = place.known, place.plan
         rows = None if paths is not None or not self._is_worth_it(plan) else plan.rows
         schema, table = self.tables.pin(known.synced, known.snapshot, rows)
+        if not self._has_rules_of(place, schema, table):
+            raise LeftAloneError(Reason.ACCESS_RULES, f"{known.name.schema}.{known.name.table}")
         name = quoted_name(place.reference.name.catalog, schema, table)
         return table_of_files(name, paths, place.reference.own_name)
 

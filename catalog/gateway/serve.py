@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from catalog.gateway.access_rules import NONE
 from catalog.gateway.options import KEYS as REWRITE_KEYS
-from catalog.gateway.options import SCAN_KEYS, GatewayOptions
+from catalog.gateway.options import RULES, SCAN_KEYS, GatewayOptions
 from catalog.gateway.proxy import GatewayProxy
 from catalog.gateway.proxy_settings import KEYS as PROXY_KEYS
 from catalog.gateway.proxy_settings import UPSTREAM, ProxySettings
@@ -29,9 +31,15 @@ from catalog.sync.metastore_options import KEYS as METASTORE_KEYS
 from catalog.sync.open_metastore import hive_addresses, open_metastore
 from catalog.sync.options import KEYS as SYNC_KEYS
 from catalog.sync.options import SyncOptions
-from catalog.sync.trino_tables import TrinoTables
+from catalog.sync.trino_tables import SNAPSHOTS, TrinoTables
 
+_LOG = logging.getLogger(__name__)
 _NAME = "gateway"
+_RULES_UNKNOWN = (
+    f"rights, row filters and column masks that Trino has for a table `s.t` do not hold for `s{SNAPSHOTS}.t__…`, which "
+    f"queries are rewritten to, unless its rules match both names. Name the files of its rules in {RULES}, and tables "
+    f"for which they do not are left alone; or say {NONE} there if Trino has no such rules"
+)
 
 
 @dataclass(frozen=True)
@@ -133,6 +141,17 @@ class ServingGateway(ServiceBesideStatus):
         self._settings = settings
         self._metastore = MetastoreOptions.parse(options["metastore"])
         super().__init__(self._proxy, status, log, limits.drain_timeout)
+
+    async def start(self) -> None:
+        """Listen, and say so if nobody has said which access rules Trino has.
+
+        Raises:
+            ServiceError: an address is taken, or not one of this machine.
+        """
+        await super().start()
+        if self.rewriter.options.rules is None:
+            _LOG.warning("%s", _RULES_UNKNOWN)
+            self.log.event(_NAME, "access rules", message=_RULES_UNKNOWN)
 
     def _doors(self) -> list[Door]:
         tls, known = self._settings.tls, self._metastore

@@ -282,6 +282,7 @@ def another(row: Row) -> str:
     if row.kind in ("number", "seconds"):
         return str(int(row.default) + 1)
     others = {
+        "hoodie.catalog.gateway.trino.rules": "none",
         "hoodie.catalog.gateway.upstream": "https://trino:8443",
         "hoodie.catalog.hive.locations": "file:///data=hdfs://nn:8020/data",
         "hoodie.catalog.sync.locations": "file:///data=local:///",

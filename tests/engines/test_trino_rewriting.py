@@ -1,6 +1,8 @@
 """Real Trino gives for a rewritten statement what it gives for the statement that came."""
 
+import json
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 import catalog.trino
-from catalog.gateway.options import CATALOGS, KEPT_AT_MOST, PATHS, GatewayOptions
+from catalog.gateway.options import CATALOGS, KEPT_AT_MOST, PATHS, RULES, GatewayOptions
+from catalog.gateway.reasons import Reason
 from catalog.gateway.rewrite import Rewriter, Rewritten
 from catalog.gateway.session_names import SessionNames
 from catalog.sync.file_metastore import FileMetastore
@@ -299,3 +302,55 @@ def test_the_python_client_rewrites(place: Place) -> None:
         assert sorted(cursor.execute("SELECT * FROM many").fetchall()) == [[60], [61]]
         cursor.execute("USE tpch.tiny").fetchall()
         assert cursor.execute("SELECT count(*) FROM orders WHERE orderkey = 1").fetchall() == [[1]]
+
+
+def test_row_filters_and_column_masks_hold_for_rewritten_queries(place: Place, tmp_path: Path) -> None:
+    """Trino's own access rules go by names of schemas and tables; here those of a catalog."""
+    file, everybody = tmp_path / "rules.json", {"privileges": ["SELECT"]}
+    rule = {
+        "user": "ann",
+        "schema": SCHEMA,
+        "table": "orders",
+        "filter": "kind = 'k1'",
+        "columns": [{"name": "note", "mask": "'hidden'"}],
+        **everybody,
+    }
+    file.write_text(json.dumps({"tables": [rule, everybody]}))
+    ruled = place.engine.create_catalog(
+        "ruled",
+        "hive",
+        {
+            "hive.metastore": "file",
+            "hive.metastore.catalog.dir": f"file://{place.engine.metastore}",
+            "fs.hadoop.enabled": "true",
+            "hive.security": "file",
+            "security.config-file": str(file),
+            "security.refresh-period": "100ms",
+        },
+    )
+    session = SessionNames(ruled, SCHEMA)
+    sql = "SELECT count(*), min(id), max(id), max(note) FROM orders WHERE id < 60"
+    allowed = [(10, 50, 59, "hidden")]
+
+    def rewritten(rules: str) -> Rewritten:
+        given = {CATALOGS: ruled, KEPT_AT_MOST: "1.0", RULES: rules}
+        return Rewriter(place.synced(), GatewayOptions.parse(given)).rewrite(sql, session)
+
+    def ask(text: str) -> list[tuple[Any, ...]]:
+        return place.engine.query(text, catalog=ruled, schema=SCHEMA, user="ann")
+
+    try:
+        assert ask(sql) == allowed
+        (leaked,) = ask(rewritten("none").sql)
+        assert leaked[0] == 60, "what the rules do not name, they do not protect"
+        left = rewritten(str(file))
+        assert (left.changed, left.reason) == (False, Reason.ACCESS_RULES)
+        file.write_text(
+            json.dumps({"tables": [{**rule, "schema": f"{SCHEMA}(__snapshots)?", "table": "orders(__.*)?"}, everybody]})
+        )
+        time.sleep(0.3)
+        found = rewritten(str(file))
+        assert found.changed
+        assert ask(found.sql) == ask(sql) == allowed
+    finally:
+        place.engine.drop_catalog(ruled)

@@ -242,9 +242,16 @@ def test_options_come_from_a_file_and_flags_win(tmp_path: Path) -> None:
     }
 
 
-def test_a_gateway_in_a_thread(tmp_path: Path) -> None:
+def test_a_gateway_in_a_thread(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     options = {"hoodie.catalog.gateway.paths.most": "7", "hoodie.catalog.service.drain.timeout.seconds": "1"}
+    known = {**options, "hoodie.catalog.gateway.trino.rules": "none"}
+    with running_gateway(GatewaySettings("http://127.0.0.1:9", str(tmp_path), options=known)) as serving:
+        assert serving.log.recent() == []
     with running_gateway(GatewaySettings("http://127.0.0.1:9", str(tmp_path), options=options)) as serving:
+        (line,) = serving.log.recent()
+        assert line["event"] == "access rules"
+        assert "do not hold for `s__snapshots.t__…`" in line["message"]
+        assert "hoodie.catalog.gateway.trino.rules" in caplog.text
         assert serving.rewriter.options.paths == 7
         assert serving.drain_seconds == 1
         with urllib.request.urlopen(f"http://127.0.0.1:{serving.http_port}/health", timeout=10) as answer:

@@ -1,5 +1,6 @@
 """Statements with registered tables, before and after."""
 
+import json
 import re
 import threading
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from catalog import Table
-from catalog.gateway.options import CATALOGS, KEPT_AT_MOST, PATHS, PATHS_LENGTH, QUERY_LENGTH, GatewayOptions
+from catalog.gateway.options import CATALOGS, KEPT_AT_MOST, PATHS, PATHS_LENGTH, QUERY_LENGTH, RULES, GatewayOptions
 from catalog.gateway.reasons import Reason
 from catalog.gateway.rewrite import Rewriter, Rewritten
 from catalog.gateway.session_names import SessionNames
@@ -316,6 +317,30 @@ def test_a_statement_inside_a_string_has_less_room(place: Place) -> None:
         found = place.rewrite(sql, length_limit=limit)
         assert len(found.sql) <= limit
         assert found.changed == (found.reason is Reason.REWRITTEN)
+
+
+def test_tables_whose_access_rules_do_not_hold_for_snapshots_are_left_alone(place: Place, tmp_path: Path) -> None:
+    file = tmp_path / "rules.json"
+    everybody = {"privileges": ["SELECT"]}
+    rule = {"user": "ann", "schema": "db", "table": "trips", "filter": "k = 1", **everybody}
+    sql = "SELECT * FROM trips WHERE day = 'd 0%'"
+    both = "SELECT * FROM trips t JOIN other o ON t.k = o.k WHERE t.day = 'd 0%' AND o.day = 'd 0%'"
+
+    def ruled(*rules: dict[str, Any], sql: str = sql) -> Rewritten:
+        file.write_text(json.dumps({"tables": [*rules]}))
+        return place.rewrite(sql, options={RULES: str(file)})
+
+    found = ruled(rule, everybody)
+    assert (found.changed, found.reason, found.detail) == (False, Reason.ACCESS_RULES, "db.trips")
+    assert [table.name for table in ruled(rule, everybody, sql=both).tables] == ["db.other"]
+    assert ruled({**rule, "schema": "db(__snapshots)?", "table": "trips(__.*)?"}, everybody).changed
+    # one snapshot of it alone
+    odd = ruled({**rule, "schema": "db(__snapshots)?", "table": "trips(__.*0123456789abcdef)?"}, everybody)
+    assert (odd.changed, odd.reason) == (False, Reason.ACCESS_RULES)
+    rewriter = Rewriter(place.tables, GatewayOptions.parse({RULES: str(file)}))
+    file.write_text("{")
+    assert rewriter.rewrite(sql, HERE).reason is Reason.FAILED, "rules that cannot be read any more"
+    assert place.rewrite(sql, options={RULES: "none"}).changed
 
 
 def test_the_log_has_no_literal_of_statements_that_are_no_queries(place: Place) -> None:
