@@ -34,6 +34,7 @@ class MemoryMetastore:
 
     def __init__(self) -> None:
         self.databases = {"default"}
+        self.folders: dict[str, list[str]] = {}
         self.held: dict[_Key, HiveTable] = {}
         self.parts: dict[_Key, dict[tuple[str, ...], HivePartition]] = {}
         self.die_at: int | None = None
@@ -59,6 +60,9 @@ class MemoryMetastore:
             new = name not in self.databases
             self.databases.add(name)
             return new
+
+    def schema_folders(self, name: str) -> list[str]:
+        return self.folders.get(name, [])
 
     def tables(self, schema: str) -> list[str]:
         with self._step(reads=True):

@@ -59,6 +59,8 @@ def prepare(
             return f"sync to {uri} failed: {error}"
         finally:
             store.close()
+        for danger in done.warnings:
+            warnings.warn(danger, stacklevel=2)
         changed = f"{len(done.changes)} change{'' if len(done.changes) == 1 else 's'}" if done.changes else "up to date"
         return f"{', '.join(f'{done.schema}.{name}' for name in done.names)} in {uri}: {changed}"
 

@@ -241,6 +241,8 @@ def _print(outcomes: list[_Outcome], *, dry_run: bool, as_json: bool) -> None:
         when = f" at {done.instant}" if done.instant else ""
         names = ", ".join(f"{done.schema}.{name}" for name in done.names)
         sys.stdout.write(f"{names}{when}: {said}{', not made' if dry_run and done.changes else ''}\n")
+        for danger in done.warnings:
+            sys.stderr.write(f"hudi-catalog: warning: {danger}\n")
         told = done.changes if dry_run else done.changes[:_MOST_TOLD] if len(outcomes) == 1 else ()
         for change in told:
             sys.stdout.write(f"  {change}\n")
@@ -263,4 +265,5 @@ def _json(outcome: _Outcome) -> dict[str, object]:
         "tables": list(done.names),
         "instant": done.instant,
         "changes": changes,
+        "warnings": list(done.warnings),
     }

@@ -72,6 +72,8 @@ struct Database {
   2: string description
   3: string locationUri
   4: map<string, string> parameters
+  // Since 4.0: where the tables lie that Hive owns.
+  10: optional string managedLocationUri
 }
 // What goes along with a change; DO_NOT_UPDATE_STATS keeps the metastore from listing the table's folder.
 struct EnvironmentContext {
@@ -105,6 +107,7 @@ struct DropPartitionsResult {
 
 service ThriftHiveMetastore {
   list<string> get_all_databases() throws (1: MetaException unwell)
+  Database get_database(1: string name) throws (1: NoSuchObjectException missing, 2: MetaException unwell)
   void create_database(1: Database database)
     throws (1: AlreadyExistsException there, 2: InvalidObjectException invalid, 3: MetaException unwell)
   list<string> get_all_tables(1: string db_name) throws (1: MetaException unwell)

@@ -19,7 +19,7 @@ from catalog.sync.hive_names import EntryName, hive_names, hive_schema
 from catalog.sync.locations import Locations
 from catalog.sync.metastore import HivePartition, HiveTable, Metastore
 from catalog.sync.options import APACHE, AS_DATASOURCE, FORMAT, HANDLER, KEEP, PARTITION_FIELDS, SYMLINK, SyncOptions
-from catalog.sync.owners import HIVE, check_owner, hudi_format, same_place
+from catalog.sync.owners import HIVE, check_owner, deletions, hudi_format, same_place
 from catalog.sync.partition_sync import PartitionChanges, keeps_partitions, partitions_of, registered
 from catalog.sync.reading_rules import HIVE_ALONE
 from catalog.sync.stored_types import StoredTypes
@@ -40,12 +40,14 @@ class HiveSync:
         names: of the entries; a merge-on-read table has several.
         instant: up to which they were brought; "" for a table without commits.
         changes: none when everything was as it should be.
+        warnings: by which statements Hive would delete the table's files.
     """
 
     schema: str
     names: tuple[str, ...]
     instant: str
     changes: tuple[Change, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def sync(
@@ -83,7 +85,7 @@ def sync(
         done = trino_target.sync(
             table, metastore, options, for_spark=True, dry_run=dry_run, storage_options=storage_options
         )
-        return HiveSync(done.schema, (done.name,), done.instant, done.changes)
+        return HiveSync(done.schema, (done.name,), done.instant, done.changes, done.warnings)
     if wanted not in (HANDLER, APACHE):
         raise OptionError(f"format {wanted!r}: there are {HANDLER}, {APACHE} and {SYMLINK}")
     return _until_newest(_TableSync(metastore, table, options, wanted, dry_run=dry_run), table, dry_run=dry_run)
@@ -152,7 +154,8 @@ class _TableSync:
             self._metastore.create_schema(schema)
         for entry in planned:
             changes += self._make(entry)
-        return HiveSync(schema, tuple(name.name for name in names), snapshot.instant or "", tuple(changes))
+        warnings = deletions(self._metastore, schema, (entry.after for entry in planned), self._base)
+        return HiveSync(schema, tuple(name.name for name in names), snapshot.instant or "", tuple(changes), warnings)
 
     def _newest(self, found: list[HiveTable | None]) -> Snapshot:
         """The newest snapshot; no older than what another sync has just registered, unless commits were taken back."""

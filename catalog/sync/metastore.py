@@ -142,6 +142,9 @@ class Metastore(Protocol):
     def create_schema(self, name: str) -> bool:
         """Make a database; False when it is there already."""
 
+    def schema_folders(self, name: str) -> list[str]:
+        """URIs of the folders that are deleted with a database; none where that is not so, or nobody says."""
+
     def tables(self, schema: str) -> list[str]:
         """Names of a database's tables; none when there is no such database."""
 

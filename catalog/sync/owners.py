@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from catalog.sync import entries
@@ -12,6 +13,7 @@ from catalog.sync.spark_properties import PROVIDER
 from table_format.errors import MetastoreError
 
 HIVE: Final = "hive"
+PURGE: Final = "external.table.purge"
 _HUDI_FORMATS: Final = frozenset(
     {HUDI.input_format, HUDI_REAL_TIME.input_format}
     # as releases before Apache's had them
@@ -72,6 +74,42 @@ def same_place(there: str, *ours: str) -> bool:
     (True, True, False)
     """
     return _folded(there) in {_folded(uri) for uri in ours}
+
+
+def lies_inside(place: str, folder: str) -> bool:
+    """Whether a location is a folder or inside it, be it spelled otherwise.
+
+    >>> lies_inside("s3a://b/t/x", "s3://b/t/"), lies_inside("s3://b/t", "s3://b/t"), lies_inside("s3://b/tx", "s3://b/t")
+    (True, True, False)
+    """
+    return f"{_folded(place)}/".startswith(f"{_folded(folder)}/")
+
+
+def deletions(metastore: Metastore, schema: str, made: Iterable[HiveTable], base: str) -> tuple[str, ...]:
+    """By which statements Hive would delete a table's files, for a warning; Hive says nothing before it does.
+
+    Args:
+        metastore: with the entries.
+        schema: of the entries.
+        made: the entries, as they are now.
+        base: URI of the table's folder, as we spell it.
+    """
+    found = []
+    listed = list(made)
+    for folder in metastore.schema_folders(schema):
+        if any(lies_inside(place, folder) for place in (base, *(entry.location for entry in listed))):
+            found.append(
+                f"{normal_uri(base)} lies inside {folder}, the folder of database {schema}: DROP DATABASE {schema} "
+                "deletes the table's files, be it registered there or not; give the database another folder "
+                "(ALTER DATABASE … SET LOCATION), or let the metastore refuse that (hudicatalog.hive.FolderGuard)"
+            )
+            break
+    found += [
+        f"{schema}.{entry.name} has {PURGE}=true: DROP TABLE deletes the table's files; set it to false"
+        for entry in listed
+        if entry.parameters.get(PURGE, "").lower() == "true"
+    ]
+    return tuple(found)
 
 
 def _folded(uri: str) -> str:

@@ -62,6 +62,14 @@ class ThriftMetastore:
             raise
         return True
 
+    def schema_folders(self, name: str) -> list[str]:
+        """URIs of the folders that are deleted with a database; none where the metastore does not say."""
+        try:
+            found = self._call("get_database", name.lower())
+        except (hms.NoSuchObjectException, MetastoreError):
+            return []
+        return [uri for uri in (found.locationUri, found.managedLocationUri) if uri]
+
     def tables(self, schema: str) -> list[str]:
         """Names of a database's tables; none when there is no such database."""
         try:

@@ -19,7 +19,7 @@ from catalog.sync.locations import Locations
 from catalog.sync.manifests import manifest_of
 from catalog.sync.metastore import SYMLINK, HiveTable, Metastore
 from catalog.sync.options import SyncOptions
-from catalog.sync.owners import check_owner
+from catalog.sync.owners import check_owner, deletions
 from catalog.sync.partition_sync import PartitionChanges, partitions_of, registered
 from catalog.sync.pins import Pins
 from catalog.sync.stored_types import StoredTypes
@@ -37,12 +37,14 @@ class TrinoSync:
         name: of the entry; it ends in `_ro` where only base files are read.
         instant: that the entry lists now; "" for a table without commits.
         changes: none when everything was as it should be.
+        warnings: by which statements Hive would delete the table's files.
     """
 
     schema: str
     name: str
     instant: str
     changes: tuple[Change, ...]
+    warnings: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -112,7 +114,8 @@ def sync(
                 metastore.put_table(after)
         if partitions:
             partitions.make()
-    return TrinoSync(schema, name, snapshot.instant or "", tuple(changes))
+    warnings = deletions(metastore, schema, (after for _, after in pairs), place.base)
+    return TrinoSync(schema, name, snapshot.instant or "", tuple(changes), warnings)
 
 
 def entry_name(table: Table, options: SyncOptions) -> tuple[str, str]:

@@ -125,9 +125,13 @@ def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metasto
 
 @pytest.fixture(scope="session")
 def hive_metastore_4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
-    """A Hive Metastore 4.0.1 with an empty database."""
+    """A Hive Metastore 4.0.1 with an empty database, and with our guard where our jar is built."""
     try:
-        server = HiveMetastore(tmp_path_factory.mktemp("metastore-4"))
+        classes = [handler()]
+    except EngineMissingError:
+        classes = []
+    try:
+        server = HiveMetastore(tmp_path_factory.mktemp("metastore-4"), classes=classes)
     except EngineMissingError as error:
         skip_or_fail(str(error))
     yield server

@@ -43,7 +43,7 @@ class RunningHive:
         served = ("--port", str(self.service), "--http-port", str(self.service_http))
         folder = programs.folder_of("hive", "service")
         self.process = programs.serving(folder, self.service_http, "serve", "hive", self.warehouse, *served)
-        self.metastore = HiveMetastore(programs.folder_of("hive", "metastore"))
+        self.metastore = HiveMetastore(programs.folder_of("hive", "metastore"), classes=[handler()])
         address = f"127.0.0.1:{self.service}"
         self.server = HiveServer(
             programs.folder_of("hive", "server"), self.metastore.port, port=port, service=address, classes=[handler()]

@@ -15,6 +15,7 @@ from tools.engines.process import ServerProcess, free_port
 JAVA = 17
 TEMPLATES = Path(__file__).parents[3] / "docker/hive/conf"
 START_SECONDS = 120.0
+FOLDER_GUARD = "hudicatalog.hive.FolderGuard"
 _OPENED = (
     "java.io",
     "java.lang",
@@ -41,12 +42,20 @@ class HiveMetastore:
         process: The process, with its log.
     """
 
-    def __init__(self, folder: Path, *, port: int = 0, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        port: int = 0,
+        classes: Sequence[Path] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
         """Start it and wait until it takes connections.
 
         Args:
             folder: Configuration, database and log.
             port: 0 takes a free one.
+            classes: Jars in front of Hive's own, such as the storage handler, whose folder guard is switched on then.
             properties: More of Hive's configuration.
 
         Raises:
@@ -55,9 +64,10 @@ class HiveMetastore:
         self.port = port or free_port()
         self.uri = f"thrift://127.0.0.1:{self.port}"
         main = ("org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(self.port))
-        _configure(folder, {"hivemetastore-site.xml": properties or {}})
+        guarded = {"hive.metastore.pre.event.listeners": FOLDER_GUARD} if classes else {}
+        _configure(folder, {"hivemetastore-site.xml": {**guarded, **(properties or {})}})
         environment = {"HUDI_HIVE_DATA": str(folder), "HUDI_HIVE_METASTORE_PORT": str(self.port)}
-        self.process = ServerProcess("Hive Metastore", _java(folder, "384m", (), main), folder, environment)
+        self.process = ServerProcess("Hive Metastore", _java(folder, "384m", classes, main), folder, environment)
         self.process.wait_until(lambda: _listens(self.port), START_SECONDS)
 
     def stop(self) -> None:

@@ -35,6 +35,12 @@ class Handler:
         self._called("get_all_databases")
         return sorted(self.databases)
 
+    def get_database(self, name: str) -> Any:
+        self._called("get_database")
+        if name not in self.databases:
+            raise idl.NoSuchObjectException(name)
+        return idl.Database(name=name, locationUri=f"file:/warehouse/{name}.db", managedLocationUri=None)
+
     def create_database(self, database: Any) -> None:
         self._called("create_database")
         if database.name in self.databases:

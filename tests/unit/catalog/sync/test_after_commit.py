@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from catalog.cli import app
 from catalog.sync import after_commit
 from catalog.sync.after_commit import prepare
 from catalog.sync.file_metastore import FileMetastore
@@ -31,6 +33,22 @@ def test_each_commit_reaches_the_metastore(written: LocalTable, metastore: FileM
         assert entry is not None
         assert entry.parameters["last_commit_time_sync"] == summary.instant
     assert metastore.schemas() == ["other", "shop"]
+
+
+def test_a_table_inside_its_databases_folder_is_warned_of(
+    written: LocalTable, metastore: FileMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = [f"file:{Path(written.client.storage.base).parent}"]
+    monkeypatch.setattr(FileMetastore, "schema_folders", lambda _store, name: inside if name == "db" else [])
+    with pytest.warns(UserWarning, match="DROP DATABASE db deletes the table's files"):
+        written.write("insert", rows(100, 5), job(metastore))
+    told = CliRunner().invoke(
+        app, ["sync", "--target", "hive", "--metastore", metastore.uri, written.client.storage.uri]
+    )
+    assert told.exit_code == 0
+    assert "hudi-catalog: warning: file:///" in told.stderr
+    assert "DROP DATABASE db deletes" in told.stderr
+    assert told.stdout.startswith("db.trips at 2")
 
 
 def test_a_new_column_is_registered(written: LocalTable, metastore: FileMetastore) -> None:

@@ -65,6 +65,24 @@ def test_an_entry_for_the_handler(opened: Opened, store: MemoryMetastore) -> Non
     assert entry.format.serde_parameters == {"path": base, "hoodie.query.as.ro.table": "false"}
 
 
+@pytest.mark.parametrize("by", ["handler", "apache", "symlink"])
+def test_what_hive_would_delete_the_table_with_is_warned_of(opened: Opened, store: MemoryMetastore, by: str) -> None:
+    base = "file://" + opened().client.storage.base
+    store.folders["db"] = ["s3://lake/db.db", "file:/elsewhere"]
+    assert sync(opened(), store, format=by).warnings == ()
+    store.folders["db"] = ["s3://lake/db.db", f"file:{Path(opened().client.storage.base).parent}"]
+    (danger,) = sync(opened(), store, format=by).warnings
+    assert danger.startswith(f"{base} lies inside file:/")
+    assert "DROP DATABASE db deletes the table's files" in danger
+    assert "ALTER DATABASE … SET LOCATION" in danger
+    store.folders["db"] = [f"{base[:-1]}"]
+    assert sync(opened(), store, format=by).warnings == (), "another folder, with a shorter name"
+    entry = held(store)
+    store.put_table(replace(entry, parameters={**entry.parameters, "external.table.purge": "TRUE"}))
+    (danger,) = sync(opened(), store).warnings
+    assert danger.startswith("db.trips has external.table.purge=true: DROP TABLE deletes the table's files")
+
+
 def test_an_entry_tells_how_large_the_table_is(written: LocalTable, opened: Opened, store: MemoryMetastore) -> None:
     """Else Hive lists the table's folder while it compiles a query."""
     sync(opened(), store)

@@ -55,6 +55,15 @@ def test_a_table_comes_back_as_it_was_put(metastore: ThriftMetastore) -> None:
     assert not metastore.drop_table("s", "t")
 
 
+def test_folders_that_go_with_a_database(server: HiveServer, metastore: ThriftMetastore) -> None:
+    assert metastore.schema_folders("S") == ["file:/warehouse/s.db"]
+    assert metastore.schema_folders("absent") == []
+    server.handler.refuse["get_database"] = idl.MetaException("you may not")
+    assert metastore.schema_folders("s") == []
+    server.unknown.add("get_database")
+    assert metastore.schema_folders("s") == []
+
+
 @pytest.mark.parametrize("unknown", [set(), {"get_table"}, {"get_table_req"}])
 def test_releases_with_one_way_to_get_a_table(
     server: HiveServer, metastore: ThriftMetastore, unknown: set[str]

@@ -11,6 +11,7 @@ import org.apache.hadoop.hive.metastore.HiveMetaHook;
 import org.apache.hadoop.hive.ql.exec.Utilities;
 import org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe;
 import org.apache.hadoop.hive.ql.metadata.DefaultStorageHandler;
+import org.apache.hadoop.hive.ql.metadata.Table;
 import org.apache.hadoop.hive.ql.parse.SemanticException;
 import org.apache.hadoop.hive.ql.plan.FileSinkDesc;
 import org.apache.hadoop.hive.ql.plan.TableDesc;
@@ -51,7 +52,14 @@ public class HudiStorageHandler extends DefaultStorageHandler {
 
   @Override
   public HiveMetaHook getMetaHook() {
-    return new TableHook();
+    return new TableHook(getConf());
+  }
+
+  /** Hive asks for these when a table is made LIKE one of ours, and at no other time; there are none. */
+  @Override
+  public Map<String, String> getNativeProperties(Table table) {
+    LikeStatement.check(getConf(), table.getFullyQualifiedName());
+    return super.getNativeProperties(table);
   }
 
   /** Called in HiveServer2 while a query is compiled: here its snapshot is chosen, for all of its scans. */

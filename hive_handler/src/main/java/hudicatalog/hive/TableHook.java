@@ -1,10 +1,14 @@
 package hudicatalog.hive;
 
 import java.util.Map;
+import java.util.Set;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hive.metastore.DefaultHiveMetaHook;
 import org.apache.hadoop.hive.metastore.api.EnvironmentContext;
 import org.apache.hadoop.hive.metastore.api.MetaException;
 import org.apache.hadoop.hive.metastore.api.Table;
+import org.apache.hadoop.hive.ql.metadata.Hive;
+import org.apache.hadoop.hive.ql.metadata.HiveException;
 
 /** Which tables may be registered, and that none is written or deleted. Hive calls it before it asks its metastore. */
 public class TableHook extends DefaultHiveMetaHook {
@@ -15,6 +19,12 @@ public class TableHook extends DefaultHiveMetaHook {
   /** Hive leaves files out by their names then. */
   static final String NO_BUCKETS = "it is registered without CLUSTERED BY: its files are not Hive's buckets";
   private static final String PURGE = "external.table.purge";
+
+  private final Configuration conf;
+
+  TableHook(Configuration conf) {
+    this.conf = conf;
+  }
 
   @Override
   public void preCreateTable(Table table) throws MetaException {
@@ -87,9 +97,33 @@ public class TableHook extends DefaultHiveMetaHook {
   @Override
   public void commitCreateTable(Table table) {}
 
+  /** DROP TABLE. */
+  @Override
+  public void preDropTable(Table table, boolean deleteData) throws MetaException {
+    checkKept(table);
+  }
+
+  /** DROP DATABASE ... CASCADE, which asks about each table before it deletes the folder of the database as well. */
   @Override
   public void preDropTable(Table table) throws MetaException {
     checkKept(table);
+    String location = table.getSd() == null ? null : table.getSd().getLocation();
+    if (location == null) {
+      return;
+    }
+    Set<String> folders;
+    try {
+      folders = HudiFolders.ofDatabase(conf, Hive.get().getDatabase(table.getDbName()));
+    } catch (HiveException e) {
+      throw new MetaException("Hudi table " + name(table) + ": where its database lies cannot be seen: " + e);
+    }
+    for (String folder : folders) {
+      if (HudiFolders.isInside(location, folder)) {
+        throw new MetaException("Hudi table " + name(table) + " lies at " + location + ", inside the folder " + folder
+            + " of database " + table.getDbName() + ", which DROP DATABASE deletes with all that is in it: first give the"
+            + " database another folder by ALTER DATABASE " + table.getDbName() + " SET LOCATION (or MANAGEDLOCATION)");
+      }
+    }
   }
 
   @Override
