@@ -165,7 +165,9 @@ def test_a_gateway_without_trino_says_so_and_stops(tmp_path: Path, start: Callab
     gateway.process.terminate()
     code, stdout = gateway.end()
     assert code == 0
-    assert json.loads(stdout)["sql"] == "SELECT 1"
+    rules, query = map(json.loads, stdout.splitlines())
+    assert (rules["event"], query["sql"]) == ("access rules", "SELECT 1")
+    assert "hoodie.catalog.gateway.trino.rules" in "".join(gateway.said)
 
 
 def lines(*arguments: str) -> list[str]:

@@ -349,7 +349,7 @@ def test_the_log_has_no_literal_of_statements_that_are_no_queries(place: Place) 
     place.rewrite("CREATE TABLE x WITH (a = 'hunter2') AS SELECT k FROM nothing")
     place.rewrite("SELECT * FROM TABLE(pg.system.query(query => 'SET PASSWORD hunter2'")
     assert "hunter2" not in str(place.log.recent())
-    assert [record["sql"] for record in place.log.recent() if "sql" in record][1:] == [
+    assert [record["sql"] for record in place.log.recent() if "sql" in record][1:4] == [
         "CREATE TABLE x … SELECT k FROM nothing",
         "EXECUTE IMMEDIATE CALL system.execute …",
         "CREATE CATALOG c …",
