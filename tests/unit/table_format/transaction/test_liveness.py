@@ -185,19 +185,21 @@ def test_a_lock_that_cannot_be_taken_leaves_a_dead_write(client, storage, monkey
 
 
 def test_cleaning_leaves_what_a_live_writer_began_with(client, storage):
-    """The write that supersedes its files has the earlier time, and completes after it has begun."""
+    """The writes that supersede its files have earlier times, and complete after it has begun."""
     keep, one = {"hoodie.clean.automatic": "false"}, {"hoodie.clean.commits.retained": "1"}
     upsert(client, FIRST, keep)
     first = {entry.path for entry in storage.list("p=a") if entry.name.endswith(".parquet")}
-    older = begin(client, keep)
-    older.mark_inflight()
-    stats, columns = write_files(older, {("p=a", 0): {"k1": 10}, ("p=a", 1): {"k2": 20}})
+    older = []
+    for changes in ({("p=a", 0): {"k1": 10}, ("p=a", 1): {"k2": 20}}, {("p=c", 0): {"k4": 4}}):
+        tx = begin(client, keep)
+        tx.mark_inflight()
+        older.append((tx, *write_files(tx, changes)))
     time.sleep(0.02)  # more than a tick of the file system's clock
     reader = begin(client, keep)
-    older.commit(stats, schema_json=SCHEMA_JSON, column_stats=columns)
+    for tx, stats, columns in older:
+        tx.commit(stats, schema_json=SCHEMA_JSON, column_stats=columns)
     upsert(client, {("p=b", 0): {"k3": 3}}, keep)
     upsert(client, {("p=b", 0): {"k3": 4}}, keep)
-    upsert(client, {("p=b", 0): {"k3": 5}}, keep)
     clean(client, one)
     assert first <= {entry.path for entry in storage.list("p=a")}
     reader.abort()
