@@ -36,7 +36,7 @@ def table_place(session: SparkSession, name: str) -> str:
     except AttributeError:
         raise OptionError(f"{name}: only a classic Spark session looks names up; give the table's path") from None
     except (PySparkException, Py4JJavaError) as error:
-        told = next(iter(str(error).splitlines()), "")
+        told = next(filter(str.strip, str(error).splitlines()), "")
         if "storage handler" in str(error):
             raise OptionError(
                 f"{name}: Spark cannot load the entry without the jar of Hive's storage handler: put what "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -55,7 +56,7 @@ class HudiTable:
     def create(
         cls,
         session: SparkSession,
-        path: str,
+        path: str | os.PathLike[str],
         schema: DataFrame | spark.StructType | str | None = None,
         *,
         record_key: str | Sequence[str],
@@ -92,7 +93,7 @@ class HudiTable:
         check_session(session, "HudiTable.create")
         given = WriteOptions.of_user(options).with_values(
             {
-                registry.TABLE_NAME.key: name or path.rstrip("/").rsplit("/", 1)[-1],
+                registry.TABLE_NAME.key: name or os.fspath(path).rstrip("/").rsplit("/", 1)[-1],
                 registry.RECORD_KEY.key: _names(record_key),
                 **_given({registry.BUCKETS.key: buckets, registry.INDEX_TYPE.key: index}),
                 registry.PARTITION_PATH.key: _names(partition_by) or None,
@@ -105,7 +106,12 @@ class HudiTable:
 
     @classmethod
     def for_path(
-        cls, session: SparkSession, path: str, *, options: Options | None = None, storage_options: Options | None = None
+        cls,
+        session: SparkSession,
+        path: str | os.PathLike[str],
+        *,
+        options: Options | None = None,
+        storage_options: Options | None = None,
     ) -> HudiTable:
         """Open the table at a place.
 
@@ -310,7 +316,7 @@ class HudiTable:
 
 def create(
     session: SparkSession,
-    path: str,
+    path: str | os.PathLike[str],
     schema: pa.Schema | None,
     options: WriteOptions,
     storage_options: Options | None = None,
@@ -322,7 +328,7 @@ def create(
 
 
 def open_if_there(
-    session: SparkSession, path: str, options: WriteOptions, storage_options: Options | None = None
+    session: SparkSession, path: str | os.PathLike[str], options: WriteOptions, storage_options: Options | None = None
 ) -> HudiTable | None:
     """The table at a place, or None."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +24,7 @@ _MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
 
 def write_hudi(
     df: DataFrame,
-    path: str,
+    path: str | os.PathLike[str],
     options: Mapping[str, Any] | None = None,
     mode: str = "errorifexists",
     *,
@@ -77,7 +78,7 @@ def write_hudi(
 
 def _created(
     session: SparkSession,
-    path: str,
+    path: str | os.PathLike[str],
     schema: pa.Schema,
     options: WriteOptions,
     storage_options: Mapping[str, Any] | None,

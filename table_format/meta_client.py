@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,7 +32,7 @@ class TableClient:
         self.config = config
 
     @classmethod
-    def open(cls, location: str | Storage, options: Mapping[str, Any] | None = None) -> TableClient:
+    def open(cls, location: str | os.PathLike[str] | Storage, options: Mapping[str, Any] | None = None) -> TableClient:
         """Open the table at a place.
 
         Raises:

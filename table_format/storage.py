@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from pyarrow import fs
 
-from table_format.errors import AlreadyExistsError, MissingFileError, NoSpaceError, StorageError
+from table_format.errors import AlreadyExistsError, ArgumentError, MissingFileError, NoSpaceError, StorageError
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
@@ -143,8 +143,12 @@ class Storage:
         within: local folder; files and folders are refused to which symbolic links lead out of it. None to follow all.
     """
 
-    def __init__(self, uri: str, options: Mapping[str, Any] | None = None, within: str | None = None) -> None:
-        self.uri = uri.rstrip("/") or "/"
+    def __init__(
+        self, uri: str | os.PathLike[str], options: Mapping[str, Any] | None = None, within: str | None = None
+    ) -> None:
+        if not isinstance(uri, (str, os.PathLike)):
+            raise ArgumentError(f"the place of a table is a path or a URI, and this is a {type(uri).__name__}: {uri!r}")
+        self.uri = os.fspath(uri).rstrip("/") or "/"
         self.within = within
         self._real_within: str | None = None
         self.options = dict(options or {})

@@ -67,6 +67,18 @@ def test_the_session_comes_first() -> None:
         HudiTable.create(session, "/warehouse/t", record_key="id", buckets=1)
 
 
+def test_a_place_is_a_text_or_a_path(tmp_path: Path) -> None:
+    table = HudiTable.create(
+        NO_SESSION, tmp_path / "orders", record_key="id", buckets=1, options={"hoodie.metadata.enable": False}
+    )
+    assert (table.name, table.client.storage.uri) == ("orders", str(tmp_path / "orders"))
+    assert HudiTable.for_path(NO_SESSION, tmp_path / "orders").name == "orders"
+    for wrong in (None, 5, NO_SESSION):
+        place: Any = wrong
+        with pytest.raises(ArgumentError, match="the place of a table is a path or a URI, and this is a"):
+            HudiTable.for_path(NO_SESSION, place)
+
+
 def test_options_are_a_dict_of_texts() -> None:
     for wrong in ({1: "x"}, [("a", "b")], "hoodie.table.name=t"):
         given: Any = wrong

@@ -1,5 +1,6 @@
 """Where entries of a session's catalog say that tables are; the catalog here is a stand-in for Spark's objects."""
 
+import traceback
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -83,6 +84,16 @@ def test_a_handler_that_spark_cannot_load() -> None:
     broken = SimpleNamespace(_jsparkSession=SimpleNamespace(sessionState=fail))
     with pytest.raises(OptionError, match=r"put what `hudi-catalog hive-jar` prints into spark\.jars"):
         table_place(broken, "shop.orders")
+
+
+def test_a_name_that_does_not_parse_is_told_by_sparks_first_words() -> None:
+    def fail() -> Any:
+        raise AnalysisException("\n[PARSE_SYNTAX_ERROR] Syntax error\n\nJVM stacktrace:\n\tat org.apache.spark")
+
+    broken: Any = SimpleNamespace(_jsparkSession=SimpleNamespace(sessionState=fail))
+    with pytest.raises(TableNotFoundError, match=r"^a b: \[PARSE_SYNTAX_ERROR\] Syntax error$") as refused:
+        table_place(broken, "a b")
+    assert "JVM stacktrace" not in "".join(traceback.format_exception(refused.value))
 
 
 def test_spark_connect_has_no_names() -> None:
