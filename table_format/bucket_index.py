@@ -6,6 +6,7 @@ how they split it. They agree on plain keys, and on composite keys whose values 
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
@@ -15,11 +16,27 @@ import pyarrow as pa
 from pyarrow import compute
 
 from table_format.java_hash import Int32Array, bucket_id_one, bucket_ids, buckets_of_hashes, java_string_hash
+from table_format.storage import Storage
 
 pc: Any = compute  # the stubs lag behind the functions
 
 NULL_KEY_PART = "__null__"
 EMPTY_KEY_PART = "__empty__"
+#: Where releases from 1.1 on keep rules by which bucket counts differ between partitions.
+RULES_FOLDER = ".hoodie/.bucket_index/partition_bucket_index_meta"
+
+
+def partition_bucket_rules(storage: Storage) -> str | None:
+    """The newest file of rules for bucket counts by partition, which are not obeyed here; None without any.
+
+    A rescale adds a file and moves older ones away; a folder without a file of rules counts as one of them.
+
+    Args:
+        storage: rooted at the table's folder.
+    """
+    entries = storage.list(RULES_FOLDER, recursive=True)
+    files = [entry.path for entry in entries if not entry.is_dir]
+    return max(files, key=posixpath.basename) if files else RULES_FOLDER if entries else None
 
 
 class BucketHashRule(StrEnum):

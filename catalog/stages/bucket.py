@@ -1,13 +1,13 @@
 """The bucket stage: the bucket of a record is a hash of its key, so a filter that names keys names buckets.
 
-Any doubt about which bucket that is keeps all buckets. Three layouts are known: one count of buckets for all
-partitions, counts that differ between partitions, and consistent hashing.
+Any doubt about which bucket that is keeps all buckets. Two layouts are known: one count of buckets for all partitions,
+and consistent hashing. Where counts differ by partition (releases from 1.1 on), nothing is pruned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +21,12 @@ from catalog.stages.stage import StageInput
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from table_format.arrow_numpy import valid_mask
 from table_format.base_file import footer
-from table_format.errors import CorruptFileError, MissingFileError, UnsupportedTableError
+from table_format.bucket_index import partition_bucket_rules
+from table_format.errors import CorruptFileError, MissingFileError
 from table_format.java_hash import bucket_id_one
-from table_format.partition_bucket_counts import BucketCounts, load_bucket_counts
 
 _CHECKED_FILES = 4
-# Line ends, at which Java's and Python's regular expressions differ.
-_LINE_ENDS = frozenset("\n\r\x85\u2028\u2029")
-
-_Counts: TypeAlias = "tuple[frozenset[int], ...]"
+_CHECKED_PARTITIONS = 64
 
 
 def prune_by_bucket(given: StageInput) -> Verdict:
@@ -62,7 +59,7 @@ def _by_rings(given: StageInput, fields: HashFields, keys: HashedKeys, rings: Ha
     def fits(row: int, parts: set[HashParts]) -> bool:
         return bool(rings.may_hold(snapshot, np.array([row]), parts)[0])
 
-    doubt = kept(snapshot, ("checked rings", fields), lambda: _contradiction(snapshot, fields, fits))
+    doubt = kept(snapshot, ("checked rings", fields), lambda: _contradiction(given, fields, fits))
     if doubt is not None:
         return CannotPrune(doubt)
     keep = rings.may_hold(snapshot, given.rows, keys.parts)
@@ -72,95 +69,82 @@ def _by_rings(given: StageInput, fields: HashFields, keys: HashedKeys, rings: Ha
 
 def _by_counts(given: StageInput, fields: HashFields, keys: HashedKeys) -> Verdict:
     snapshot = given.snapshot
-    counts = _bucket_counts(given)
-    if isinstance(counts, CannotPrune):
-        return counts
+    count = _bucket_count(given)
+    if isinstance(count, CannotPrune):
+        return count
     buckets = snapshot.bucket_numbers()
     if buckets is None:
         return CannotPrune("a file group's id does not begin with a bucket number: there is no simple bucket index")
 
     def fits(row: int, parts: set[HashParts]) -> bool:
-        of_partition = counts[snapshot.partition_index[row]]
-        return not of_partition or int(buckets[row]) in {bucket_id_one(p, n) for p in parts for n in of_partition}
+        return int(buckets[row]) in {bucket_id_one(p, count) for p in parts}
 
     doubt = kept(
         snapshot,
-        ("checked buckets", fields, tuple(dict.fromkeys(counts))),
-        lambda: _too_large(snapshot, counts, buckets) or _contradiction(snapshot, fields, fits),
+        ("checked buckets", fields, count),
+        lambda: _too_large(count, buckets) or _contradiction(given, fields, fits),
     )
     if doubt is not None:
         return CannotPrune(doubt)
-    keep = np.ones(len(given.rows), np.bool_)
-    of_files, here = snapshot.partition_index[given.rows], buckets[given.rows]
-    shown = []
-    for distinct in dict.fromkeys(counts):
-        if not distinct:
-            continue
-        found = {bucket_id_one(parts, count) for parts in keys.parts for count in distinct}
-        alike = np.fromiter((count == distinct for count in counts), np.bool_, len(counts))[of_files]
-        keep &= ~alike | np.isin(here, np.fromiter(found, np.int64, len(found)))
-        shown.append(f"{len(found):,} of {' or '.join(f'{count:,}' for count in sorted(distinct))}")
-    return Candidates(keep, f"{'; '.join(shown) or 'all'} buckets can hold the keys named by {keys.named_by}")
+    wanted = {bucket_id_one(parts, count) for parts in keys.parts}
+    keep = np.isin(buckets[given.rows], np.fromiter(wanted, np.int64, len(wanted)))
+    return Candidates(keep, f"{len(wanted):,} of {count:,} buckets can hold the keys named by {keys.named_by}")
 
 
-def _bucket_counts(given: StageInput) -> _Counts | CannotPrune:
-    """How many buckets each partition may have; an empty set where there is no telling."""
+def _bucket_count(given: StageInput) -> int | CannotPrune:
+    """How many buckets each partition has, where that is certain."""
     snapshot, config, options = given.snapshot, given.snapshot.config, given.options
-    rules = kept(snapshot, "bucket counts", lambda: _load_rules(snapshot))
-    if isinstance(rules, CannotPrune):
-        return rules
-    if rules:
-        # Rules say nothing of partitions that were or will be written by others, not even that there were none.
-        if not snapshot.is_latest or not all(snapshot.timeline.is_committed(version.instant) for version in rules):
-            return CannotPrune("bucket counts differ between partitions, and are not known for this instant")
-        return kept(snapshot, "counts of partitions", lambda: tuple(_of_rules(p, rules) for p in snapshot.partitions))
+    rules = kept(snapshot, "bucket rules", lambda: partition_bucket_rules(snapshot.client.storage))
+    if rules is not None:
+        # The rules do not tell by which of their versions a partition was written, nor which it was written before.
+        return CannotPrune(f"bucket counts differ between partitions, by the rules in {rules}")
     count = config.bucket_count or options.bucket_count
     if count is None:
         return CannotPrune(f"how many buckets there are is not in hoodie.properties; {BUCKET_COUNT} can say it")
     if config.bucket_count and options.bucket_count and config.bucket_count != options.bucket_count:
         return CannotPrune(f"hoodie.properties say {config.bucket_count} buckets, the options {options.bucket_count}")
-    return (frozenset({count}),) * len(snapshot.partitions)
+    return count
 
 
-def _load_rules(snapshot: Snapshot) -> list[BucketCounts] | CannotPrune:
-    try:
-        return load_bucket_counts(snapshot.client.storage)
-    except (CorruptFileError, UnsupportedTableError) as error:
-        return CannotPrune(f"bucket counts differ between partitions, and by which rule is not known: {error}")
-
-
-def _of_rules(partition: str, rules: list[BucketCounts]) -> frozenset[int]:
-    if not _LINE_ENDS.isdisjoint(partition):
-        return frozenset()
-    return frozenset(version.count(partition) for version in rules)
-
-
-def _too_large(snapshot: Snapshot, counts: _Counts, buckets: NDArray[np.int64]) -> str | None:
-    """Whether a file group's number is beyond its partition's count, which then is another."""
-    most = np.fromiter((max(count, default=2**31) for count in counts), np.int64, len(counts))
-    beyond = np.flatnonzero(buckets >= most[snapshot.partition_index])
-    if not len(beyond):
+def _too_large(count: int, buckets: NDArray[np.int64]) -> str | None:
+    """Whether a file group's number is beyond the count, which then is another."""
+    if not len(buckets) or int(buckets.max()) < count:
         return None
-    row = int(beyond[np.argmax(buckets[beyond])])
-    said = int(most[snapshot.partition_index[row]])
-    return f"there is a bucket {int(buckets[row])}, although the bucket count is said to be {said}"
+    return f"there is a bucket {int(buckets.max())}, although the bucket count is said to be {count}"
 
 
-def _contradiction(snapshot: Snapshot, fields: HashFields, fits: Callable[[int, set[HashParts]], bool]) -> str | None:
-    """What in a few footers speaks against the layout; None for nothing.
+def _contradiction(given: StageInput, fields: HashFields, fits: Callable[[int, set[HashParts]], bool]) -> str | None:
+    """What in some footers speaks against the layout; None for nothing.
 
-    Apache's writers do not read a bucket count from the table: who gave another one has made other buckets.
+    Apache's writers do not read a bucket count from the table: who gave another one has made other buckets. Rules by
+    partition that were in a job's options alone leave no trace but these keys.
     """
-    rows = np.flatnonzero(valid_mask(snapshot.files.column("path").combine_chunks()))
-    for at in np.unique(np.linspace(0, max(len(rows) - 1, 0), _CHECKED_FILES).astype(np.int64))[: len(rows)]:
-        row = int(rows[at])
+    snapshot = given.snapshot
+
+    def stray(row: int) -> str | None:
         path = str(snapshot.files.column("path")[row].as_py())
         try:
             found = footer(snapshot.client.storage, path)
         except (MissingFileError, CorruptFileError):
-            continue
+            return None
         for key in (found.min_key, found.max_key):
             if key and not fits(row, parts_of_key(key, fields)):
-                hashed = ", ".join(fields.hashed)
-                return f"buckets hashed by {hashed} in this way cannot be: key {key!r} is in {path}"
-    return None
+                return f"buckets hashed by {', '.join(fields.hashed)} in this way cannot be: key {key!r} is in {path}"
+        return None
+
+    with ThreadPoolExecutor(given.options.threads, thread_name_prefix="hudi-buckets") as pool:
+        return next(filter(None, pool.map(stray, _checked(snapshot))), None)
+
+
+def _checked(snapshot: Snapshot) -> list[int]:
+    """The files whose footers are looked at: some of all, and one of each partition where nobody recorded the count."""
+    rows = np.flatnonzero(valid_mask(snapshot.files.column("path").combine_chunks()))
+    chosen = _spread(rows, _CHECKED_FILES)
+    if snapshot.config.bucket_count is None:
+        _, first = np.unique(snapshot.partition_index[rows], return_index=True)
+        chosen = np.union1d(chosen, _spread(rows[first], _CHECKED_PARTITIONS))
+    return [int(row) for row in chosen]
+
+
+def _spread(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    return rows[np.unique(np.linspace(0, max(len(rows) - 1, 0), most).astype(np.int64))[: len(rows)]]

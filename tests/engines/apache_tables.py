@@ -287,7 +287,8 @@ def _merge_on_read() -> list[ApacheTable]:
 def _indexed() -> list[ApacheTable]:
     rules = {
         "hoodie.bucket.index.partition.rule.type": "regex",
-        "hoodie.bucket.index.partition.expressions": "eu,5;us.*,2",
+        # below the count of other partitions, so that only keys tell that it does not hold
+        "hoodie.bucket.index.partition.expressions": "eu,2;us.*,1",
     }
     return [
         ApacheTable("cow_record_index", {**FLAT_BY_PARTITION, **RECORD_INDEX}, _history(flat_row)),

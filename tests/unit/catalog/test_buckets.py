@@ -1,6 +1,7 @@
 """The bucket stage against tables that Apache's bucket index wrote."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -120,16 +121,32 @@ def test_count_and_fields_come_from_the_properties(copied: Callable[..., str]) -
     assert not doubtful.pruned
 
 
-def test_partitions_with_counts_of_their_own_are_not_pruned(copied: Callable[..., str]) -> None:
-    import os
+#: As Apache 1.2.0's `CALL partition_bucket_index_manager` left it in a table whose other partitions kept their count.
+RULES = """{
+  "expressions" : "nowhere,5",
+  "defaultBucketNumber" : 3,
+  "rule" : "regex",
+  "version" : 1,
+  "instant" : "00000000000000"
+}"""
 
+
+@pytest.mark.parametrize("folder", ["configs", "archive"])
+@pytest.mark.parametrize("rules", [RULES, "{}", None])
+def test_partitions_with_counts_of_their_own_are_not_pruned(
+    copied: Callable[..., str], folder: str, rules: str | None
+) -> None:
+    """A rescale leaves partitions as they are whose count it takes for unchanged; the rules do not tell which."""
     path = copied("v6_0150__bkt_hive")
-    folder = f"{path}/.hoodie/.bucket_index/partition_bucket_index_meta/configs"
-    os.makedirs(folder)
-    with open(f"{folder}/00000000000000.hashing_config", "w", encoding="utf-8") as stream:
-        stream.write("{}")
-    stage = bucket_stage(Table.open(path), "id = 'k00001'", {"hoodie.bucket.index.num.buckets": "3"})
+    options = {"hoodie.bucket.index.num.buckets": "3"}
+    assert bucket_stage(Table.open(path), "id = 'k00001'", options).pruned
+    rules_folder = Path(path) / ".hoodie/.bucket_index/partition_bucket_index_meta" / folder
+    rules_folder.mkdir(parents=True)
+    if rules is not None:
+        (rules_folder / "00000000000000.hashing_config").write_text(rules)
+    stage = bucket_stage(Table.open(path), "id = 'k00001'", options)
     assert not stage.pruned
+    assert "by the rules in .hoodie/.bucket_index/partition_bucket_index_meta" in stage.reason
 
 
 @pytest.mark.parametrize(
