@@ -17,7 +17,7 @@ from catalog.split_table import log_paths
 from pushdown.expression import HudiExpression
 from pushdown.verdict import CannotPrune
 from table_format.arrow_numpy import from_numpy
-from table_format.base_file import BaseFileFooter, footer, only_nulls, read_base_file
+from table_format.base_file import BaseFileFooter, footer, read_base_file
 from table_format.base_file_batches import base_file_batches
 from table_format.errors import UnsupportedTableError
 from table_format.merge.file_slice import read_file_slice
@@ -84,7 +84,7 @@ def slice_rows(
     if files.logs or files.base is None:
         return _merged(snapshot, files, columns)
     schema = _schema(snapshot, columns)
-    return _with_path_values(snapshot, files, _base_rows(snapshot, files.base, files.instant, schema, expression))
+    return _with_path_values(snapshot, files, _base_rows(snapshot, files.base, schema, expression))
 
 
 def slice_batches(
@@ -174,19 +174,12 @@ def _merged(snapshot: Snapshot, files: SliceFiles, columns: Sequence[str]) -> pa
     return _with_path_values(snapshot, files, table)
 
 
-def _base_rows(
-    snapshot: Snapshot, path: str, instant: str, schema: pa.Schema, expression: HudiExpression | None
-) -> pa.Table:
+def _base_rows(snapshot: Snapshot, path: str, schema: pa.Schema, expression: HudiExpression | None) -> pa.Table:
     storage, history = snapshot.client.storage, snapshot.schema_history
     if history is None:
         choose = None if expression is None else functools.partial(matching_groups, expression)
         return read_base_file(storage, path, columns=schema.names, schema=schema, choose=choose)
-    stored = [name for name in history.physical_names(instant, schema.names).values() if name is not None]
-    present = set(footer(storage, path).schema.names)
-    wanted = [name for name in dict.fromkeys(stored) if name in present]
-    if not wanted:
-        return only_nulls(schema, footer(storage, path).row_count)
-    return _renamed(snapshot, instant, schema, read_base_file(storage, path, columns=wanted))
+    return history.read(storage, path, schema)
 
 
 def _with_path_values(snapshot: Snapshot, files: SliceFiles, table: pa.Table) -> pa.Table:

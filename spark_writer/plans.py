@@ -16,6 +16,7 @@ from table_format.storage import Storage
 
 if TYPE_CHECKING:
     from table_format.record_index.layout import IndexLayout
+    from table_format.schema_history import SchemaHistory
 
 BUCKET_COLUMN = "_hudi_catalog_bucket"
 """Name under which rows carry their bucket, or the number of their file group, from the first stage to the second."""
@@ -106,6 +107,7 @@ class FilePlan:
         index: the record index that the write keeps up to date; None when it keeps none.
         index_folder: where the slots leave what they changed in it, relative to the storage.
         as_they_come: the rows are in the order that files shall have; else they are sorted by key.
+        history: which columns the current files have, where the table's have ids; None where they go by names.
     """
 
     storage: Storage
@@ -126,6 +128,7 @@ class FilePlan:
     index: IndexLayout | None = None
     index_folder: str = ""
     as_they_come: bool = False
+    history: SchemaHistory | None = None
 
 
 @dataclass(frozen=True, slots=True)

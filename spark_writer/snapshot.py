@@ -14,12 +14,12 @@ from spark_writer.interpreter import use_this_interpreter
 from spark_writer.worker_errors import Batches, Worker, in_worker
 from table_format.avro_schema import avro_to_arrow
 from table_format.avro_schema_tree import columns_of_hudi_types
-from table_format.base_file import read_base_file
 from table_format.file_slices import latest_base_files, list_data_files
 from table_format.meta_client import SCHEMA_KEY, TableClient
 from table_format.meta_columns import META_FIELDS
 from table_format.metadata_table.reader import MetadataTable
 from table_format.schema_evolution import storage_schema
+from table_format.schema_history import SchemaHistory, internal_schemas, read_columns
 from table_format.storage import Storage
 from table_format.timeline import Timeline
 
@@ -30,9 +30,9 @@ def snapshot(session: SparkSession, client: TableClient) -> DataFrame:
     """The rows of the latest file slices, read by Spark's own Parquet reader.
 
     Where a column was widened (int to long, say), older files hold the narrower type, which Spark's reader does not
-    take in all supported versions: then workers read the files by pyarrow. So they do where a column is of a type that
-    only Hudi knows. The DataFrame has the table's name as its alias, by which a write of rows made from it knows where
-    they come from.
+    take in all supported versions; where columns were renamed or dropped, they have other names: then workers read the
+    files by pyarrow. So they do where a column is of a type that only Hudi knows. The DataFrame has the table's name as
+    its alias, by which a write of rows made from it knows where they come from.
     """
     return _rows(session, client).alias(client.config.name)
 
@@ -43,15 +43,21 @@ def _rows(session: SparkSession, client: TableClient) -> DataFrame:
     schema = pa.schema([*META_FIELDS, *columns]).remove_metadata()
     metadata = MetadataTable.open(client, timeline)
     files = list_data_files(client.storage) if metadata is None else metadata.files()
-    paths: list[Any] = latest_base_files(files, timeline)["path"].to_pylist()
+    latest = latest_base_files(files, timeline)
+    paths: list[Any] = latest["path"].to_pylist()
     kind = _spark_schema(schema)
     if not paths:
         return session.createDataFrame([], kind)
-    if columns_of_hudi_types(client.table_schema_json(timeline)) or _widened(timeline, columns):
+    history = internal_schemas(timeline)
+    if history is not None:
+        instants: list[Any] = latest["instant"].unique().to_pylist()
+        history = history.pinned(history.current, instants)
+    by_workers = history is not None or columns_of_hudi_types(client.table_schema_json(timeline))
+    if by_workers or _widened(timeline, columns):
         listed = session.createDataFrame([(path,) for path in paths], "path string")
         use_this_interpreter(session)
         tasks = listed.repartition(min(len(paths), 200), "path")
-        return tasks.mapInArrow(_reader(client.storage, schema), kind)
+        return tasks.mapInArrow(_reader(client.storage, schema, history), kind)
     # Hudi's dates and timestamps are of the calendar in use today, whatever release wrote them.
     reader = session.read.schema(kind).option("datetimeRebaseMode", "CORRECTED")
     return reader.parquet(*map(client.storage.full_uri, paths))
@@ -73,11 +79,11 @@ def _widened(timeline: Timeline, columns: pa.Schema) -> bool:
     return False
 
 
-def _reader(storage: Storage, schema: pa.Schema) -> Worker:
+def _reader(storage: Storage, schema: pa.Schema, history: SchemaHistory | None) -> Worker:
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             paths: list[Any] = batch.column("path").to_pylist()
             for path in paths:
-                yield from read_base_file(storage, path, schema=schema).to_batches(max_chunksize=_ROWS)
+                yield from read_columns(storage, path, schema, history).to_batches(max_chunksize=_ROWS)
 
     return in_worker(run, lazy=True)

@@ -11,9 +11,10 @@ from spark_writer.merged_values import merged_values, with_constants
 from spark_writer.plans import FilePlan
 from spark_writer.written_file import EncodedWork
 from table_format.arrow_numpy import one_chunk
-from table_format.base_file import BaseFileResult, footer, read_base_file, write_base_file
+from table_format.base_file import BaseFileResult, footer, write_base_file
 from table_format.column_statistics import collect_statistics
 from table_format.meta_columns import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
+from table_format.schema_history import read_columns
 
 
 def write_first(request: MergeRequest) -> NewVersion | None:
@@ -46,8 +47,9 @@ def current_rows(plan: FilePlan, path: str) -> pa.Table:
     """A file's rows in the table's schema, without the two columns that are one text in each file."""
     schema = pa.schema([*META_FIELDS, *plan.schema])
     names = [name for name in schema.names if name not in (PARTITION_PATH, FILE_NAME)]
-    few = few_valued_columns(footer(plan.storage, path))
-    return read_base_file(plan.storage, path, names, schema, few).unify_dictionaries().combine_chunks()
+    few = few_valued_columns(footer(plan.storage, path)) if plan.history is None else ()
+    rows = read_columns(plan.storage, path, pa.schema([schema.field(name) for name in names]), plan.history, few)
+    return rows.unify_dictionaries().combine_chunks()
 
 
 def encoded_whole(result: BaseFileResult) -> EncodedWork:

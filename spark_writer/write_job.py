@@ -178,6 +178,7 @@ class WriteJob:
         changes = self.operation not in (Operation.DELETE, Operation.DELETE_PARTITION)
         if batch is None or not changes:
             return table
+        self._refuse_lost_columns(table)
         merged = merge_schemas(table, batch)
         refuse_untyped(merged)
         schema_text(merged, self.client.config.name)  # refuses names and types that Avro cannot hold
@@ -197,6 +198,16 @@ class WriteJob:
                 f"{self.client.storage.uri}: {', '.join(columns)}: columns of Hudi 1.2's types VECTOR, VARIANT and "
                 "BLOB are not written; write this table with Apache Hudi"
             )
+
+    def _refuse_lost_columns(self, table: pa.Schema) -> None:
+        """Refuse a table whose properties name columns by which rows are found or ordered, and that it has no more."""
+        config = self.client.config
+        for name in (*config.record_key_fields, *config.partition_fields, *config.ordering_fields):
+            if table.names and name.split(".", 1)[0] not in table.names:
+                raise SchemaError(
+                    f"key, partition or ordering column {name!r} is no column of the table any more; columns are "
+                    f"{table.names}. Rename it back, or put its new name into hoodie.properties"
+                )
 
     def _schema_json(self, schema: pa.Schema) -> str:
         # An unchanged schema keeps its text, in which other writers may have put defaults and documentation.

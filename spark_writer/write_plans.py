@@ -34,9 +34,11 @@ from table_format.record_index.deltas import DeltaFile, delta_folder
 from table_format.record_index.growth import with_partitions
 from table_format.record_index.layout import PARTITION, IndexLayout
 from table_format.schema_evolution import merge_schemas, storage_schema
+from table_format.schema_history import SchemaHistory
 from table_format.table_config import EVENT_TIME
 from table_format.timeline import Timeline
 from table_format.transaction.conflicts import Cleared
+from table_format.transaction.schema_commits import history_of_files
 from table_format.transaction.transaction import WriteTransaction
 
 pc: Any = compute  # the stubs lag behind the functions
@@ -182,7 +184,17 @@ class WritePlans:
             partial=self.options.flag(registry.PARTIAL_COLUMNS),
             index=layout,
             index_folder=delta_folder(self.transaction.instant),
+            history=self.history(current),
         )
+
+    def history(self, current: pa.Table) -> SchemaHistory | None:
+        """Which columns some current files have, where the table's columns have ids.
+
+        Raises:
+            UnsupportedTableError: nobody recorded which columns a file has.
+        """
+        instants: list[Any] = pc.unique(current["instant"]).to_pylist()
+        return history_of_files(self.timeline, self.transaction.instant, self.schema, instants)
 
     def doomed(self, keys: KeyPlan) -> Cleared:
         """Which partitions delete_partition empties, by their paths."""

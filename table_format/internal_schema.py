@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyarrow import types
 
-from table_format.errors import CorruptFileError
+from table_format.errors import CorruptFileError, SchemaError
+from table_format.meta_columns import META_COLUMNS
 
 #: Begins the name that a column of a data file gets which the table has no more; no column is called so.
 GONE = "\0"
 
+_KINDS: dict[pa.DataType, str] = {
+    pa.bool_(): "boolean",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.date32(): "date",
+    pa.timestamp("us", "UTC"): "timestamp",
+}
+# Kinds that are one type in Arrow; releases from 1.1 on know more of them.
+_SAME_KIND = (
+    (re.compile(r"timestamp|timestamp-millis"), "timestamp"),
+    (re.compile(r"binary|fixed\[\d+\]"), "binary"),
+    (re.compile(r"string|uuid"), "string"),
+)
+_DECIMAL = re.compile(r"decimal\D*(\d+)\D+(\d+)\D*")
 
 Built = TypeVar("Built")
 
@@ -77,6 +98,69 @@ def parse_schema_history(text: str, path: str) -> list[InternalSchema]:
     return _guarded(text, path, lambda value: [_schema(schema) for schema in value["schemas"]])
 
 
+def evolve_schema(text: str, path: str, columns: pa.Schema, version: int) -> str:
+    """A schema brought to the columns that the table has after a write.
+
+    Columns keep their ids by name, at all levels. New ones get ids above all that were ever given; what the table has
+    no more is left out.
+
+    Args:
+        text: the schema, as commits hold it.
+        path: of the file that holds it.
+        columns: the table's, without meta columns, in storage types.
+        version: of the new schema: the instant of the write, as a number.
+
+    Returns:
+        The text itself where nothing changes.
+
+    Raises:
+        CorruptFileError: the text is no such schema.
+        SchemaError: a new column of a type that these schemas do not know.
+    """
+
+    def evolve(value: dict[str, Any]) -> str:
+        given = [column.id for top in _schema(value).columns for column in top.walk()]
+        ids = itertools.count(max([int(value.get("max_column_id", -1)), *given]) + 1)
+        meta = [field for field in value["fields"] if field["name"] in META_COLUMNS]
+        fields = meta + _evolved_fields(value["fields"], columns, ids)
+        if fields == value["fields"]:
+            return text
+        key = "version-id" if "version-id" in value else "version_id"
+        evolved = {**value, "max_column_id": next(ids) - 1, key: version, "fields": fields}
+        return json.dumps(evolved, separators=(",", ":"), ensure_ascii=False)
+
+    return _guarded(text, path, evolve)
+
+
+def schema_history_with(history: str, path: str, schema: str) -> str:
+    """A history with one more schema, the newest first; the history itself where it has that version.
+
+    Raises:
+        CorruptFileError: no history.
+    """
+
+    def add(value: dict[str, Any]) -> str:
+        newest = json.loads(schema)
+        if any(_schema(old).version == _schema(newest).version for old in value["schemas"]):
+            return history
+        return json.dumps({"schemas": [newest, *value["schemas"]]}, separators=(",", ":"), ensure_ascii=False)
+
+    return _guarded(history, path, add)
+
+
+def newest_of_history(history: str, path: str) -> str:
+    """The text of a history's newest schema.
+
+    Raises:
+        CorruptFileError: no history, or an empty one.
+    """
+
+    def newest(value: dict[str, Any]) -> str:
+        return json.dumps(max(value["schemas"], key=lambda old: _schema(old).version), separators=(",", ":"))
+
+    return _guarded(history, path, newest)
+
+
 def rename_type(kind: pa.DataType, stored: Column, current: dict[int, Column]) -> pa.DataType:
     """The type of a stored column with the names that its members have now.
 
@@ -106,6 +190,8 @@ def rename_field(field: Any, stored: dict[str, Column], current: dict[int, Colum
 def _guarded(text: str, path: str, build: Callable[[Any], Built]) -> Built:
     try:
         return build(json.loads(text))
+    except SchemaError:  # of the columns that are to be put into it
+        raise
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise CorruptFileError(path, 0, f"no internal schema: {error!r}") from error
 
@@ -136,3 +222,46 @@ def _inner(kind: dict[str, Any], name: str) -> Column:
 
 def _column(number: Any, name: Any, kind: Any) -> Column:
     return Column(int(number), str(name), _members(kind), kind if isinstance(kind, str) else "")
+
+
+def _evolved_fields(old: Any, columns: Iterable[pa.Field[Any]], ids: Iterator[int]) -> list[dict[str, Any]]:
+    known = {field["name"]: field for field in old}
+    fields = []
+    for column in columns:
+        field = known.get(column.name) or {"id": next(ids), "name": column.name, "optional": True}
+        fields.append({**field, "type": _evolved_type(field.get("type"), column.type, ids)})
+    return fields
+
+
+def _evolved_type(old: Any, kind: Any, ids: Iterator[int]) -> Any:
+    """The type of a column that had `old`, or of a new one where that is None."""
+    nested = old if isinstance(old, dict) else {}
+    if types.is_struct(kind):
+        base = nested if nested.get("type") == "record" else {"type": "record", "fields": []}
+        return {**base, "fields": _evolved_fields(base["fields"], kind, ids)}
+    if types.is_list(kind):
+        base = nested if nested.get("type") == "array" else {"type": "array", "element_id": next(ids)}
+        element = _evolved_type(base.get("element"), kind.value_type, ids)
+        return {**base, "element": element, "element_optional": base.get("element_optional", True)}
+    if types.is_map(kind):
+        base = nested if nested.get("type") == "map" else {"type": "map", "key_id": next(ids)}
+        base = {**base, "key": _evolved_type(base.get("key"), kind.key_type, ids)}
+        if "value_id" not in base and "value-id" not in base:
+            base["value_id"] = next(ids)
+        value = _evolved_type(base.get("value"), kind.item_type, ids)
+        return {**base, "value": value, "value_optional": base.get("value_optional", True)}
+    return _evolved_kind(old if isinstance(old, str) else None, kind)
+
+
+def _evolved_kind(old: str | None, kind: pa.DataType) -> str:
+    if isinstance(kind, pa.Decimal128Type):
+        stored = _DECIMAL.fullmatch(old or "")
+        if old and stored and (int(stored[1]), int(stored[2])) == (kind.precision, kind.scale):
+            return old
+        return f"decimal({kind.precision}, {kind.scale})"
+    name = _KINDS.get(kind)
+    if old is not None and (name is None or any(same == name and form.fullmatch(old) for form, same in _SAME_KIND)):
+        return old
+    if name is None:
+        raise SchemaError(f"a schema with column ids, as this table has, knows no type {kind}; cast the column")
+    return name

@@ -7,14 +7,17 @@ name and different ids are not.
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
 
-from table_format.errors import UnsupportedTableError
+from table_format.base_file import footer, only_nulls, read_base_file
+from table_format.errors import CorruptFileError, UnsupportedTableError
+from table_format.file_names import BaseFileName
 from table_format.instant import Instant
 from table_format.internal_schema import (
     GONE,
@@ -24,6 +27,8 @@ from table_format.internal_schema import (
     parse_schema_history,
     rename_field,
 )
+from table_format.schema_evolution import conform
+from table_format.storage import Storage
 from table_format.timeline import Timeline
 
 FOLDER: Final = ".hoodie/.schema"
@@ -105,6 +110,41 @@ class SchemaHistory:
                 columns[new.name] = pa.chunked_array(chunks, new.type)
         return pa.table(columns)
 
+    def pinned(self, current: InternalSchema, instants: Iterable[str]) -> SchemaHistory:
+        """The same for a table whose schema becomes another, and for files of some instants only: small, for workers.
+
+        Raises:
+            UnsupportedTableError: as for `stored_schema`.
+        """
+        history = replace(self, current=current, _stored={})
+        stored = {instant: history.stored_schema(instant) for instant in instants}
+        return SchemaHistory(Timeline(self.timeline.storage, ()), current, (), stored)
+
+    def read(self, storage: Storage, path: str, schema: pa.Schema) -> pa.Table:
+        """The rows of a base file in columns of the table.
+
+        Args:
+            storage: the table's.
+            path: of the file.
+            schema: the columns.
+
+        Raises:
+            CorruptFileError: the file, or its name, is none of a base file's.
+            SchemaError: a column cannot be brought to the schema's type.
+            UnsupportedTableError: as for `stored_schema`.
+        """
+        instant = _instant_of(path)
+        stored = {physical for physical in self.physical_names(instant, schema.names).values() if physical}
+        head = footer(storage, path)
+        wanted = [column for column in head.schema.names if column in stored]
+        if not wanted:
+            return only_nulls(schema, head.row_count)
+        return conform(self.renamed(instant, read_base_file(storage, path, columns=wanted)), schema)
+
+    def is_current(self, path: str) -> bool:
+        """Whether a base file has exactly the columns that the table has now."""
+        return self.stored_schema(_instant_of(path)).columns == self.current.columns
+
     def _find(self, instant: str) -> InternalSchema:
         write = next((write for write in self.timeline.writes if write.time == instant), None)
         own = _schema_of(self.timeline, write) if write else None
@@ -115,7 +155,36 @@ class SchemaHistory:
             raise UnsupportedTableError(
                 f"{FOLDER}: columns were renamed or dropped, but nothing tells which columns files of {instant} have"
             )
-        return older[-1]
+        if write is None:
+            return older[-1]
+        # A writer that knows no ids goes by names, and so may have added columns that got an id later.
+        known, names = older[-1].by_id(), {column.name for column in older[-1].columns}
+        added = [column for column in self.current.columns if column.id not in known and column.name not in names]
+        return InternalSchema(older[-1].version, (*older[-1].columns, *added))
+
+
+def read_columns(
+    storage: Storage,
+    path: str,
+    schema: pa.Schema,
+    history: SchemaHistory | None,
+    dictionary_columns: Sequence[str] = (),
+) -> pa.Table:
+    """The rows of a base file in columns of the table, by their ids where the table has a history of schemas.
+
+    Args:
+        storage: the table's.
+        path: of the file.
+        schema: the columns.
+        history: see `SchemaHistory`.
+        dictionary_columns: see `read_base_file`.
+
+    Raises:
+        HudiError: as for `read_base_file` and `SchemaHistory.read`.
+    """
+    if history is None:
+        return read_base_file(storage, path, schema=schema, dictionary_columns=dictionary_columns)
+    return history.read(storage, path, schema)
 
 
 def internal_schemas(
@@ -151,15 +220,29 @@ def internal_schemas(
 
 def _recorded(timeline: Timeline) -> list[InternalSchema]:
     """What the newest file of the folder says that a completed write made."""
+    newest = newest_history(timeline)
+    return (
+        [] if newest is None else sorted(parse_schema_history(newest[1], newest[0]), key=lambda schema: schema.version)
+    )
+
+
+def newest_history(timeline: Timeline) -> tuple[str, str] | None:
+    """Path and text of the newest history of schemas that a completed write made; None where there is none."""
     newest: tuple[str, str] | None = None
     for entry in timeline.storage.list(FOLDER):
         match = _FILE.fullmatch(entry.name)
         if match and timeline.is_committed(match[1]):
             newest = max(newest or ("", ""), (match[1], entry.path))
     if newest is None:
-        return []
-    text = timeline.storage.read(newest[1]).decode("utf-8", "replace")
-    return sorted(parse_schema_history(text, newest[1]), key=lambda schema: schema.version)
+        return None
+    return newest[1], timeline.storage.read(newest[1]).decode("utf-8", "replace")
+
+
+def _instant_of(path: str) -> str:
+    name = BaseFileName.parse(posixpath.basename(path))
+    if name is None:
+        raise CorruptFileError(path, 0, "not the name of a base file")
+    return name.instant
 
 
 def _schema_of(timeline: Timeline, write: Instant) -> InternalSchema | None:

@@ -13,9 +13,9 @@ from pyarrow import compute
 
 from spark_writer.ordering import not_older, ordering_columns
 from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
-from table_format.base_file import read_base_file
 from table_format.errors import RecordIndexError
 from table_format.meta_columns import META_FIELDS, RECORD_KEY
+from table_format.schema_history import SchemaHistory, read_columns
 from table_format.storage import Storage
 
 pc: Any = compute  # the stubs lag behind the functions
@@ -31,12 +31,14 @@ class MovePlan:
         paths: the base file of each current file group.
         schema: user columns of the table after the write.
         fields: ordering fields.
+        history: which columns the files have, see `FilePlan`.
     """
 
     storage: Storage
     paths: pa.Array[Any]
     schema: pa.Schema
     fields: tuple[str, ...]
+    history: SchemaHistory | None = None
 
 
 def lost_moves(plan: MovePlan, keys: Any, numbers: npt.NDArray[np.int32], ordering: Mapping[int, Any]) -> Mask:
@@ -55,12 +57,12 @@ def lost_moves(plan: MovePlan, keys: Any, numbers: npt.NDArray[np.int32], orderi
         RecordIndexError: a file group does not have a key that the index says is there.
     """
     lost = np.zeros(len(keys), np.bool_)
-    names = [RECORD_KEY, *plan.fields]
-    schema = pa.schema([*META_FIELDS, *plan.schema])
+    known = pa.schema([*META_FIELDS, *plan.schema])
+    schema = pa.schema([known.field(name) for name in (RECORD_KEY, *plan.fields)])
     for number in np.unique(numbers).tolist():
         mine = np.flatnonzero(numbers == number)
         path = plan.paths[number].as_py()
-        old = read_base_file(plan.storage, path, names, schema)
+        old = read_columns(plan.storage, path, schema, plan.history)
         wanted = keys.take(from_numpy(mine))
         at = pc.index_in(wanted, value_set=one_chunk(old[RECORD_KEY]))
         if at.null_count:

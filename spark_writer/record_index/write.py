@@ -171,7 +171,13 @@ def _tag_plan(plans: WritePlans, files: CurrentFiles, known: Known, keys: KeyPla
     moves = None
     if move and config.merge_mode == EVENT_TIME:
         paths: Any = files.table["path"].combine_chunks()
-        moves = MovePlan(plans.client.storage, paths, plans.schema.remove_metadata(), config.ordering_fields)
+        moves = MovePlan(
+            plans.client.storage,
+            paths,
+            plans.schema.remove_metadata(),
+            config.ordering_fields,
+            plans.history(files.table),
+        )
     partitions: Any = files.table["partition"].combine_chunks()
     return TagPlan(
         files=file_names_of(files.table["partition"], files.table["file_id"]),

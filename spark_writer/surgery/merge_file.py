@@ -46,6 +46,8 @@ def merge_by_surgery(request: MergeRequest) -> NewVersion | None:
     policy = SurgeryPolicy.of(plan.file_options)
     if policy.mode is Mode.NEVER:
         raise CannotSplice("the options say so")
+    if plan.history is not None and not plan.history.is_current(request.path):
+        raise CannotSplice("the table's columns have changed since")
     with open_file(plan.storage, request.path, avro_to_arrow(plan.footer_schema)) as opened:
         _refuse(policy.too_small(opened.footer.size))
         return _Merge(request, policy, opened).run()

@@ -30,6 +30,7 @@ from table_format.record_index.commit import IndexChanges
 from table_format.record_index.deltas import DeltaFile
 from table_format.record_index.key_conflicts import check_keys
 from table_format.record_index.layout import MAINTAINED, MAINTAINED_KEY, IndexLayout
+from table_format.schema_history import KEY as SCHEMA_IDS_KEY
 from table_format.table_config import recover_table_config
 from table_format.timeline import Timeline
 from table_format.transaction.clean import clean_locked
@@ -49,6 +50,7 @@ from table_format.transaction.rollback import (
     rollback_of,
     surely_dead_writes,
 )
+from table_format.transaction.schema_commits import record_history, schema_after
 
 _log = logging.getLogger(__name__)
 _BUCKET_INDEX = "BUCKET"
@@ -213,6 +215,7 @@ class WriteTransaction:
                 )
                 if changes is not None and has_private_index(self.client):
                     metadata.extra_metadata[MAINTAINED_KEY] = MAINTAINED
+                self._carry_schema(metadata, schema_json)
                 lock.check()
                 self._require_pending(self.client.timeline())
                 self._publish(metadata)
@@ -341,6 +344,13 @@ class WriteTransaction:
         for partition, stats in metadata.partition_to_write_stats.items():
             if stats:
                 ensure_partition_metadata(self.storage, partition, self.instant)
+
+    def _carry_schema(self, metadata: CommitMetadata, schema_json: str) -> None:
+        """Go on with the table's column ids, where it has them."""
+        schema = schema_after(self.client.timeline(), self.instant, schema_json)
+        if schema is not None:
+            metadata.extra_metadata[SCHEMA_IDS_KEY] = schema.text
+            record_history(self.storage, self.instant, schema.history)
 
     def _publish(self, metadata: CommitMetadata) -> None:
         path = instant_path(self._requested.at(State.COMPLETED))
