@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
 from spark_writer.plans import CURRENT_SCHEMA
+from table_format.arrow_numpy import from_numpy
+from table_format.base_file import footer
+from table_format.bucket_index import possible_buckets
 from table_format.errors import OptionError, UnsupportedTableError
 from table_format.file_slices import latest_base_files, list_data_files
 from table_format.meta_client import TableClient
 from table_format.metadata_table.reader import MetadataTable
+from table_format.storage import Storage
 from table_format.timeline import Timeline
 
 pc: Any = compute  # the stubs lag behind the functions
+
+_CHECKED_PARTITIONS: Final = 64
+_READERS: Final = 8
 
 
 def current_files(client: TableClient, timeline: Timeline, buckets: int) -> pa.Table:
@@ -47,6 +57,36 @@ def current_files(client: TableClient, timeline: Timeline, buckets: int) -> pa.T
     result = pa.table(columns, schema=CURRENT_SCHEMA).combine_chunks()
     _refuse_doubles(result)
     return result
+
+
+def refuse_other_count(storage: Storage, files: pa.Table, buckets: int, hash_fields: Sequence[str]) -> None:
+    """Refuse a bucket count that only the job's options tell, and by which keys of the table would be in other buckets.
+
+    One file of each of up to 64 partitions is looked at: its first and last key, which stand in its footer.
+
+    Args:
+        storage: the table's.
+        files: current files, of `CURRENT_SCHEMA`.
+        buckets: file groups per partition, as given.
+        hash_fields: fields that decide the bucket, in the order of the record key.
+
+    Raises:
+        OptionError: a key is in another bucket.
+    """
+    partitions: Any = files["partition"].to_numpy(zero_copy_only=False)
+    _, first = np.unique(partitions, return_index=True)
+    chosen = first[np.unique(np.linspace(0, max(len(first) - 1, 0), _CHECKED_PARTITIONS).astype(int))[: len(first)]]
+    checked = files.take(from_numpy(chosen)).select(["path", "bucket"]).to_pylist()
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="hudi-buckets") as pool:
+        feet = list(pool.map(lambda row: footer(storage, row["path"]), checked))
+    for row, foot in zip(checked, feet, strict=True):
+        for key in filter(None, (foot.min_key, foot.max_key)):
+            if row["bucket"] not in possible_buckets(key, hash_fields, buckets):
+                raise OptionError(
+                    f"hoodie.bucket.index.num.buckets={buckets} with hash fields {','.join(hash_fields)}, but by that "
+                    f"key {key!r} of {row['path']} belongs into another bucket: give both as the jobs that wrote the "
+                    "table did"
+                )
 
 
 def _buckets(files: pa.Table) -> Any:

@@ -141,8 +141,9 @@ PAYLOAD: Final = Option(
     "hoodie.datasource.write.payload.class",
     Kind.TEXT,
     None,
-    "Merge rule of a new table by Apache's class name: `OverwriteWithLatestAvroPayload` (the later write wins) or "
-    "`DefaultHoodieRecordPayload` (the greater ordering value wins; the default when there are ordering fields).",
+    "Merge rule by Apache's class name, of a new table or of one that records none: `OverwriteWithLatestAvroPayload` "
+    "(the later write wins), `DefaultHoodieRecordPayload` (the greater ordering value wins; the default of new tables "
+    "with ordering fields) or `EventTimeAvroPayload` (the same).",
     aliases=("hoodie.compaction.payload.class",),
 )
 MERGE_MODE: Final = Option(
@@ -152,6 +153,32 @@ MERGE_MODE: Final = Option(
     "Merge rule of a new table by its short name; it is stored as the payload class, which is what version 6 reads.",
     aliases=("hoodie.write.record.merge.mode",),
     choices=("COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING"),
+)
+MERGE_STRATEGY: Final = Option(
+    "hoodie.record.merge.strategy.id",
+    Kind.TEXT,
+    None,
+    "Merge rule of a new table by the id of Apache's strategy, where neither class nor mode says it.",
+    aliases=(
+        "hoodie.write.record.merge.strategy.id",
+        "hoodie.datasource.write.record.merger.strategy",
+        "hoodie.compaction.record.merger.strategy",
+    ),
+)
+RECORD_MERGER: Final = Option(
+    "hoodie.datasource.write.record.merger.impls",
+    Kind.LIST,
+    None,
+    "Record mergers of an Apache job: with `HoodieSparkRecordMerger` the greater ordering value wins whatever the "
+    "payload class, with `HoodieAvroRecordMerger` alone the payload class decides.",
+    aliases=("hoodie.write.record.merge.custom.implementation.classes",),
+)
+PAYLOAD_ORDERING: Final = Option(
+    "hoodie.payload.ordering.field",
+    Kind.TEXT,
+    None,
+    "Passed over, as by Apache's writers, which order by hoodie.datasource.write.precombine.field; a warning says so "
+    "where the two differ. Where no field is named, `ts` here confirms 0.15's default.",
 )
 INDEX_TYPE: Final = Option(
     "hoodie.index.type",
@@ -430,6 +457,9 @@ REGISTRY: Final = (
     TIMEZONE,
     PAYLOAD,
     MERGE_MODE,
+    MERGE_STRATEGY,
+    RECORD_MERGER,
+    PAYLOAD_ORDERING,
     INDEX_TYPE,
     MOVE_PARTITION,
     SMALL_FILES,

@@ -9,6 +9,7 @@ from pyspark.sql import types as spark
 
 from table_format.avro_schema import UTC_MICROS
 from table_format.errors import SchemaError
+from table_format.meta_columns import IS_DELETED
 
 _SIMPLE: dict[type, pa.DataType] = {
     spark.BooleanType: pa.bool_(),
@@ -86,3 +87,19 @@ def _type(kind: spark.DataType, path: str) -> pa.DataType:
         return result
     name = kind.simpleString()
     raise SchemaError(f"column {path!r}: Hudi tables cannot hold {name}; {_HINTS.get(name, 'cast or drop it')}")
+
+
+def without_delete_flag(batch: pa.Schema, table: pa.Schema | None) -> pa.Schema:
+    """A batch's columns without `_hoodie_is_deleted`, which tells what becomes of a row and is no value of it.
+
+    It stays where the table has such a column. It must be boolean.
+
+    Raises:
+        SchemaError: it is not.
+    """
+    position = batch.get_field_index(IS_DELETED)
+    if position < 0 or (table is not None and IS_DELETED in table.names):
+        return batch
+    if not pa.types.is_boolean(batch.field(position).type):
+        raise SchemaError(f"column {IS_DELETED} is {batch.field(position).type}; it must be boolean")
+    return batch.remove(position)

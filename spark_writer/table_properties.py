@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 
 from spark_writer import option_registry as registry
+from spark_writer.merge_rule import check_merge_rule, given_merge_mode, new_table_rule, ordering_properties
 from spark_writer.options import WriteOptions
 from table_format.avro_schema import schema_text
-from table_format.errors import OptionError, UnsupportedTableError, did_you_mean
-from table_format.table_config import COMMIT_TIME, CUSTOM, EVENT_TIME, KeyGeneratorType, TableConfig
+from table_format.errors import OptionError, SchemaError, UnsupportedTableError, did_you_mean
+from table_format.meta_columns import IS_DELETED
+from table_format.table_config import KeyGeneratorType, TableConfig
 
 _GENERATORS: Final = {
     KeyGeneratorType.SIMPLE: "org.apache.hudi.keygen.SimpleKeyGenerator",
@@ -20,15 +22,13 @@ _GENERATORS: Final = {
     KeyGeneratorType.TIMESTAMP: "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
     KeyGeneratorType.CUSTOM: "org.apache.hudi.keygen.CustomKeyGenerator",
 }
-_PAYLOADS: Final = {
-    COMMIT_TIME: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
-    EVENT_TIME: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
-}
 _KEPT_PREFIXES: Final = (
     "hoodie.keygen.timebased.",
     "hoodie.keygen.datetime.",
     "hoodie.datasource.write.slash.separated.",
 )
+_PARTITION_BUCKETS: Final = "hoodie.bucket.index.partition."
+_REFUSED_PREFIXES: Final = (_PARTITION_BUCKETS, "hoodie.payload.delete.")
 _SAME_INDEX: Final = {
     "BUCKET_HASH_INDEX": "BUCKET",
     "BUCKET_INDEX": "BUCKET",
@@ -49,6 +49,7 @@ def new_table_properties(options: WriteOptions, schema: pa.Schema | None) -> dic
 
     Raises:
         OptionError: the table's name or record key is missing, or options contradict each other.
+        SchemaError: a key, partition or ordering column is not among the columns.
     """
     name = options.text(registry.TABLE_NAME)
     keys = options.names(registry.RECORD_KEY)
@@ -58,9 +59,11 @@ def new_table_properties(options: WriteOptions, schema: pa.Schema | None) -> dic
         raise OptionError(f"{registry.RECORD_KEY.key} is missing: a new table needs a record key")
     partitions = tuple(entry.split(":", 1)[0] for entry in options.names(registry.PARTITION_PATH))
     ordering = options.names(registry.ORDERING)
-    mode = given_merge_mode(options) or (EVENT_TIME if ordering else COMMIT_TIME)
-    if mode == EVENT_TIME and not ordering:
-        raise OptionError(f"{EVENT_TIME} needs {registry.ORDERING.key}: the fields that order a record's versions")
+    _refuse_options(options)
+    if schema is not None:
+        _refuse_absent(
+            schema, {registry.RECORD_KEY: keys, registry.PARTITION_PATH: partitions, registry.ORDERING: ordering}
+        )
     properties = {
         "hoodie.table.name": name,
         "hoodie.database.name": options.text(registry.DATABASE),
@@ -69,14 +72,12 @@ def new_table_properties(options: WriteOptions, schema: pa.Schema | None) -> dic
         "hoodie.timeline.layout.version": "1",
         "hoodie.table.recordkey.fields": ",".join(keys),
         "hoodie.table.partition.fields": ",".join(partitions) or None,
-        # releases before 1.1 know one field only
-        "hoodie.table.precombine.field": ordering[0] if len(ordering) == 1 else None,
-        "hoodie.table.ordering.fields": ",".join(ordering) if len(ordering) > 1 else None,
+        **ordering_properties(ordering),
         "hoodie.table.keygenerator.class": _GENERATORS[_generator(options, keys, partitions)],
         "hoodie.datasource.write.hive_style_partitioning": options.text(registry.HIVE_STYLE),
         "hoodie.datasource.write.partitionpath.urlencode": options.text(registry.URL_ENCODE),
         "hoodie.datasource.write.drop.partition.columns": "false",
-        "hoodie.compaction.payload.class": _PAYLOADS[mode],
+        "hoodie.compaction.payload.class": new_table_rule(options, ordering),
         "hoodie.table.base.file.format": "PARQUET",
         "hoodie.table.timeline.timezone": options.text(registry.TIMEZONE),
         "hoodie.archivelog.folder": "archived",
@@ -98,19 +99,51 @@ def check_against_table(options: WriteOptions, config: TableConfig) -> None:
         OptionError: an option given differs from what the table has; both values are named.
         UnsupportedTableError: the table's merge rule, key generator or files are not supported.
     """
+    _refuse_options(options)
     for key, given, stored in _comparisons(options, config):
         if given != stored:
             raise OptionError(
                 f"{key}={given!r}, but the table has {stored!r}: leave the option out, or write to another table"
             )
-    if config.merge_mode == CUSTOM:
-        raise UnsupportedTableError(
-            f"the table merges records by {config.payload_class or 'a merger of its own'}; only "
-            "OverwriteWithLatestAvroPayload and DefaultHoodieRecordPayload are supported"
-        )
+    check_merge_rule(options, config)
     if not config.populate_meta_fields or config.drop_partition_columns:
         raise UnsupportedTableError("tables without meta columns or partition columns in their files are not written")
     index_type(options, config)
+
+
+def _refuse_absent(schema: pa.Schema, fields: Mapping[registry.Option, Sequence[str]]) -> None:
+    for option, names in fields.items():
+        for name in names:
+            members: Any = schema
+            for part in name.split("."):
+                known = [members.field(index).name for index in range(_member_count(members))]
+                if part not in known:
+                    raise SchemaError(
+                        f"{option.key} names {name!r}, but the table is to have the columns {schema.names}"
+                        f"{did_you_mean(part, known)}"
+                    )
+                members = members.field(part).type
+
+
+def _member_count(kind: Any) -> int:
+    """Of a schema or a struct type; other types have no members."""
+    return len(kind) if isinstance(kind, pa.Schema) else kind.num_fields if pa.types.is_struct(kind) else 0
+
+
+def _refuse_options(options: WriteOptions) -> None:
+    """Refuse options of Apache's by which its jobs lay out or delete rows as no write of ours does."""
+    for key, text in options.texts.items():
+        if key.startswith(_REFUSED_PREFIXES):
+            raise OptionError(f"{key}={text!r}: {_refusal(key)}")
+
+
+def _refusal(key: str) -> str:
+    if key.startswith(_PARTITION_BUCKETS):
+        return "bucket counts that differ between partitions are not supported, and such tables are not written"
+    return (
+        f"payloads that delete by a marker are not supported; delete rows by a boolean column {IS_DELETED}, or by the "
+        "operation delete"
+    )
 
 
 def index_type(options: WriteOptions, config: TableConfig) -> str:
@@ -145,25 +178,6 @@ def bucket_count(options: WriteOptions, config: TableConfig) -> int:
 def hash_fields(options: WriteOptions, config: TableConfig) -> tuple[str, ...]:
     """Fields that decide the bucket."""
     return config.bucket_hash_fields or _hash_fields(options, config.record_key_fields)
-
-
-def given_merge_mode(options: WriteOptions) -> str | None:
-    """The merge rule that a job gives, by mode or payload class.
-
-    Raises:
-        OptionError: a payload class that is not supported, or one that contradicts the mode.
-    """
-    mode = options.text(registry.MERGE_MODE)
-    payload = options.text(registry.PAYLOAD)
-    if payload is None:
-        return mode
-    short = payload.rsplit(".", 1)[-1]
-    known = {text.rsplit(".", 1)[-1]: rule for rule, text in _PAYLOADS.items()} | {"EventTimeAvroPayload": EVENT_TIME}
-    if short not in known:
-        raise OptionError(f"{registry.PAYLOAD.key}={payload!r} is not supported; give one of {', '.join(known)}")
-    if mode not in (None, known[short]):
-        raise OptionError(f"{registry.MERGE_MODE.key}={mode!r} contradicts {registry.PAYLOAD.key}={payload!r}")
-    return known[short]
 
 
 def _plain_index(name: str) -> str:

@@ -13,7 +13,7 @@ from spark_writer import option_registry as registry
 from spark_writer.arguments import check_frame
 from spark_writer.operations import Operation
 from spark_writer.options import WriteOptions
-from spark_writer.spark_types import arrow_schema, refuse_untyped
+from spark_writer.spark_types import arrow_schema, refuse_untyped, without_delete_flag
 from spark_writer.summary import WriteSummary
 from spark_writer.table import HudiTable, create, open_if_there
 from spark_writer.write_job import WriteJob
@@ -66,7 +66,7 @@ def write_hudi(
     if table is None:
         if operation in (Operation.DELETE, Operation.DELETE_PARTITION):
             raise TableNotFoundError(f"{path}: no Hudi table here, so there is nothing to delete")
-        schema = arrow_schema(df.schema)
+        schema = without_delete_flag(arrow_schema(df.schema), None)
         refuse_untyped(schema)
         table = _created(session, path, schema, given, storage_options, joining=kind in ("append", "overwrite"))
         if table is None:

@@ -16,22 +16,26 @@ from spark_writer.bucket_write import write_by_buckets
 from spark_writer.early_checks import refuse_options
 from spark_writer.hadoop_settings import refuse_encryption
 from spark_writer.interpreter import use_this_interpreter
+from spark_writer.merge_rule import adopted_rule
 from spark_writer.operations import Operation
 from spark_writer.options import WriteOptions
 from spark_writer.progress import WriteProgress
 from spark_writer.record_index.write import write_by_index
 from spark_writer.spark_map import spark_mapper
-from spark_writer.spark_types import arrow_schema, refuse_untyped
+from spark_writer.spark_types import arrow_schema, refuse_untyped, without_delete_flag
 from spark_writer.summary import WriteSummary
 from spark_writer.table_properties import check_against_table, index_type
 from spark_writer.write_plans import Outcome, WritePlans
 from table_format.avro_schema import schema_text
 from table_format.avro_schema_tree import columns_of_hudi_types
+from table_format.bucket_index import partition_bucket_rules
 from table_format.column_statistics import concat_statistics
 from table_format.errors import SchemaError, UnsupportedTableError, did_you_mean
 from table_format.meta_client import TableClient
 from table_format.record_index.layout import IndexLayout
 from table_format.schema_evolution import merge_schemas, storage_schema
+from table_format.table_config import TableConfig
+from table_format.transaction.kept_properties import lost_properties
 from table_format.transaction.transaction import WriteTransaction
 
 
@@ -98,7 +102,8 @@ class WriteJob:
 
     def _refuse_early(self) -> pa.Schema | None:
         """Refuse what can be refused before there is anything to undo; the columns of the rows."""
-        check_against_table(self.options, self.client.config)
+        self._refuse_bucket_rules()
+        self._adopt(self._config())
         batch = None if self.df is None else arrow_schema(self.df.schema)
         refuse_options(
             self.client,
@@ -111,10 +116,9 @@ class WriteJob:
         return batch
 
     def _attempt(self, batch: pa.Schema | None, progress: WriteProgress) -> tuple[str, Outcome]:
-        check_against_table(self.options, self.client.config)
-        protocol = {**self.options.texts, "hoodie.index.type": index_type(self.options, self.client.config)}
+        protocol = {**self.options.texts, "hoodie.index.type": index_type(self.options, self._config())}
         with WriteTransaction.begin(
-            self.client, self.operation.action, self.operation.commit_name, protocol
+            self.client, self.operation.action, self.operation.commit_name, protocol, self._adopt
         ) as transaction:
             if self.renew is not None:
                 # the rows of a condition are those of the table as it is now
@@ -130,6 +134,25 @@ class WriteJob:
         if self.df is None or self.renew is not None:
             return True
         return not reads_table(self.df, self.client.storage, self.client.config.name)
+
+    def _config(self) -> TableConfig:
+        """The table's properties with what another tool took away, and the next write puts back."""
+        config = self.client.config
+        return TableConfig({**config.raw, **lost_properties(config, self.client.timeline())})
+
+    def _adopt(self, config: TableConfig) -> dict[str, str]:
+        """The properties that the job adds to the table's, once it is checked against them."""
+        adopted = adopted_rule(self.options, config, self.operation)
+        check_against_table(self.options, TableConfig({**config.raw, **adopted}))
+        return adopted
+
+    def _refuse_bucket_rules(self) -> None:
+        rules = partition_bucket_rules(self.client.storage)
+        if rules is not None:
+            raise UnsupportedTableError(
+                f"{self.client.storage.uri}: bucket counts differ between partitions by the rules in {rules}; such "
+                "tables are read, not written"
+            )
 
     def _write(
         self, transaction: WriteTransaction, batch: pa.Schema | None, schema: pa.Schema, progress: WriteProgress
@@ -179,7 +202,7 @@ class WriteJob:
         if batch is None or not changes:
             return table
         self._refuse_lost_columns(table)
-        merged = merge_schemas(table, batch)
+        merged = merge_schemas(table, without_delete_flag(batch, table))
         refuse_untyped(merged)
         schema_text(merged, self.client.config.name)  # refuses names and types that Avro cannot hold
         needed = (*self.client.config.record_key_fields, *self.client.config.ordering_fields)

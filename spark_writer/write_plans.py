@@ -28,7 +28,7 @@ from table_format.errors import OptionError
 from table_format.key_generator import KeySpec, SingleKeyForm, detect_single_field_form, key_spec_of_properties
 from table_format.key_text import text_column
 from table_format.meta_client import TableClient
-from table_format.meta_columns import RECORD_KEY
+from table_format.meta_columns import IS_DELETED, RECORD_KEY
 from table_format.path_limits import PathLimits
 from table_format.record_index.deltas import DeltaFile, delta_folder
 from table_format.record_index.growth import with_partitions
@@ -117,8 +117,10 @@ class WritePlans:
         return self.df, self.batch
 
     def batch_target(self, batch: pa.Schema) -> pa.Schema:
-        """The batch's columns in the types that the table has after the write."""
+        """The batch's columns in the types that the table has after the write; the flag of deleted rows goes along."""
         schema = self.schema
+        if IS_DELETED in batch.names and IS_DELETED not in schema.names:
+            schema = schema.append(batch.field(IS_DELETED))
         if self.operation is Operation.DELETE:
             schema = merge_schemas(schema, batch) if set(batch.names) & set(schema.names) else batch
         return pa.schema([schema.field(name) for name in storage_schema(batch).names])

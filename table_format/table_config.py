@@ -177,22 +177,25 @@ class TableConfig:
     def merge_mode(self) -> str:
         """`COMMIT_TIME_ORDERING`, `EVENT_TIME_ORDERING` or `CUSTOM`.
 
-        An explicit mode wins, then the payload class, then (from table version 8 on) the merge strategy's id. A table
-        with none follows the release that made it: 0.15 overwrites with the latest, 1.x orders by event time where
-        there is an ordering field.
+        A table that records none follows the release that made it: 0.15 overwrites with the latest unless a job's
+        options say otherwise, 1.x orders by event time where there is an ordering field.
+        """
+        return self.recorded_merge_mode or (EVENT_TIME if self.written_by_1x and self.ordering_fields else COMMIT_TIME)
+
+    @property
+    def recorded_merge_mode(self) -> str | None:
+        """The merge mode, where the table records one.
+
+        An explicit mode wins, then the payload class, then (from table version 8 on) the merge strategy's id. Releases
+        up to 0.15 record nothing in copy-on-write tables: each job's options decide.
         """
         mode = self.raw.get("hoodie.record.merge.mode", "").upper()
         if mode:
             return mode
         if self.payload_class:
-            short = self.payload_class.rsplit(".", 1)[-1]
-            if short in _EVENT_TIME_PAYLOADS:
-                return EVENT_TIME
-            return COMMIT_TIME if short in _COMMIT_TIME_PAYLOADS else CUSTOM
-        strategy = self.raw.get("hoodie.record.merge.strategy.id", "").lower()
-        if self.layout_version > 1 and strategy in _STRATEGIES:
-            return _STRATEGIES[strategy]
-        return EVENT_TIME if self.written_by_1x and self.ordering_fields else COMMIT_TIME
+            return merge_mode_of_payload(self.payload_class)
+        strategy = self.raw.get("hoodie.record.merge.strategy.id", "")
+        return merge_mode_of_strategy(strategy) if self.layout_version > 1 else None
 
     @property
     def partial_update_mode(self) -> str | None:
@@ -266,6 +269,19 @@ class TableConfig:
 
     def _list(self, key: str) -> tuple[str, ...]:
         return tuple(part.strip() for part in self.raw.get(key, "").split(",") if part.strip())
+
+
+def merge_mode_of_payload(class_name: str) -> str:
+    """The merge mode of a payload class, with or without its package; `CUSTOM` for those that are not known here."""
+    short = class_name.rsplit(".", 1)[-1]
+    if short in _EVENT_TIME_PAYLOADS:
+        return EVENT_TIME
+    return COMMIT_TIME if short in _COMMIT_TIME_PAYLOADS else CUSTOM
+
+
+def merge_mode_of_strategy(strategy: str) -> str | None:
+    """The merge mode of a merge strategy's id; None for one that is not known."""
+    return _STRATEGIES.get(strategy.lower())
 
 
 def load_table_config(storage: Storage) -> TableConfig:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from table_format.errors import OptionError, TableExistsError
-from table_format.instant import WRITE_ACTIONS
+from table_format.instant import WRITE_ACTIONS, parse_instant_file_name
 from table_format.meta_client import TableClient
 from table_format.metadata_table.creation import create_metadata_table
 from table_format.record_index.growth import layout_of, scope_of_type
@@ -45,7 +45,7 @@ def create_table(storage: Storage, values: Mapping[str, str], options: Mapping[s
         options: of the protocol, and `hoodie.metadata.*`.
 
     Raises:
-        TableExistsError: there is a table already.
+        TableExistsError: there is a table already, or its folder holds files of something else.
         OptionError: the properties lack the table's name, or ask for a record index without a metadata table.
     """
     protocol = ProtocolOptions.parse(options or {})
@@ -54,6 +54,7 @@ def create_table(storage: Storage, values: Mapping[str, str], options: Mapping[s
     if not protocol.metadata and _index_scope(values, protocol) is not None:
         raise OptionError("a record index lies in the metadata table: leave hoodie.metadata.enable at true")
     _refuse_second(storage)
+    _refuse_foreign_files(storage)
     with FileSystemLock(storage, protocol.lock):
         _refuse_second(storage)  # another writer may have been faster
         for folder in _FOLDERS:
@@ -67,6 +68,29 @@ def create_table(storage: Storage, values: Mapping[str, str], options: Mapping[s
 def _refuse_second(storage: Storage) -> None:
     if storage.exists(PROPERTIES_PATH) or storage.exists(BACKUP_PATH):
         raise TableExistsError(f"{storage.uri}: there is a Hudi table already")
+
+
+def _refuse_foreign_files(storage: Storage) -> None:
+    """Refuse a folder with files, which would lie among the table's: hidden ones aside, as of desktops and checksums.
+
+    Folders below `.hoodie` may be those of a creation that broke off; instants there are of a table that lost its
+    properties.
+    """
+    for entry in storage.list():
+        if entry.name == ".hoodie" and entry.is_dir:
+            lost = [file.path for file in storage.list(entry.path) if parse_instant_file_name(file.name)]
+            if lost:
+                raise TableExistsError(
+                    f"{storage.uri}: {lost[0]} is of a table whose {PROPERTIES_PATH} is gone; bring that file back, or "
+                    "choose another folder"
+                )
+        elif not entry.name.startswith("."):
+            held = [entry] if not entry.is_dir else storage.list(entry.path, recursive=True)
+            files = [file.path for file in held if not file.is_dir]
+            if files:
+                raise TableExistsError(
+                    f"{storage.uri}: the folder is not empty: it holds {files[0]}; a new table needs one of its own"
+                )
 
 
 def ensure_metadata_table(client: TableClient, protocol: ProtocolOptions) -> None:

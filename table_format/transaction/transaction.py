@@ -38,6 +38,8 @@ from table_format.transaction.conflicts import Cleared, Snapshot, changed_since,
 from table_format.transaction.create import ensure_metadata_table
 from table_format.transaction.heartbeat import Heartbeat
 from table_format.transaction.instants import ensure_state, instant_path, next_time, table_lock
+from table_format.transaction.kept_properties import KEY as PROPERTIES_KEY
+from table_format.transaction.kept_properties import Adopt, kept_text, settle_properties
 from table_format.transaction.markers import delete_markers, read_markers
 from table_format.transaction.metadata_updates import record_commit
 from table_format.transaction.options import FailedWrites, ProtocolOptions
@@ -90,6 +92,7 @@ class WriteTransaction:
         self._options = dict(options)
         self._protocol = ProtocolOptions.parse(options)
         self._before = before
+        self._begun = dict(client.config.raw)
         self._heartbeat = heartbeat
         # a transaction that was dropped without an end is dead, though its process lives
         self._dropped = weakref.finalize(self, heartbeat.silence)
@@ -100,7 +103,12 @@ class WriteTransaction:
 
     @classmethod
     def begin(
-        cls, client: TableClient, action: str, operation: str, options: Mapping[str, str] | None = None
+        cls,
+        client: TableClient,
+        action: str,
+        operation: str,
+        options: Mapping[str, str] | None = None,
+        adopt: Adopt | None = None,
     ) -> WriteTransaction:
         """Start a write.
 
@@ -109,6 +117,7 @@ class WriteTransaction:
             action: `commit`, or `replacecommit` for writes that replace file groups.
             operation: e.g. `UPSERT`; goes into the commit metadata.
             options: Apache's keys; see `ProtocolOptions`.
+            adopt: gives the properties that the job adds to the table's; see `settle_properties`.
 
         Raises:
             OptionError: an option that cannot be used.
@@ -124,7 +133,8 @@ class WriteTransaction:
             with _lock_on_a_full_disk(client, protocol):
                 recover_table_config(client.storage)
                 client.reload()
-                rollback_failed_writes_locked(client, protocol)
+                rollback_failed_writes_locked(client, protocol)  # first of all, for it frees space
+                settle_properties(client, adopt)
                 ensure_metadata_table(client, protocol)
                 before = Snapshot.of(client)
                 data = RequestedReplaceMetadata().to_avro() if action == Action.REPLACECOMMIT else b""
@@ -216,6 +226,7 @@ class WriteTransaction:
                 if changes is not None and has_private_index(self.client):
                     metadata.extra_metadata[MAINTAINED_KEY] = MAINTAINED
                 self._carry_schema(metadata, schema_json)
+                metadata.extra_metadata[PROPERTIES_KEY] = kept_text(self._begun, self.client.config)
                 lock.check()
                 self._require_pending(self.client.timeline())
                 self._publish(metadata)

@@ -12,10 +12,13 @@ from table_format.base_file import footer, read_base_file
 from table_format.errors import OptionError, RecordError, SchemaError, UnsupportedTableError
 from table_format.file_names import bucket_of_file_id
 from table_format.java_hash import bucket_id_one
+from table_format.table_config import update_table_config
 from table_format.transaction.markers import has_markers
 from tests.local_writes import LocalTable
 from tests.unit.spark_writer.reading import current_paths, current_rows, user_rows
 
+FLAG = "_hoodie_is_deleted"
+BUCKETS = "hoodie.bucket.index.num.buckets"
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64()), ("ts", pa.int64())])
 OPTIONS = {
     "hoodie.table.name": "t",
@@ -251,3 +254,54 @@ def test_footers_tell_spark_the_calendar(tmp_path: Path) -> None:
     texts = footer(local.client.storage, current_paths(local.client)[0]).key_values
     assert texts["org.apache.spark.version"] >= "3.0.0"
     assert texts["hoodie_min_record_key"].startswith("k00")
+
+
+@pytest.mark.parametrize("options", [OPTIONS, PARTITIONED])
+def test_the_flag_of_deleted_rows_is_no_column_of_the_table(tmp_path: Path, options: dict[str, str]) -> None:
+    local = table(tmp_path, options)
+    flagged = SCHEMA.append(pa.field(FLAG, pa.bool_()))
+    local.write("upsert", rows(range(10), schema=flagged, **{FLAG: None}))
+    summary = local.write("upsert", rows(range(4), ts=2, schema=flagged, **{FLAG: True}))
+    assert summary.rows_deleted == 4
+    assert values(local) == expected(range(4, 10))
+    assert local.client.table_schema().names == SCHEMA.names
+    assert all(FLAG not in footer(local.client.storage, path).schema.names for path in current_paths(local.client))
+    for operation in ("insert", "bulk_insert", "insert_overwrite_table"):
+        local.write(operation, rows([20], schema=flagged, **{FLAG: False}))
+        assert local.client.table_schema().names == SCHEMA.names
+    with pytest.raises(SchemaError, match="must be boolean"):
+        local.write("upsert", rows([1], schema=SCHEMA.append(pa.field(FLAG, pa.string()))))
+
+
+def test_a_table_that_has_the_flag_as_a_column_keeps_it(tmp_path: Path) -> None:
+    flagged = SCHEMA.append(pa.field(FLAG, pa.bool_()))
+    local = LocalTable.create(str(tmp_path / "t"), flagged, OPTIONS)
+    local.write("upsert", rows(range(4), schema=flagged, **{FLAG: False}))
+    assert {row[FLAG] for row in user_rows(local.client)} == {False}
+    local.write("upsert", rows(range(2), ts=2, schema=flagged, **{FLAG: True}))
+    assert values(local) == expected(range(2, 4))
+
+
+def test_rules_for_buckets_by_partition_are_refused_by_name(tmp_path: Path) -> None:
+    local = table(tmp_path, PARTITIONED)
+    local.write("upsert", rows(range(4)))
+    rules = ".hoodie/.bucket_index/partition_bucket_index_meta/configs/00000000000000.hashing_config"
+    local.client.storage.create(rules, b"{}")
+    with pytest.raises(UnsupportedTableError, match=rules):
+        local.write("upsert", rows(range(4), ts=2))
+    assert len(local.client.timeline().instants) == 1
+
+
+def test_a_count_that_the_keys_contradict_is_refused(tmp_path: Path) -> None:
+    """Also where each bucket is below it: rows would go where nobody looks for the ones that are there."""
+    local = table(tmp_path, {**PARTITIONED, BUCKETS: "2"})
+    local.write("upsert", rows(range(40)))
+    update_table_config(local.client.storage, {BUCKETS: None, "hoodie.bucket.index.hash.field": None})
+    for commit in (tmp_path / "t/.hoodie").glob("*.commit"):
+        text = commit.read_text()
+        commit.write_text(text.replace("hoodie.catalog.table.properties", "of.somebody"))
+    apaches = LocalTable(local.client, {})
+    with pytest.raises(OptionError, match="belongs into another bucket"):
+        apaches.write("upsert", rows(range(40), ts=2), {BUCKETS: "5"})
+    apaches.write("upsert", rows(range(40), v=7, ts=2), {BUCKETS: "2"})
+    assert values(local) == expected(range(40), 7)

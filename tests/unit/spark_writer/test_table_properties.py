@@ -1,15 +1,15 @@
 import pyarrow as pa
 import pytest
 
+from spark_writer.merge_rule import given_merge_mode
 from spark_writer.options import WriteOptions
 from spark_writer.table_properties import (
     bucket_count,
     check_against_table,
-    given_merge_mode,
     hash_fields,
     new_table_properties,
 )
-from table_format.errors import OptionError, UnsupportedTableError
+from table_format.errors import OptionError, SchemaError, UnsupportedTableError
 from table_format.table_config import KeyGeneratorType, TableConfig
 
 BASE = {
@@ -18,10 +18,11 @@ BASE = {
     "hoodie.bucket.index.num.buckets": "4",
 }
 PREFIX = "org.apache.hudi.common.model."
+COLUMNS = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("ts", pa.int64()), ("p", pa.string()), ("q", pa.string())])
 
 
 def config(**options: str) -> TableConfig:
-    return TableConfig(new_table_properties(WriteOptions.of({**BASE, **options}), pa.schema([("id", pa.int64())])))
+    return TableConfig(new_table_properties(WriteOptions.of({**BASE, **options}), COLUMNS))
 
 
 def key(name: str) -> str:
@@ -127,3 +128,47 @@ def test_custom_mergers_are_refused_by_name() -> None:
     raw = {**config().raw, "hoodie.compaction.payload.class": "com.example.Mine"}
     with pytest.raises(UnsupportedTableError, match=r"com\.example\.Mine"):
         check_against_table(WriteOptions.of({}), TableConfig(raw))
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("hoodie.bucket.index.partition.expressions", "differ between partitions"),
+        ("hoodie.bucket.index.partition.rule.type", "differ between partitions"),
+        ("hoodie.payload.delete.field", "_hoodie_is_deleted"),
+    ],
+)
+def test_options_that_lay_out_or_delete_rows_otherwise_are_refused(option: str, message: str) -> None:
+    with pytest.raises(OptionError, match=f"{option}='x'.*{message}"):
+        config(**{option: "x"})
+    with pytest.raises(OptionError, match=message):
+        check_against_table(WriteOptions.of({option: "x"}), config())
+
+
+def test_the_strategys_id_counts_where_nothing_else_is_said() -> None:
+    ordered = {key("precombine.field"): "ts"}
+    assert config(
+        **ordered, **{"hoodie.record.merge.strategy.id": "CE9ACB64-bde0-424c-9b91-f6ebba25356d"}
+    ).merge_mode == ("COMMIT_TIME_ORDERING")
+    with pytest.raises(OptionError, match="strategy"):
+        config(**ordered, **{"hoodie.write.record.merge.strategy.id": "1897ef5f-18bc-4557-939c-9d6a8afd1519"})
+
+
+@pytest.mark.parametrize(
+    ("option", "names"),
+    [
+        (key("recordkey.field"), "id,x"),
+        (key("partitionpath.field"), "x"),
+        (key("precombine.field"), "x"),
+        (key("precombine.field"), "s.x"),
+        (key("precombine.field"), "n.x"),
+    ],
+)
+def test_columns_that_the_schema_lacks_are_refused(option: str, names: str) -> None:
+    schema = COLUMNS.append(pa.field("s", pa.struct([("a", pa.int32())])))
+    new_table_properties(WriteOptions.of({**BASE, option: "s.a" if "precombine" in option else "id"}), schema)
+    with pytest.raises(
+        SchemaError, match=f"{option} names '{names.rsplit(',', maxsplit=1)[-1]}', but the table is to have"
+    ):
+        new_table_properties(WriteOptions.of({**BASE, option: names}), schema)
+    new_table_properties(WriteOptions.of({**BASE, option: names}), None)

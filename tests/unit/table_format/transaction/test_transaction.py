@@ -11,7 +11,15 @@ from table_format.transaction.markers import read_markers
 from table_format.transaction.rollback import rollback_failed_writes, rollback_instant
 from table_format.transaction.transaction import WriteTransaction
 from tests.unit.table_format.transaction import toy_table
-from tests.unit.table_format.transaction.toy_table import SCHEMA_JSON, assert_tidy, begin, rows_of, upsert, write_files
+from tests.unit.table_format.transaction.toy_table import (
+    PROPERTIES,
+    SCHEMA_JSON,
+    assert_tidy,
+    begin,
+    rows_of,
+    upsert,
+    write_files,
+)
 
 FIRST = {("p=a", 0): {"k1": 1}, ("p=a", 1): {"k2": 2}}
 FIRST_ROWS = {("p=a", "k1"): 1, ("p=a", "k2"): 2}
@@ -33,7 +41,11 @@ def test_a_commit_leaves_the_three_states_and_hudis_json(client, storage):
     assert storage.read(f".hoodie/{instant.time}.commit.requested") == b""
     commit = json.loads(storage.read(f".hoodie/{instant.time}.commit"))
     assert commit["operationType"] == "UPSERT"
-    assert commit["extraMetadata"] == {"schema": SCHEMA_JSON}
+    assert commit["extraMetadata"].keys() == {"schema", "hoodie.catalog.table.properties"}
+    assert commit["extraMetadata"]["schema"] == SCHEMA_JSON
+    kept = json.loads(commit["extraMetadata"]["hoodie.catalog.table.properties"])
+    assert kept.items() <= client.config.raw.items()
+    assert kept["hoodie.bucket.index.num.buckets"] == client.config.raw["hoodie.bucket.index.num.buckets"]
     [stat, _] = commit["partitionToWriteStats"]["p=a"]
     assert stat["fileSizeInBytes"] == storage.entry(stat["path"]).size
     assert rows_of(storage.uri) == FIRST_ROWS
@@ -216,3 +228,31 @@ def test_a_failed_clean_does_not_fail_the_commit(client, storage, monkeypatch, c
     upsert(client, FIRST)
     assert rows_of(storage.uri) == FIRST_ROWS
     assert "cleaning failed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("part-0.parquet", "holds part-0.parquet"),
+        ("2024/01/x.csv", "holds 2024/01/x.csv"),
+        ("_delta_log/00000000000000000000.json", "holds _delta_log/"),
+        ("metadata/v1.metadata.json", "holds metadata/v1"),
+        (".hoodie/20240101000000000.commit", "hoodie.properties is gone"),
+    ],
+)
+def test_a_folder_with_files_of_something_else_is_refused(tmp_path, file, message):
+    storage = Storage(str(tmp_path / "t"))
+    storage.create(file, b"x")
+    with pytest.raises(TableExistsError, match=message):
+        create_table(storage, PROPERTIES)
+    assert not storage.exists(".hoodie/hoodie.properties")
+    assert storage.read(file) == b"x"
+
+
+def test_a_creation_that_broke_off_and_hidden_files_are_no_obstacle(tmp_path):
+    storage = Storage(str(tmp_path / "t"))
+    for folder in (".hoodie/archived", ".hoodie/.schema", "empty/folder"):
+        storage.make_dir(folder)
+    for file in (".DS_Store", ".x.parquet.crc"):
+        storage.create(file, b"x")
+    assert create_table(storage, PROPERTIES).config.name

@@ -1,0 +1,243 @@
+"""Real Apache releases before and after our writes: merge rules, erased properties, altered columns, bucket rules."""
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from catalog import Table
+from table_format.errors import OptionError, UnsupportedTableError
+from table_format.meta_client import TableClient
+from tests.engines.apache_hudi.client import ApacheHudi
+from tests.local_writes import LocalTable
+
+pytestmark = [pytest.mark.engine]
+Release = Callable[[str], ApacheHudi]
+MODEL = "org.apache.hudi.common.model."
+PAYLOAD = "hoodie.datasource.write.payload.class"
+DEFAULT = {PAYLOAD: f"{MODEL}DefaultHoodieRecordPayload"}
+UPSERT = {"hoodie.datasource.write.operation": "upsert"}
+BUCKETS = "hoodie.bucket.index.num.buckets"
+JOB = {
+    "hoodie.table.name": "t",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+    "hoodie.index.type": "BUCKET",
+    BUCKETS: "2",
+    "hoodie.metadata.index.column.stats.enable": "false",
+    "hoodie.clean.automatic": "false",
+}
+ORDERED = {**JOB, "hoodie.datasource.write.precombine.field": "ts"}
+KEEP_VERSION = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
+BY_ID = {
+    "hoodie.schema.on.read.enable": "true",
+    "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
+    **KEEP_VERSION,
+}
+SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("o", pa.int64()), ("v", pa.int64())])
+
+
+def rows(ts: int, v: int, o: int) -> pa.Table:
+    return pa.table({"id": ["a", "b"], "ts": [ts] * 2, "o": [o] * 2, "v": [v] * 2}, schema=SCHEMA)
+
+
+def ours(path: Path, options: dict[str, str] | None = None) -> LocalTable:
+    return LocalTable(TableClient.open(str(path)), options or {})
+
+
+def values(table: pa.Table) -> list[tuple[Any, ...]]:
+    """User columns in name order, rows by key."""
+    names = sorted(name for name in table.column_names if not name.startswith("_hoodie_"))
+    return [(names, *(row[name] for name in names)) for row in sorted(table.to_pylist(), key=lambda row: row["id"])]
+
+
+def scanned(path: Path) -> pa.Table:
+    return Table.open(str(path)).scan().to_arrow()
+
+
+@contextmanager
+def settings(apache: ApacheHudi, given: dict[str, str]) -> Iterator[None]:
+    for key, value in given.items():
+        apache.sql(f"SET {key}={value}")
+    try:
+        yield
+    finally:
+        for key in given:
+            apache.sql(f"RESET {key}")
+
+
+# The row that comes second is older by ts and newer by o.
+JOBS = {
+    "default": {**ORDERED, **DEFAULT},
+    "default, ordered": {**ORDERED, **DEFAULT, "hoodie.payload.ordering.field": "ts"},
+    "default, ordered by another": {**ORDERED, **DEFAULT, "hoodie.payload.ordering.field": "o"},
+    "event time": {**ORDERED, PAYLOAD: f"{MODEL}EventTimeAvroPayload"},
+    "overwrite": {**ORDERED, PAYLOAD: f"{MODEL}OverwriteWithLatestAvroPayload"},
+    "Spark's merger": {
+        **ORDERED,
+        "hoodie.datasource.write.record.merger.impls": "org.apache.hudi.HoodieSparkRecordMerger",
+    },
+    "field of the job": {**JOB, **DEFAULT, "hoodie.datasource.write.precombine.field": "o"},
+    "field of the payload": {**JOB, **DEFAULT, "hoodie.payload.ordering.field": "ts"},
+    "no order": JOB,
+}
+FIRST = {"field of the job": JOB, "field of the payload": JOB}
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_the_same_options_do_the_same(release: Release, tmp_path: Path, name: str) -> None:
+    """A table of 0.15.0 records no payload class, so that the options of each job decide; ours are then kept."""
+    apache, job, path = release("0.15.0"), JOBS[name], tmp_path / "t"
+    apache.write(path, rows(5, 1, 5), FIRST.get(name, job), "overwrite")
+    assert TableClient.open(str(path)).config.recorded_merge_mode is None
+    theirs = Path(shutil.copytree(path, tmp_path / "theirs"))
+    apache.write(theirs, rows(3, 2, 9), {**job, **UPSERT})
+    ours(path).write("upsert", rows(3, 2, 9), job)
+    assert values(scanned(path)) == values(apache.read(theirs)) == values(apache.read(path))
+    ours(path, {BUCKETS: "2"}).write("upsert", rows(4, 3, 8))
+    apache.write(theirs, rows(4, 3, 8), {**job, **UPSERT})
+    assert values(scanned(path)) == values(apache.read(theirs))
+
+
+def test_without_a_class_releases_differ_and_we_ask(release: Release, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    release("0.15.0").write(path, rows(5, 1, 5), ORDERED, "overwrite")
+    found = {}
+    for version in ("0.15.0", "1.2.0"):
+        copy = Path(shutil.copytree(path, tmp_path / version))
+        release(version).write(copy, rows(3, 2, 9), {**ORDERED, **UPSERT})
+        found[version] = {row["v"] for row in release(version).read(copy).to_pylist()}
+    assert found["0.15.0"] == {2}
+    with pytest.raises(OptionError, match=r"payload\.class is missing"):
+        ours(path).write("upsert", rows(3, 2, 9), ORDERED)
+    assert values(scanned(path)) == values(rows(5, 1, 5))
+    assert found["1.2.0"] == {1}
+
+
+def test_properties_that_a_second_name_erases(apache: ApacheHudi, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    options = {**ORDERED, BUCKETS: "4", "hoodie.table.timeline.timezone": "UTC", **DEFAULT}
+    local = LocalTable.create(str(path), SCHEMA, options)
+    many = pa.table({"id": [f"k{n}" for n in range(30)], "ts": [5] * 30, "o": [0] * 30, "v": [1] * 30}, schema=SCHEMA)
+    local.write("upsert", many)
+    before = dict(local.client.config.raw)
+    apache.sql(f"CREATE TABLE second USING hudi LOCATION '{path}'")
+    try:
+        after = local.client.reload()
+        lost = {key for key in before if key not in after.raw}
+        if apache.version == "0.15.0":
+            assert lost >= {BUCKETS, "hoodie.bucket.index.hash.field", "hoodie.index.type"}
+            assert lost >= {"hoodie.compaction.payload.class", "hoodie.table.timeline.timezone"}
+        else:
+            assert not lost
+        older = many.set_column(1, "ts", pa.array([3] * 30)).set_column(3, "v", pa.array([2] * 30))
+        newer = many.set_column(1, "ts", pa.array([6] * 30)).set_column(3, "v", pa.array([3] * 30)).slice(0, 10)
+        ours(path).write("upsert", older)
+        ours(path).write("upsert", newer)
+        assert before.items() - local.client.reload().raw.items() <= {
+            (key, before[key]) for key in ("hoodie.table.create.schema", "hoodie.table.checksum")
+        }
+        wanted = values(pa.concat_tables([newer, many.slice(10)]))
+        assert values(scanned(path)) == values(apache.read(path)) == wanted
+        assert {row["v"] for row in apache.sql("SELECT v FROM second")} == {1, 3}
+    finally:
+        apache.sql("DROP TABLE second")
+
+
+ALTERED = ["RENAME COLUMN s TO label", "ADD COLUMNS (s string)", "DROP COLUMN gone", "ALTER COLUMN n TYPE bigint"]
+
+
+def altered_rows(ids: Sequence[str], ts: int, text: str, more: Sequence[str] = ()) -> pa.Table:
+    columns: dict[str, Any] = {"ts": pa.int64(), "label": pa.string(), "n": pa.int64(), "s": pa.string()}
+    schema = pa.schema({"id": pa.string(), **columns, **dict.fromkeys(more, pa.string())})
+    known = {"ts": ts, "label": f"{text} label", "n": 1 << 40, "s": f"{text} s", **dict.fromkeys(more, text)}
+    return pa.Table.from_pylist([{"id": key, **known} for key in ids], schema)
+
+
+def test_columns_altered_between_writes_of_both(apache: ApacheHudi, tmp_path: Path) -> None:
+    """Renamed, dropped, widened columns and new ones under old names keep their values, whoever rewrites a file."""
+    path, table = tmp_path / "t", "altered"
+    job = {**ORDERED, **DEFAULT, **BY_ID}
+    start = pa.schema({"id": pa.string(), "ts": pa.int64(), "s": pa.string(), "n": pa.int32(), "gone": pa.string()})
+    first = [{"id": key, "ts": 1, "s": "old", "n": 1, "gone": "x"} for key in "abcdefgh"]
+    wanted = {row["id"]: {"id": row["id"], "ts": 1, "label": "old", "n": 1, "s": None} for row in first}
+
+    def same(more: Sequence[str] = ()) -> None:
+        expected = [{**dict.fromkeys(more), **row} for row in wanted.values()]
+        found = pa.Table.from_pylist(expected)
+        assert values(scanned(path)) == values(found)
+        assert values(apache.read(path, options=BY_ID)) == values(found)
+
+    def write(data: pa.Table, *, by_us: bool) -> None:
+        if by_us:
+            ours(path).write("upsert", data, {**ORDERED, **DEFAULT})
+        else:
+            apache.write(path, data, {**job, **UPSERT})
+        wanted.update({row["id"]: row for row in data.to_pylist()})
+
+    apache.write(
+        path, pa.Table.from_pylist(first, start), {**job, "hoodie.datasource.write.operation": "insert"}, "overwrite"
+    )
+    with settings(apache, BY_ID):
+        apache.sql(f"CREATE TABLE {table} USING hudi LOCATION '{path}'")
+        try:
+            for text in ALTERED:
+                apache.sql(f"ALTER TABLE {table} {text}")
+            same()
+            write(altered_rows(["a", "i"], 2, "ours"), by_us=True)
+            same()
+            write(altered_rows(["b", "j"], 3, "theirs"), by_us=False)
+            same()
+            write(altered_rows(["c"], 4, "ours", ["fresh"]), by_us=True)
+            same(["fresh"])
+            apache.sql(f"ALTER TABLE {table} RENAME COLUMN s TO t")
+            apache.sql(f"ALTER TABLE {table} ADD COLUMNS (more string)")
+            for row in wanted.values():
+                row["t"] = row.pop("s")
+            same(["fresh", "more"])
+            data = altered_rows(["d"], 5, "theirs", ["fresh", "more"])
+            write(data.rename_columns([{"s": "t"}.get(name, name) for name in data.column_names]), by_us=False)
+            same(["fresh", "more"])
+            data = altered_rows(["e", "k"], 6, "ours", ["fresh", "more"])
+            write(data.rename_columns([{"s": "t"}.get(name, name) for name in data.column_names]), by_us=True)
+            same(["fresh", "more"])
+            write(data.rename_columns([{"s": "t"}.get(name, name) for name in data.column_names]), by_us=False)
+            same(["fresh", "more"])
+        finally:
+            apache.sql(f"DROP TABLE {table}")
+
+
+def test_bucket_counts_by_partition(release: Release, tmp_path: Path) -> None:
+    """A rescale of 1.2.0 leaves partitions as they are that its rules do not name, whatever default they state."""
+    apache, path = release("1.2.0"), tmp_path / "t"
+    schema = pa.schema({"id": pa.string(), "ts": pa.int64(), "part": pa.string()})
+    data = [{"id": f"k{n * 7919}", "ts": n, "part": ("eu", "us")[n % 2]} for n in range(60)]
+    job = {
+        **ORDERED,
+        **KEEP_VERSION,
+        BUCKETS: "4",
+        "hoodie.datasource.write.partitionpath.field": "part",
+        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
+    }
+    apache.write(path, pa.Table.from_pylist(data, schema), job, "overwrite")
+    with settings(apache, {**KEEP_VERSION, "hoodie.index.type": "BUCKET", BUCKETS: "4"}):
+        apache.sql(f"CREATE TABLE rescaled USING hudi LOCATION '{path}'")
+        try:
+            done = apache.sql(
+                "CALL partition_bucket_index_manager("
+                "table => 'rescaled', overwrite => 'eu,5', bucket_number => 8, dry_run => false)"
+            )
+        finally:
+            apache.sql("DROP TABLE rescaled")
+    assert done[0]["result"] == "SUCCESS"
+    assert {int(file.name[:8]) for file in (path / "us").glob("*.parquet")} == {0, 1, 2, 3}
+    table = Table.open(str(path))
+    for row in data:
+        plan = table.scan(f"id = '{row['id']}'", options={BUCKETS: "8"})
+        assert plan.count() == 1, row
+    with pytest.raises(UnsupportedTableError, match=r"partition_bucket_index_meta/configs/\d+\.hashing_config"):
+        ours(path).write("upsert", pa.Table.from_pylist(data, schema), {BUCKETS: "8"})
