@@ -170,6 +170,8 @@ def test_tables_of_another_index_are_not_written(tmp_path: Path) -> None:
     path = tmp_path / "t/.hoodie/hoodie.properties"
     lines = path.read_text().splitlines()
     path.write_text("\n".join(line for line in lines if "index.type" not in line and "num.buckets" not in line))
+    for commit in path.parent.glob("*.commit"):
+        commit.write_text(commit.read_text().replace("hoodie.catalog.table.properties", "of.nobody"))
     local = LocalTable(local.client, OPTIONS)
     with pytest.raises(OptionError, match="RECORD_INDEX where its record"):
         local.write("upsert", rows([1]))
