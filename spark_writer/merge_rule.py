@@ -6,13 +6,13 @@ write wins. 1.x orders the same table by event time. So a job must say the rule 
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from spark_writer import option_registry as registry
 from spark_writer.operations import Operation
 from spark_writer.options import WriteOptions
-from table_format.errors import OptionError, UnsupportedTableError
+from table_format.errors import OptionError, OptionWarning, UnsupportedTableError
+from table_format.option_keys import warn_user
 from table_format.table_config import (
     COMMIT_TIME,
     CUSTOM,
@@ -22,8 +22,6 @@ from table_format.table_config import (
     merge_mode_of_strategy,
 )
 
-_log = logging.getLogger(__name__)
-
 _PACKAGE: Final = "org.apache.hudi.common.model."
 PAYLOADS: Final = {
     COMMIT_TIME: f"{_PACKAGE}OverwriteWithLatestAvroPayload",
@@ -31,8 +29,8 @@ PAYLOADS: Final = {
 }
 _KNOWN: Final = ("OverwriteWithLatestAvroPayload", "DefaultHoodieRecordPayload", "EventTimeAvroPayload")
 # Spark's merger goes by the ordering field whatever the payload class; Avro's leaves it to that class.
-_SPARK_MERGER: Final = "HoodieSparkRecordMerger"
-_MERGERS: Final = (_SPARK_MERGER, "HoodieAvroRecordMerger")
+_SPARK_MERGERS: Final = ("HoodieSparkRecordMerger", "DefaultSparkRecordMerger")
+_MERGERS: Final = (*_SPARK_MERGERS, "HoodieAvroRecordMerger")
 _MERGING: Final = (Operation.UPSERT, Operation.INSERT)
 #: Where Apache 0.15 looks for the ordering value if nobody names a field.
 _OLD_ORDERING: Final = "ts"
@@ -63,6 +61,8 @@ def new_table_rule(options: WriteOptions, ordering: tuple[str, ...]) -> str:
         mode = merge_mode_of_strategy(strategy)
         if mode not in PAYLOADS:
             raise OptionError(f"{registry.MERGE_STRATEGY.key}={strategy!r} is not supported; give a payload class")
+        if not ordering:
+            mode = None  # 0.15's default is the strategy of event time, also where there is nothing to order by
     mode = mode or (EVENT_TIME if ordering else COMMIT_TIME)
     if mode == EVENT_TIME and not ordering:
         raise OptionError(f"{EVENT_TIME} needs {registry.ORDERING.key}: the fields that order a record's versions")
@@ -132,11 +132,11 @@ def check_merge_rule(options: WriteOptions, config: TableConfig) -> None:
         )
     field = options.text(registry.PAYLOAD_ORDERING)
     if field is not None and config.ordering_fields and field not in config.ordering_fields:
-        _log.warning(
-            "%s=%s is passed over, as by Apache's writers: the table's versions are ordered by %s",
-            registry.PAYLOAD_ORDERING.key,
-            field,
-            ",".join(config.ordering_fields),
+        ordering = ",".join(config.ordering_fields)
+        warn_user(
+            f"{registry.PAYLOAD_ORDERING.key}={field!r} is passed over, as by Apache's writers: versions of a record "
+            f"are ordered by {ordering}",
+            OptionWarning,
         )
 
 
@@ -147,7 +147,7 @@ def _rule_of_classes(options: WriteOptions) -> tuple[str, str, str | None]:
         names = [name.rsplit(".", 1)[-1] for name in options.names(registry.RECORD_MERGER)]
         if not set(names) <= set(_MERGERS):
             raise OptionError(f"{registry.RECORD_MERGER.key}={merger!r} is not supported; give {' or '.join(_MERGERS)}")
-        if _SPARK_MERGER in names:
+        if set(names) & set(_SPARK_MERGERS):
             return registry.RECORD_MERGER.key, merger, EVENT_TIME
     payload = options.text(registry.PAYLOAD)
     if payload is None:

@@ -169,8 +169,8 @@ RECORD_MERGER: Final = Option(
     "hoodie.datasource.write.record.merger.impls",
     Kind.LIST,
     None,
-    "Record mergers of an Apache job: with `HoodieSparkRecordMerger` the greater ordering value wins whatever the "
-    "payload class, with `HoodieAvroRecordMerger` alone the payload class decides.",
+    "Record mergers of an Apache job: with `HoodieSparkRecordMerger` or `DefaultSparkRecordMerger` the greater "
+    "ordering value wins whatever the payload class, with `HoodieAvroRecordMerger` alone that class decides.",
     aliases=("hoodie.write.record.merge.custom.implementation.classes",),
 )
 PAYLOAD_ORDERING: Final = Option(

@@ -12,7 +12,6 @@ from spark_writer.merge_rule import check_merge_rule, given_merge_mode, new_tabl
 from spark_writer.options import WriteOptions
 from table_format.avro_schema import schema_text
 from table_format.errors import OptionError, SchemaError, UnsupportedTableError, did_you_mean
-from table_format.meta_columns import IS_DELETED
 from table_format.table_config import KeyGeneratorType, TableConfig
 
 _GENERATORS: Final = {
@@ -27,8 +26,6 @@ _KEPT_PREFIXES: Final = (
     "hoodie.keygen.datetime.",
     "hoodie.datasource.write.slash.separated.",
 )
-_PARTITION_BUCKETS: Final = "hoodie.bucket.index.partition."
-_REFUSED_PREFIXES: Final = (_PARTITION_BUCKETS, "hoodie.payload.delete.")
 _SAME_INDEX: Final = {
     "BUCKET_HASH_INDEX": "BUCKET",
     "BUCKET_INDEX": "BUCKET",
@@ -59,7 +56,6 @@ def new_table_properties(options: WriteOptions, schema: pa.Schema | None) -> dic
         raise OptionError(f"{registry.RECORD_KEY.key} is missing: a new table needs a record key")
     partitions = tuple(entry.split(":", 1)[0] for entry in options.names(registry.PARTITION_PATH))
     ordering = options.names(registry.ORDERING)
-    _refuse_options(options)
     if schema is not None:
         _refuse_absent(
             schema, {registry.RECORD_KEY: keys, registry.PARTITION_PATH: partitions, registry.ORDERING: ordering}
@@ -99,7 +95,6 @@ def check_against_table(options: WriteOptions, config: TableConfig) -> None:
         OptionError: an option given differs from what the table has; both values are named.
         UnsupportedTableError: the table's merge rule, key generator or files are not supported.
     """
-    _refuse_options(options)
     for key, given, stored in _comparisons(options, config):
         if given != stored:
             raise OptionError(
@@ -128,22 +123,6 @@ def _refuse_absent(schema: pa.Schema, fields: Mapping[registry.Option, Sequence[
 def _member_count(kind: Any) -> int:
     """Of a schema or a struct type; other types have no members."""
     return len(kind) if isinstance(kind, pa.Schema) else kind.num_fields if pa.types.is_struct(kind) else 0
-
-
-def _refuse_options(options: WriteOptions) -> None:
-    """Refuse options of Apache's by which its jobs lay out or delete rows as no write of ours does."""
-    for key, text in options.texts.items():
-        if key.startswith(_REFUSED_PREFIXES):
-            raise OptionError(f"{key}={text!r}: {_refusal(key)}")
-
-
-def _refusal(key: str) -> str:
-    if key.startswith(_PARTITION_BUCKETS):
-        return "bucket counts that differ between partitions are not supported, and such tables are not written"
-    return (
-        f"payloads that delete by a marker are not supported; delete rows by a boolean column {IS_DELETED}, or by the "
-        "operation delete"
-    )
 
 
 def index_type(options: WriteOptions, config: TableConfig) -> str:

@@ -68,11 +68,6 @@ _NO_CLUSTERING: Final = ("files are not clustered by this writer", "cluster by a
 _NO_COMPACTION: Final = ("there are no log files to compact in copy-on-write tables", "leave it out")
 _INDEX: Final = ("this index is not kept, and queries go without it", "leave it out")
 _PLAIN: Final = ("files are not encrypted", "write this table with Apache Hudi, or encrypt the storage")
-_MERGERS: Final = ("", "hoodieavrorecordmerger", "hoodiesparkrecordmerger", "defaultsparkrecordmerger")
-_BY_MODE: Final = "give hoodie.record.merge.mode=EVENT_TIME_ORDERING or COMMIT_TIME_ORDERING, if that is the rule"
-_MERGER: Final = ("records are merged by ordering value or commit time, by no class", _BY_MODE)
-# that of the ordering value, and that of the payload class
-_STRATEGIES: Final = ("", "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "00000000-0000-0000-0000-000000000000")
 _FORMAT: Final = ("base files are Parquet", "leave it out, or write this table with Apache Hudi")
 _ALL_CLEANED: Final = ("all partitions are cleaned", "give hoodie.clean.automatic=false")
 _CHECK_BEFORE: Final = "check the DataFrame before it is written, or write with Apache Hudi"
@@ -94,11 +89,13 @@ UNSERVED: Final = (
         "the operation of each row is not recorded",
         "write this table with Apache Hudi",
     ),
-    Unserved("hoodie.datasource.write.record.merger.impls", True, *_MERGER, harmless=_MERGERS),
-    Unserved("hoodie.write.record.merge.custom.implementation.classes", True, *_MERGER, harmless=_MERGERS),
-    Unserved("hoodie.datasource.write.record.merger.strategy", True, *_MERGER, harmless=_STRATEGIES),
-    Unserved("hoodie.record.merge.strategy.id", True, *_MERGER, harmless=_STRATEGIES),
-    Unserved("hoodie.write.record.merge.strategy.id", True, *_MERGER, harmless=_STRATEGIES),
+    Unserved(
+        "hoodie.payload.delete.field",
+        True,
+        "no value of a column deletes a record, but the flag _hoodie_is_deleted",
+        "add that column, or use the operation delete",
+        harmless=("",),
+    ),
     Unserved(
         "hoodie.index.class",
         True,
