@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_writer import option_registry as registry
-from spark_writer.current_files import current_files, refuse_other_count
+from spark_writer.current_files import current_files
 from spark_writer.early_checks import refuse_clustered, refuse_clustered_buckets
 from spark_writer.operations import Duplicates, Operation
 from spark_writer.options import WriteOptions
@@ -28,9 +28,6 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
     buckets = bucket_count(options, plans.client.config)
     current = current_files(plans.client, plans.timeline, buckets)
     keys = plans.key_plan(current, buckets)
-    if plans.client.config.bucket_count is None and current.num_rows:
-        ordered = [name for name in plans.client.config.record_key_fields if name in keys.hash_fields]
-        refuse_other_count(plans.client.storage, current, buckets, ordered)
     plans.transaction.mark_inflight()
     if operation is Operation.DELETE_PARTITION:
         doomed = plans.doomed(keys)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from spark_writer import option_registry as registry
-from spark_writer.current_files import current_files
+from spark_writer.current_files import current_files, refuse_other_count
 from spark_writer.operations import Operation
 from spark_writer.options import WriteOptions
 from spark_writer.plans import CURRENT_SCHEMA, KeyPlan
@@ -16,8 +16,9 @@ from spark_writer.split import keyed_rows
 from spark_writer.table_properties import bucket_count, check_against_table, index_type
 from spark_writer.write_plans import WritePlans, in_partitions, key_plan
 from table_format.base_file_options import BaseFileOptions
+from table_format.bucket_index import partition_bucket_rules
 from table_format.column_statistics import indexable_columns
-from table_format.errors import OptionError
+from table_format.errors import OptionError, UnsupportedTableError
 from table_format.meta_client import TableClient
 from table_format.metadata_table.compaction import most_deltacommits
 from table_format.schema_evolution import storage_schema
@@ -37,7 +38,7 @@ def refuse_options(
     """Refuse options that cannot be followed, while what dead writers left is still as they left it.
 
     Args:
-        client: the table.
+        client: the table, with the properties that it has once the write begins.
         options: of the job.
         operation: what to do.
         batch: columns of the rows; None without any.
@@ -50,6 +51,12 @@ def refuse_options(
         UnsupportedTableError: the table's kind is not written.
     """
     config = client.config
+    rules = partition_bucket_rules(client.storage)
+    if rules is not None:
+        raise UnsupportedTableError(
+            f"{client.storage.uri}: bucket counts differ between partitions by the rules in {rules}; such tables are "
+            "read, not written"
+        )
     check_against_table(options, config)
     ProtocolOptions.parse(options.texts)
     BaseFileOptions.of(options.texts)
@@ -62,7 +69,10 @@ def refuse_options(
     buckets = bucket_count(options, config) if index_type(options, config) == "BUCKET" else 0
     keys = key_plan(client, options, CURRENT_SCHEMA.empty_table(), buckets)
     if buckets and config.bucket_count is None:
-        current_files(client, client.timeline(), buckets)  # the table's files tell whether the job's count can be
+        current = current_files(client, client.timeline(), buckets)  # they tell whether the job's count can be
+        refuse_other_count(
+            client.storage, current, buckets, [name for name in config.record_key_fields if name in keys.hash_fields]
+        )
     if batch is not None and buckets and operation is not Operation.DELETE_PARTITION:
         keyed_rows(keys, storage_schema(batch).empty_table(), ())
 

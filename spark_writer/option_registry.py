@@ -169,16 +169,14 @@ RECORD_MERGER: Final = Option(
     "hoodie.datasource.write.record.merger.impls",
     Kind.LIST,
     None,
-    "Record mergers of an Apache job: with `HoodieSparkRecordMerger` or `DefaultSparkRecordMerger` the greater "
-    "ordering value wins whatever the payload class, with `HoodieAvroRecordMerger` alone that class decides.",
+    "Record mergers of an Apache job: with Spark's the greater ordering value wins whatever the payload class.",
     aliases=("hoodie.write.record.merge.custom.implementation.classes",),
 )
 PAYLOAD_ORDERING: Final = Option(
     "hoodie.payload.ordering.field",
     Kind.TEXT,
     None,
-    "Passed over, as by Apache's writers, which order by hoodie.datasource.write.precombine.field; a warning says so "
-    "where the two differ. Where no field is named, `ts` here confirms 0.15's default.",
+    "Passed over, as by Apache's writers, with a warning. Where no field is named, `ts` confirms 0.15's default.",
 )
 INDEX_TYPE: Final = Option(
     "hoodie.index.type",

@@ -28,7 +28,6 @@ from spark_writer.table_properties import check_against_table, index_type
 from spark_writer.write_plans import Outcome, WritePlans
 from table_format.avro_schema import schema_text
 from table_format.avro_schema_tree import columns_of_hudi_types
-from table_format.bucket_index import partition_bucket_rules
 from table_format.column_statistics import concat_statistics
 from table_format.errors import SchemaError, UnsupportedTableError, did_you_mean
 from table_format.meta_client import TableClient
@@ -102,11 +101,11 @@ class WriteJob:
 
     def _refuse_early(self) -> pa.Schema | None:
         """Refuse what can be refused before there is anything to undo; the columns of the rows."""
-        self._refuse_bucket_rules()
-        self._adopt(self._config())
+        config = self._config()
+        config = TableConfig({**config.raw, **self._adopt(config)})
         batch = None if self.df is None else arrow_schema(self.df.schema)
         refuse_options(
-            self.client,
+            TableClient(self.client.storage, config),
             self.options,
             self.operation,
             batch=batch,
@@ -145,14 +144,6 @@ class WriteJob:
         adopted = adopted_rule(self.options, config, self.operation)
         check_against_table(self.options, TableConfig({**config.raw, **adopted}))
         return adopted
-
-    def _refuse_bucket_rules(self) -> None:
-        rules = partition_bucket_rules(self.client.storage)
-        if rules is not None:
-            raise UnsupportedTableError(
-                f"{self.client.storage.uri}: bucket counts differ between partitions by the rules in {rules}; such "
-                "tables are read, not written"
-            )
 
     def _write(
         self, transaction: WriteTransaction, batch: pa.Schema | None, schema: pa.Schema, progress: WriteProgress
