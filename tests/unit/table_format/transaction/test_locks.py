@@ -199,3 +199,41 @@ def test_one_at_a_time(storage):
     for thread in threads:
         thread.join()
     assert (inside, most) == (0, 1)
+
+
+class ObjectStore(Storage):
+    """Creates without excluding others, as `pyarrow.fs` does on object stores."""
+
+    def __init__(self, uri, options=None, within=None):
+        super().__init__(uri, options, within)
+        self.is_local = False
+
+
+def test_on_an_object_store_the_last_to_write_the_lock_has_it(tmp_path, monkeypatch):
+    store = ObjectStore(str(tmp_path))
+    first, second = FileSystemLock(store, QUICK), FileSystemLock(store, LockOptions(retries=0))
+    first.acquire()
+    with pytest.raises(LockError):
+        second.acquire()
+    with monkeypatch.context() as patch:  # both looked before either wrote
+        patch.setattr(ObjectStore, "exists", lambda *_: False)
+        patch.setattr(FileSystemLock, "_break_if_dead", lambda _: False)
+        second.acquire()
+    with pytest.raises(LockError, match="broke this lock"):
+        first.check()
+    first.release()
+    second.check()
+    second.release()
+    assert not store.exists(PATH)
+
+
+def test_an_object_stores_lock_stays_young_as_well(tmp_path):
+    store = ObjectStore(str(tmp_path))
+    with FileSystemLock(store, LockOptions(silence_ms=40)) as lock:
+        first = store.entry(PATH).mtime_ms
+        for _ in range(1000):
+            if store.entry(PATH).mtime_ms > first:
+                break
+            time.sleep(0.005)
+        assert store.entry(PATH).mtime_ms > first
+        lock.check()
