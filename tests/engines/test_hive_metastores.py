@@ -91,6 +91,9 @@ def test_a_table_comes_back_as_it_was_put(metastore: ThriftMetastore, entry: Cal
     assert "client" in metastore.schemas()
     assert not metastore.create_schema("Client")
     assert metastore.tables("no_such_database") == []
+    (folder,) = metastore.schema_folders("Client")
+    assert folder.endswith("/client.db")
+    assert metastore.schema_folders("no_such_database") == []
     assert metastore.drop_table("client", table.name)
     assert not metastore.drop_table("client", table.name)
     assert metastore.table("client", table.name) is None
