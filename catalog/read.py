@@ -16,6 +16,7 @@ from catalog.needed_columns import needed_columns
 from catalog.planner import Plan
 from catalog.slice_rows import slice_rows
 from catalog.snapshot import IndexedColumn
+from pushdown.errors import RowCastError
 from pushdown.rows import matches
 from table_format.arrow_numpy import from_numpy, valid_mask
 from table_format.base_file import footer
@@ -82,8 +83,14 @@ def _ahead(work: Callable[[int], T], positions: Iterable[int], threads: int) -> 
 
 
 def _matching(plan: Plan, position: int, needed: list[str]) -> pa.Table:
-    table = slice_rows(plan.snapshot, int(plan.rows[position]), needed, plan.expression)
-    return table if plan.expression is None else table.filter(matches(plan.expression, table))
+    row = int(plan.rows[position])
+    table = slice_rows(plan.snapshot, row, needed, plan.expression)
+    if plan.expression is None:
+        return table
+    try:
+        return table.filter(matches(plan.expression, table))
+    except RowCastError as error:
+        raise RowCastError(f"{plan.snapshot.files.column('path')[row].as_py()}: {error}") from None
 
 
 def _row_count(plan: Plan, position: int) -> int:

@@ -7,6 +7,7 @@ answer. Else it becomes a `RowTest`, which only rows do: a text that is read as 
 from __future__ import annotations
 
 import decimal
+import math
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -19,7 +20,7 @@ from pushdown.casts import WIDE, can_cast, cast_values, numbers_of
 from pushdown.coerce import Place, Point, Span, exact_in_numbers, float_in_numbers, place
 from pushdown.columns import ResolvedColumn
 from pushdown.comparisons import Comparisons
-from pushdown.expression import Constant, HudiExpression, Not, Op, Predicate, RowTest, Unknown
+from pushdown.expression import Constant, HudiExpression, Not, Op, Predicate, RowTest, Unknown, all_of, any_of, negation
 from pushdown.function_places import result_type, span_back, spans_through
 from pushdown.functions import Function, cast, type_sql
 from pushdown.kinds import Kind, domain_of, kind_of, literal_type
@@ -43,6 +44,8 @@ _NEGATIVE = frozenset({Op.NE, Op.NOT_IN, Op.NOT_STARTS_WITH, Op.NOT_LIKE, Op.NUL
 _LEAST_LONG, _GREATEST_LONG = -(2**63), 2**63 - 1
 _EXACT_KINDS = frozenset({Kind.INTEGER, Kind.DECIMAL})
 _MICROS = 1_000_000
+# Lists with more members than ten, null being one, are sets to Spark (spark.sql.optimizer.inSetConversionThreshold).
+_SET_SIZE = 10
 
 
 class _RefusedError(ValueError):
@@ -161,7 +164,7 @@ class _Spark(Comparisons):
         if not isinstance(pattern, str):
             return Unknown(f"{self._shown()} is of type {self.result}: {op.value} is for text")
         casts = self._function_to(text)
-        if casts is None or any(step.name not in _CASTS for step in casts.chain()):
+        if casts is None or not _only_casts(casts):
             return Unknown(f"{self._shown()} {op.value} is not understood")
         return self._row_test(op, casts, pa.array([pattern], text))
 
@@ -195,7 +198,13 @@ class _Spark(Comparisons):
                 at = span_back(self.function, at, self.type, self.time_zone)
             if at is not None:
                 return self.compare(op, at)
-        return self._row_test(op, self._function_to(target), self._literals([value], target))
+        function = self._function_to(target)
+        if function is not None and _only_casts(function):
+            return self._row_test(op, function, self._literals([value], target))
+        null = RowTest(Op.EQ, self.name, self.type, cast(self.own), pa.array([None], self.own), self.time_zone)
+        if (op in {Op.LT, Op.LE}) is (number > 0):
+            return any_of(self.not_null(), null)
+        return all_of(self.null_test(Op.IS_NULL), null)
 
     def _in(self, values: list[Any]) -> HudiExpression:
         present = [value for value in values if value is not None]
@@ -209,7 +218,17 @@ class _Spark(Comparisons):
                 f"Spark does not compare {self._shown()} of type {type_sql(self.result)} with this list"
             )
         members = self._literals(present, target)
-        function = self._function_to(target)
+        listed = self._listed(present, members, self._function_to(target), has_null=has_null)
+        distinct = members.unique()
+        if not has_null or kind_of(target) is not Kind.FLOAT or len(distinct) < _SET_SIZE or _has_nan(distinct):
+            return listed
+        # Spark looks longer lists up in a set, where NaN is found missing in spite of the null.
+        nan = pa.array([math.nan], target)
+        function, places = self._function_to(target), self._places(nan, self._function_to(target))
+        equal = self._row_test(Op.EQ, function, nan) if places is None else self.compare(Op.EQ, places[0])
+        return all_of(listed, negation(equal))
+
+    def _listed(self, present: list[Any], members: Any, function: Function | None, *, has_null: bool) -> HudiExpression:
         if any(isinstance(value, str) and not is_canonical(value, self.result) for value in present):
             # Without ANSI mode Spark compares the column's spelling with such a list: no plan rests on it.
             return self._row_test(Op.IN, function or cast(self.own), _with_null(members, has_null=has_null))
@@ -281,8 +300,9 @@ class _Spark(Comparisons):
         return made
 
     def _array(self, values: list[Any], type_: pa.DataType) -> Any:
-        if values and isinstance(values[0], pa.Scalar):
-            return pa.concat_arrays([_one(value) for value in values])
+        if any(isinstance(value, pa.Scalar) for value in values):
+            each = [_one(value) if isinstance(value, pa.Scalar) else self._array([value], type_) for value in values]
+            return pa.concat_arrays(each)
         if type_ == INSTANT:
             micros = [int(instant_fraction(value, self.time_zone) * _MICROS) for value in values]
             return pa.array(micros, pa.int64()).cast(type_)
@@ -346,9 +366,17 @@ class _Spark(Comparisons):
         return None
 
     def _row_test(self, op: Op, function: Function | None, values: Any) -> HudiExpression:
-        if function is None or any(step.name not in _CASTS for step in function.chain()):
+        if function is None or not _only_casts(function):
             raise _RefusedError(f"{self._shown()} is compared in a way that is left to Spark")
         return RowTest(op, self.name, self.type, function, values, self.time_zone)
+
+
+def _only_casts(function: Function) -> bool:
+    return all(step.name in _CASTS for step in function.chain())
+
+
+def _has_nan(numbers: Any) -> bool:
+    return any(math.isnan(number) for number in numbers.to_pylist())
 
 
 def _with_null(members: Any, *, has_null: bool) -> Any:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 from sqlglot import exp
 
 from pushdown.expression import Constant, HudiExpression, Op, Predicate, Unknown, all_of, any_of, negation
+from pushdown.functions import cast
 from pushdown.like import canonical_pattern
 from pushdown.sql.intervals import moved
 from pushdown.sql.literal import NOT_A_LITERAL, literal_value
@@ -57,6 +60,13 @@ def in_list(tree: exp.Condition, values: tuple[Any, ...], source: str, dialect: 
     if operand is None:
         return Unknown(_shown(source))
     return operand.asked(Op.NOT_IN if negative else Op.IN, *values)
+
+
+def _evaluated_once(end: HudiExpression) -> HudiExpression:
+    """A comparison of BETWEEN, whose operand Spark evaluates apart: it merges a cast to FLOAT with no other cast."""
+    if not isinstance(end, Predicate) or end.function is None or end.function.arguments != (pa.float32(),):
+        return end
+    return replace(end, function=cast(pa.float32()).of(end.function))
 
 
 def _shown(source: str) -> str:
@@ -176,8 +186,8 @@ class _Translator:
     def _between(self, node: Any) -> HudiExpression:
         if node.args.get("symmetric"):
             return self._unknown()
-        low = self._compare(Op.GE, node.this, node.args["low"])
-        return all_of(low, self._compare(Op.LE, node.this, node.args["high"]))
+        ends = (self._compare(Op.GE, node.this, node.args["low"]), self._compare(Op.LE, node.this, node.args["high"]))
+        return all_of(*(_evaluated_once(end) for end in ends))
 
     def _in(self, node: Any) -> HudiExpression:
         if not node.expressions or any(node.args.get(key) for key in ("query", "unnest", "field")):

@@ -66,6 +66,14 @@ class Rows:
         self.rows = rows
         self.statistics = {name: _statistics(rows.column(name).combine_chunks()) for name in rows.column_names}
 
+    def refuses(self, text: str) -> bool:
+        """Whether we refuse a filter."""
+        try:
+            matches(parse_sql(text), self.rows)
+        except HudiError:
+            return True
+        return False
+
     def compare(
         self,
         text: str,

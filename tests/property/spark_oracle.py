@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -40,11 +40,19 @@ class Oracle:
         self._spark = spark
         self.frame = spark.read.parquet(path)
 
-    def answers(self, filters: Sequence[str]) -> dict[str, set[int] | Refused]:
-        """The rows for which each filter is true, or how Spark refused it."""
+    def answers(self, filters: Sequence[str], doubtful: Collection[str] = ()) -> dict[str, set[int] | Refused]:
+        """The rows for which each filter is true, or how Spark refused it.
+
+        Args:
+            filters: conditions.
+            doubtful: those of them that Spark may refuse; each has a job of its own, since it would end that of others.
+        """
         found: dict[str, set[int] | Refused] = {}
-        for start in range(0, len(filters), _BATCH):
-            found.update(self._batch(filters[start : start + _BATCH]))
+        sure = [text for text in filters if text not in doubtful]
+        for start in range(0, len(sure), _BATCH):
+            found.update(self._batch(sure[start : start + _BATCH]))
+        for text in filters:
+            found.update(self._batch([text]) if text not in found else {})
         return found
 
     def _batch(self, filters: Sequence[str]) -> dict[str, set[int] | Refused]:

@@ -202,8 +202,22 @@ _CASTS = {
 _CAST_FAMILY = {"STRING": "text", "INT": "whole", "SMALLINT": "whole", "BIGINT": "whole", "DOUBLE": "double"}
 _CAST_FAMILY |= {"FLOAT": "double", "DATE": "day", "TIMESTAMP": "at", "TIMESTAMP_NTZ": "clock", "BOOLEAN": "flag"}
 _CAST_FAMILY |= {"BINARY": "raw"}
+# Functions that never go down, and the families of their results.
+_FUNCTIONS = {
+    "year({})": ("whole", ("day", "at", "clock")),
+    "to_date({})": ("day", ("at", "clock", "day")),
+    "date_trunc('month', {})": ("at", ("at",)),
+    "trunc({}, 'month')": ("day", ("day",)),
+    "date_add({}, 3)": ("day", ("day",)),
+    "floor({})": ("whole", ("i32", "i64", "d10_3", "d18_9", "d3_3", "d38_6")),
+    "ceil({})": ("whole", ("i8", "d10_3", "d38_30", "d5_0")),
+    "substring({}, 1, 2)": ("text", ("text", "wholes")),
+}
+_ROWS = ("i32", "text", "day", "d10_3")
 _COMPARE = ["=", "=", "<>", "!=", "<", "<=", ">", ">=", "<=>", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"]
 _FAMILIES = list(LITERALS)
+# How far 64-bit integers reach from the middle between -1 and 0.
+_HALF, _LONGS = decimal.Decimal("0.5"), decimal.Decimal(2**63) - decimal.Decimal("0.5")
 _MARK = re.compile("«(.*?)»")
 _PLAIN = re.compile(r"-?(\d+\.?\d*|\.\d+)(BD)?")
 
@@ -244,6 +258,12 @@ def _condition(chance: random.Random, columns: tuple[str, ...], depth: int) -> s
 def _test(chance: random.Random, column: str) -> str:
     operand, families = _operand(chance, column)
     shape = chance.random()
+    if column in _ROWS and operand == column and shape > 0.98:
+        other = chance.choice(_ROWS)
+        members = [
+            f"({_row_value(chance, column)}, {_row_value(chance, other)})" for _ in range(chance.choice([1, 2, 4]))
+        ]
+        return f"({column}, {other}) {chance.choice(['', 'NOT '])}IN ({', '.join(members)})"
     if shape < 0.04:
         return f"{operand} IS {chance.choice(['', 'NOT '])}NULL"
     if shape < 0.10 and (column in {"text", "wholes", "numbers", "days"} or shape < 0.06):
@@ -273,7 +293,7 @@ def _test(chance: random.Random, column: str) -> str:
 
 def _is_beyond(literal: str) -> bool:
     """Whether a literal is a decimal beyond all integers."""
-    return _PLAIN.fullmatch(literal) is not None and not -(2**63) <= decimal.Decimal(literal.removesuffix("BD")) < 2**63
+    return _PLAIN.fullmatch(literal) is not None and abs(decimal.Decimal(literal.removesuffix("BD")) + _HALF) > _LONGS
 
 
 def _marked(operand: str, literal: str) -> str:
@@ -289,7 +309,15 @@ def _operand(chance: random.Random, column: str) -> tuple[str, list[str]]:
         to = chance.choice(_CASTS[column])
         word = "TRY_CAST" if chance.random() < 0.3 else "CAST"
         return f"{word}({column} AS {to})", [_CAST_FAMILY.get(to, "decimal")] * 3 + families[:1]
+    fitting = [call for call, (_, columns) in _FUNCTIONS.items() if column in columns]
+    if fitting and chance.random() < 0.1:
+        call = chance.choice(fitting)
+        return call.format(column), [_FUNCTIONS[call][0]] * 4 + families[:1]
     return column, families
+
+
+def _row_value(chance: random.Random, column: str) -> str:
+    return _literal(chance, column, {"text": ["text"], "day": ["day"]}.get(column, ["whole", "decimal"]))
 
 
 def _literal(chance: random.Random, column: str, families: list[str]) -> str:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from catalog import Table, read, slice_rows
-from pushdown import InexactFilterError
+from pushdown import InexactFilterError, RowCastError
 from table_format.errors import MissingPackageError
 
 from .conftest import GoldenTable
@@ -28,6 +28,17 @@ def test_counts_of_filters(golden: Callable[[str], GoldenTable]) -> None:
         assert scan.count() == scan.to_arrow().num_rows
     with pytest.raises(InexactFilterError):
         table.scan("upper(id) = 'A'").count()
+
+
+def test_values_that_cannot_be_cast_are_errors_that_name_the_file(golden: Callable[[str], GoldenTable]) -> None:
+    table = golden("v6_0150__bkt_hive").open()
+    scan = table.scan("id > 5 AND part = 'eu'")
+    assert len(scan.plan()) > 0
+    for ask in (scan.to_arrow, scan.count):
+        with pytest.raises(RowCastError, match=r"part=eu/\S+\.parquet: column id holds 'k\d+'.*TRY_CAST\(id AS"):
+            ask()
+    assert table.scan("TRY_CAST(id AS BIGINT) > 5").count() == 0
+    assert table.scan("substring(id, 1, 1) = 'k' OR id > 5").count() == table.scan("id IS NOT NULL").count()
 
 
 def test_whole_files_are_counted_without_reading_rows(

@@ -65,6 +65,10 @@ SCHEMA = pa.schema(
         ("b = 'yes'", "b = TRUE"),
         ("day = '2020-2'", "day = DATE '2020-02-01'"),
         ("at = '2020-01-01 00:00:00.1234567'", "at = TIMESTAMP '2020-01-01 00:00:00.123456+00:00'"),
+        (
+            "at IN (TIMESTAMP '2020-01-01 00:00:00', TIMESTAMP '2020-1-1 1:2:3.1234567')",
+            "at IN (TIMESTAMP '2020-01-01 00:00:00+00:00', TIMESTAMP '2020-01-01 01:02:03.123456+00:00')",
+        ),
         ("clock >= TIMESTAMP '2020-01-01 00:00:00'", "clock >= TIMESTAMP '2020-01-01 00:00:00'"),
         ("i LIKE '1%'", "CAST(i AS STRING) LIKE '1%'"),
         ("CAST(s AS INT) IS NULL", "CAST(s AS INT) IS NULL"),
@@ -153,6 +157,30 @@ def test_statistics_say_nothing_of_casts_and_are_not_asked() -> None:
     outcomes = evaluate(bound, {}, 3)
     assert outcomes.can_true.all()
     assert outcomes.can_null.all()
+
+
+def test_a_function_beyond_all_integers_prunes_nothing_and_is_null_for_null() -> None:
+    rows = pa.table({"day": pa.array([0, None], pa.date32())})
+    for text in ("year(day) < 9223372036854775808", "NOT (year(day) > 9223372036854775807.5)"):
+        bound = bind(parse_sql(text), rows.schema)
+        assert matches(bound, rows).to_pylist() == [True, None]
+        assert evaluate(bound, {}, 1).can_true.all()
+
+
+def test_nan_is_not_among_more_than_ten_numbers_and_null() -> None:
+    nan = float("nan")
+    rows = pa.table({"d": pa.array([nan, 1.0, 99.0, None]), "s": pa.array(["nan", "1", "99", None])})
+    ten = ", ".join(f"{number}e0" for number in range(10))
+    for name in ("d", "s"):
+        assert matches(parse_sql(f"{name} IN ({ten}, NULL)"), rows).to_pylist() == [False, True, None, None]
+        assert matches(parse_sql(f"{name} NOT IN ({ten}, NULL)"), rows).to_pylist() == [True, False, None, None]
+        assert matches(parse_sql(f"{name} IN ({ten[:-5]}, NULL)"), rows).to_pylist() == [None, True, None, None]
+
+
+def test_the_operand_of_between_is_cast_apart() -> None:
+    rows = pa.table({"l": pa.array([2**53 + 2], pa.int64())})
+    assert matches(parse_sql("CAST(l AS FLOAT) <= 9007199254740992D"), rows).to_pylist() == [False]
+    assert matches(parse_sql("CAST(l AS FLOAT) BETWEEN 1D AND 9007199254740992D"), rows).to_pylist() == [True]
 
 
 def test_a_comparison_beyond_all_integers_prunes_nothing_and_is_null_for_null() -> None:
