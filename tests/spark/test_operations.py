@@ -14,6 +14,7 @@ from spark_writer import HudiTable, write_hudi
 from spark_writer.placement import murmur3_int, placements
 from table_format.errors import OptionError, RecordError, SchemaError, TableExistsError, TableNotFoundError
 from tests.property.test_write_histories import WRITES, State, apply, shown
+from tests.unit.table_format.golden_renames import lay_out
 
 pytestmark = pytest.mark.spark
 DDL = "id string, part string, v bigint, ts bigint"
@@ -158,6 +159,18 @@ def test_types_that_tables_cannot_hold(spark: SparkSession, tmp_path: Path, ddl:
     with pytest.raises(SchemaError, match=message):
         write_hudi(spark.createDataFrame([], ddl), str(tmp_path / "t"), options)
     assert not (tmp_path / "t").exists()
+
+
+def test_renamed_columns_are_read_by_their_ids(spark: SparkSession, tmp_path: Path) -> None:
+    """A table of Apache's whose columns were renamed, dropped and added again: files have other names."""
+    base, rows = lay_out("v6_0150", str(tmp_path))
+    table = HudiTable.for_path(spark, base)
+    found = {row.id: row for row in table.to_df().collect()}
+    names = ("old", "title", "price", "ts", "name")
+    assert {key: [row[name] for name in names] for key, row in found.items()} == {
+        key: [row[name] for name in names] for key, row in rows.items()
+    }
+    assert {key: row["s"] and row["s"].asDict() for key, row in found.items()} == {k: r["s"] for k, r in rows.items()}
 
 
 def test_an_error_of_a_worker_arrives_as_itself(spark: SparkSession, tmp_path: Path) -> None:
