@@ -22,9 +22,9 @@ from pushdown.expression import HudiExpression
 from table_format.actions.clustering import ClusteringPlan
 from table_format.actions.commit import CommitMetadata
 from table_format.arrow_numpy import to_numpy
-from table_format.errors import MissingFileError, OptionError, UnsupportedTableError
+from table_format.errors import MissingFileError, OptionError, PendingWriteError, UnsupportedTableError
 from table_format.history import completion_times
-from table_format.instant import Action, Instant, State, parse_as_of
+from table_format.instant import WRITE_ACTIONS, Action, Instant, State, parse_as_of
 from table_format.meta_client import TableClient
 from table_format.meta_columns import COMMIT_TIME
 from table_format.timeline import Timeline
@@ -113,7 +113,9 @@ class InstantRange:
         return has_logs & touched
 
 
-def instant_range(begin: str, end: str | None, client: TableClient, timeline: Timeline) -> InstantRange:
+def instant_range(
+    begin: str, end: str | None, client: TableClient, timeline: Timeline, *, end_at_holes: bool = False
+) -> InstantRange:
     """The range that two texts mean.
 
     Args:
@@ -121,9 +123,11 @@ def instant_range(begin: str, end: str | None, client: TableClient, timeline: Ti
         end: likewise, part of the range; None or `latest` for the newest state.
         client: of the table.
         timeline: as loaded.
+        end_at_holes: end the range before a pending write that belongs to it, rather than refuse it.
 
     Raises:
         OptionError: a text is no time, the end is before the beginning, or before what the timeline still has.
+        PendingWriteError: a write of the range is pending (layout 1), and the range may not end before it.
         UnsupportedTableError: the table's rows do not tell when they were written.
     """
     config = client.config
@@ -140,6 +144,15 @@ def instant_range(begin: str, end: str | None, client: TableClient, timeline: Ti
     if last is not None and last < first:
         raise OptionError(f"incremental {begin}..{end}: the end is before the beginning")
     layout_2 = timeline.layout > 1
+    if not layout_2 and (pending := _pending_write(timeline, first, last)) is not None:
+        earlier = [write.time for write in timeline.writes if write.time < pending.time]
+        if not end_at_holes or not earlier:
+            raise PendingWriteError(
+                f"incremental {begin}..{end or LATEST}: {pending} is pending and belongs to this range, so "
+                "whoever goes on after its end would miss that write's rows. Try again when the write has ended, end "
+                "the range before it, or have ranges end there by hoodie.read.timeline.holes.resolution.policy=BLOCK"
+            )
+        last = max(earlier[-1], first)
     completions = _completions(client, timeline) if layout_2 else {}
     then = _state_at(timeline, last, completions)
     as_of = None if layout_2 or not timeline.writes or timeline.writes[-1].time <= (last or "~") else last
@@ -147,6 +160,20 @@ def instant_range(begin: str, end: str | None, client: TableClient, timeline: Ti
     inside = [i for i in then.writes if known.includes(completions.get(i.time, i.time))]
     writes = {instant: then.commit_metadata(instant) for instant in inside}
     return dataclasses.replace(known, rewrites=_rewrites(then, writes), touched=_touched(known, writes))
+
+
+def _pending_write(timeline: Timeline, begin: str, end: str | None) -> Instant | None:
+    """The oldest pending write of a range of layout 1, where writes count by the times at which they began.
+
+    Without an end the range goes up to the newest completed write. Compactions and clusterings write no row anew.
+    """
+    newest = timeline.writes[-1].time if timeline.writes else ""
+    for instant in timeline.pending:
+        if begin < instant.time <= (newest if end is None else end) and instant.action in WRITE_ACTIONS:
+            if instant.action == Action.REPLACECOMMIT and _clustering_plan(timeline, instant) is not None:
+                continue
+            return instant
+    return None
 
 
 def _completions(client: TableClient, timeline: Timeline) -> dict[str, str]:
@@ -200,14 +227,19 @@ def _rewrites(timeline: Timeline, writes: Mapping[Instant, CommitMetadata]) -> f
 
 
 def _keeps_times(timeline: Timeline, instant: Instant) -> bool:
+    plan = _clustering_plan(timeline, instant)
+    return plan is None or plan.preserves_times
+
+
+def _clustering_plan(timeline: Timeline, instant: Instant) -> ClusteringPlan | None:
+    """The plan of a replacecommit that clusters; None for one that overwrites, or whose request is gone."""
     for action in (Action.REPLACECOMMIT, Action.CLUSTERING):
         requested = Instant(instant.time, action, State.REQUESTED)
         try:
-            plan = ClusteringPlan.from_avro(timeline.read(requested), timeline.path(requested))
+            return ClusteringPlan.from_avro(timeline.read(requested), timeline.path(requested))
         except MissingFileError:
             continue
-        return plan is None or plan.preserves_times
-    return True
+    return None
 
 
 def _touched(known: InstantRange, writes: Mapping[Instant, CommitMetadata]) -> frozenset[tuple[str, str]] | None:

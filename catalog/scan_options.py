@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from table_format.option_values import flag, known_options, names, whole_number
+from table_format.option_values import choice, flag, known_options, names, whole_number
 
 BUCKET_COUNT = "hoodie.bucket.index.num.buckets"
 BUCKET_HASH_FIELDS = "hoodie.bucket.index.hash.field"
@@ -14,6 +14,7 @@ THREADS = "hoodie.catalog.scan.threads"
 SPLIT_SIZE = "hoodie.catalog.scan.split.size"
 BLOCK_SIZE = "hoodie.parquet.block.size"
 UNIQUE_KEYS = "hoodie.catalog.scan.unique.keys"
+HOLES = "hoodie.read.timeline.holes.resolution.policy"
 # Names that the proposals of the bucket index (RFC-29) used, before it was released under others.
 _ALIASES = {
     "hoodie.hash.index.bucket.num": BUCKET_COUNT,
@@ -21,7 +22,7 @@ _ALIASES = {
 }
 SERVICE_KEYS = (FOOTER_LIMIT, THREADS, UNIQUE_KEYS)
 """Those that fit all tables of a service."""
-_KEYS = (BUCKET_COUNT, BUCKET_HASH_FIELDS, FOOTER_LIMIT, THREADS, SPLIT_SIZE, BLOCK_SIZE, UNIQUE_KEYS)
+_KEYS = (BUCKET_COUNT, BUCKET_HASH_FIELDS, FOOTER_LIMIT, THREADS, SPLIT_SIZE, BLOCK_SIZE, UNIQUE_KEYS, HOLES)
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class ScanOptions:
             don't say; `hoodie.parquet.block.size`.
         unique_keys: no record key of the table has two rows, although rows were inserted without a look at the keys
             that were there; `hoodie.catalog.scan.unique.keys`.
+        end_at_holes: an incremental range of table version 6 ends before the oldest pending write that a newer write
+            overtook, instead of being refused; `hoodie.read.timeline.holes.resolution.policy` = BLOCK.
     """
 
     bucket_count: int | None = None
@@ -50,6 +53,7 @@ class ScanOptions:
     split_size: int | None = None
     block_size: int | None = None
     unique_keys: bool = False
+    end_at_holes: bool = False
 
     @classmethod
     def parse(cls, options: Mapping[str, str] | None) -> ScanOptions:
@@ -68,4 +72,5 @@ class ScanOptions:
             split_size=whole_number(values, SPLIT_SIZE, cls.split_size, 1),
             block_size=whole_number(values, BLOCK_SIZE, cls.block_size, 1),
             unique_keys=flag(values, UNIQUE_KEYS),
+            end_at_holes=choice(values, HOLES, "FAIL", ("FAIL", "BLOCK")) == "BLOCK",
         )

@@ -150,15 +150,16 @@ class Table:
         Raises:
             ExpressionError: the filter or a column name is not understood.
             OptionError: a time or an option cannot be used, or these are not used together.
+            PendingWriteError: a write of the incremental range is pending.
         """
+        parsed = ScanOptions.parse(options)
         instants = None
         if incremental is None:
             snapshot = self.snapshot(as_of, query_type)
         else:
             if as_of is not None or query_type != SNAPSHOT:
                 raise OptionError("incremental goes with neither as_of nor another query type than snapshot")
-            instants, snapshot = self._state_of_range(*incremental)
-        parsed = ScanOptions.parse(options)
+            instants, snapshot = self._state_of_range(*incremental, end_at_holes=parsed.end_at_holes)
         return Scan(
             snapshot=snapshot.with_block_size(parsed.block_size),
             filter=parse_sql(filter) if isinstance(filter, str) else filter,
@@ -169,10 +170,10 @@ class Table:
             time_zone=time_zone,
         )
 
-    def _state_of_range(self, begin: str, end: str | None) -> tuple[InstantRange, Snapshot]:
+    def _state_of_range(self, begin: str, end: str | None, *, end_at_holes: bool) -> tuple[InstantRange, Snapshot]:
         """The range, and the table's state at its end."""
         newest = self.snapshot()
-        instants = instant_range(begin, end, self.client, newest.timeline)
+        instants = instant_range(begin, end, self.client, newest.timeline, end_at_holes=end_at_holes)
         if instants.timeline is newest.timeline:
             return instants, newest if instants.as_of is None else self.snapshot(instants.as_of)
         return instants, Snapshot(self.client, instants.timeline, listing=newest.timeline, statistics_limit=self._limit)

@@ -19,6 +19,7 @@
     ├── TransactionError        (RuntimeError)
     │   ├── ConflictError                            another writer changed the same file groups
     │   └── LockError                                the table lock could not be taken in time
+    ├── PendingWriteError       (RuntimeError)       an incremental range that a pending write belongs to
     ├── AfterCommitError        (RuntimeError)       the commit is complete; what was to follow it failed
     ├── ServiceError            (RuntimeError)       an engine's service: a request that cannot be answered
     │   ├── SplitError          (ValueError)         a split id that is forged, expired, or not of this service
@@ -122,6 +123,10 @@ class RecordIndexError(HudiError, RuntimeError):
 
 class LockError(TransactionError):
     """The table lock could not be taken in time."""
+
+
+class PendingWriteError(HudiError, RuntimeError):
+    """A write that is still pending belongs to an incremental range, whose reader would miss its rows for good."""
 
 
 class AfterCommitError(HudiError, RuntimeError):

@@ -46,7 +46,7 @@ def serve(service: Service, started: Callable[[], None]) -> None:
 
     Args:
         service: to run.
-        started: called when it listens.
+        started: called when it listens and a signal would stop it in order.
 
     Raises:
         HudiError: it cannot be started.
@@ -57,9 +57,12 @@ def serve(service: Service, started: Callable[[], None]) -> None:
         await service.start()
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, service.reopen_log)
-        started()
         await run_until_stopped(
-            ready=service.set_ready, busy=service.busy, stop=service.stop, drain_seconds=service.drain_seconds
+            started=started,
+            ready=service.set_ready,
+            busy=service.busy,
+            stop=service.stop,
+            drain_seconds=service.drain_seconds,
         )
 
     asyncio.run(run())

@@ -16,6 +16,7 @@ _LOOK_SECONDS = 0.1
 
 async def run_until_stopped(
     *,
+    started: Callable[[], None] | None = None,
     ready: Callable[[bool], None],
     busy: Callable[[], bool],
     stop: Callable[[float], Awaitable[None]],
@@ -25,6 +26,7 @@ async def run_until_stopped(
     """Serve until SIGTERM or SIGINT comes, then finish what runs; a second signal ends the waiting.
 
     Args:
+        started: called when signals are heeded, before the service is ready: whoever is told may send one at once.
         ready: told True now, and False as soon as the service is to stop, so that nobody sends new queries.
         busy: whether queries are running.
         stop: closes the service; given the seconds that are left for requests in work.
@@ -34,6 +36,8 @@ async def run_until_stopped(
     asked = asked or asyncio.Event()
     hurry = asyncio.Event()
     with _on_signals(asked, hurry):
+        if started is not None:
+            started()
         ready(True)
         await asked.wait()
         ready(False)

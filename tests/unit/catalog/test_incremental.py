@@ -12,7 +12,7 @@ from catalog import Table
 from catalog.incremental import InstantRange, instant_range
 from catalog.json_rows import json_lines
 from table_format.actions.commit import CommitMetadata, WriteStat
-from table_format.errors import OptionError, UnsupportedTableError
+from table_format.errors import OptionError, PendingWriteError, UnsupportedTableError
 from table_format.instant import Instant, State
 from table_format.meta_client import TableClient
 from table_format.timeline import Timeline
@@ -240,3 +240,41 @@ def test_logs_of_layout_1_go_by_what_commits_touched(client: TableClient) -> Non
     assert found.may_hold(files).tolist() == [False, True]
     unknown = InstantRange("1", None, timeline, None, {}, frozenset(), None)
     assert unknown.may_hold(files).tolist() == [True, True]
+
+
+# Timelines of layout 1 in which a write that began first is still pending.
+def with_hole(client: TableClient, pending: Instant) -> Timeline:
+    instants = (Instant(SLOW, "commit", State.COMPLETED), pending, Instant(LAST, "commit", State.COMPLETED))
+    return Commits(client.storage, instants, layout=1)
+
+
+@pytest.mark.parametrize("state", [State.REQUESTED, State.INFLIGHT])
+@pytest.mark.parametrize("action", ["commit", "deltacommit", "replacecommit"])
+def test_a_pending_write_of_the_range_is_not_passed_over(client: TableClient, action: str, state: State) -> None:
+    timeline = with_hole(client, Instant(QUICK, action, state))
+    for begin, end in (("earliest", None), (SLOW, None), (SLOW, "latest"), (SLOW, QUICK), ("earliest", "2027-01-01")):
+        with pytest.raises(PendingWriteError, match=QUICK):
+            instant_range(begin, end, client, timeline)
+    for begin, end in ((QUICK, None), ("earliest", SLOW), (LAST, None)):
+        instant_range(begin, end, client, timeline)
+
+
+def test_a_range_may_end_before_a_pending_write(client: TableClient) -> None:
+    timeline = with_hole(client, Instant(QUICK, "commit", State.INFLIGHT))
+    blocked = instant_range("earliest", None, client, timeline, end_at_holes=True)
+    assert (blocked.end, blocked.as_of) == (SLOW, SLOW)
+    rows: Any = pa.table({"_hoodie_commit_time": [SLOW, QUICK, LAST]})
+    from pushdown import matches
+
+    assert rows.filter(matches(blocked.predicate(), rows))["_hoodie_commit_time"].to_pylist() == [SLOW]
+
+
+def test_pending_services_and_the_newest_pending_write_leave_no_hole(client: TableClient) -> None:
+    for pending in (Instant(QUICK, "compaction", State.REQUESTED), Instant(QUICK, "clean", State.INFLIGHT)):
+        assert instant_range("earliest", None, client, with_hole(client, pending)).end is None
+    newest = Commits(
+        client.storage,
+        (Instant(SLOW, "commit", State.COMPLETED), Instant(LAST, "commit", State.INFLIGHT)),
+        layout=1,
+    )
+    assert instant_range("earliest", None, client, newest).end is None
