@@ -297,7 +297,7 @@ def _is_beyond(literal: str) -> bool:
 
 
 def _marked(operand: str, literal: str) -> str:
-    integer = operand[0] == "i" or operand.endswith("INT)")
+    integer = operand.startswith(("i", "year(", "floor(i", "ceil(i")) or operand.endswith("INT)")
     return f"«{operand}»" if integer and _is_beyond(literal) else operand
 
 
