@@ -69,34 +69,23 @@ def _back(at: Span, steps: list[_Step], types: list[pa.DataType]) -> Span:
     return at
 
 
-def spans_through(function: Function, numbers: Iterable[int], type_: pa.DataType, time_zone: str) -> list[Span] | None:
-    """For each number the numbers of a column of which a function makes it; None where those are no spans.
+def spans_through(function: Function, places: Iterable[Span], type_: pa.DataType, time_zone: str) -> list[Span] | None:
+    """The numbers of a column of which a function makes each of some spans; None where those are no spans.
 
     Args:
         function: of the column.
-        numbers: of the domain of its results.
+        places: in the domain of its results.
         type_: the column's.
         time_zone: the session's.
+
+    Raises:
+        ClocksUnclearError: clocks are changed around a place.
     """
     steps = _steps(function, type_, time_zone)
     if steps is None or pa.types.is_float64(steps[-1].output):
         return None
     types = [type_, *(step.output for step in steps)]
-    try:
-        return [_back(Span(number, number), steps, types) for number in numbers]
-    except ClocksUnclearError:
-        return None
-
-
-def span_back(function: Function, at: Span, type_: pa.DataType, time_zone: str) -> Span | None:
-    """As `spans_through`, for a place among the results."""
-    steps = _steps(function, type_, time_zone)
-    if steps is None:
-        return None
-    try:
-        return _back(at, steps, [type_, *(step.output for step in steps)])
-    except ClocksUnclearError:
-        return None
+    return [_back(at, steps, types) for at in places]
 
 
 def result_type(function: Function, type_: pa.DataType, time_zone: str) -> pa.DataType | None:

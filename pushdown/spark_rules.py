@@ -12,19 +12,22 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from pushdown.canonical_texts import is_canonical
 from pushdown.cast_texts import read_decimal
 from pushdown.casts import WIDE, can_cast, cast_values, numbers_of
+from pushdown.clocks import DAY, ClocksUnclearError, zone_clocks
 from pushdown.coerce import Place, Point, Span, exact_in_numbers, float_in_numbers, place
 from pushdown.columns import ResolvedColumn
 from pushdown.comparisons import Comparisons
 from pushdown.expression import Constant, HudiExpression, Not, Op, Predicate, RowTest, Unknown, all_of, any_of, negation
-from pushdown.function_places import result_type, span_back, spans_through
+from pushdown.function_places import result_type, spans_through
 from pushdown.functions import Function, cast, type_sql
 from pushdown.kinds import Kind, domain_of, kind_of, literal_type
 from pushdown.spark_types import (
+    CLOCK,
     INSTANT,
     Typed,
     common_type,
@@ -193,11 +196,9 @@ class _Spark(Comparisons):
                 f"{self._shown()} is rounded beside {literal_sql(value)}: write a decimal without a cast"
             )
         if _LEAST_LONG <= number <= _GREATEST_LONG:
-            at: Span | None = exact_in_numbers(number, domain_of(self.result))
-            if self.function is not None and at is not None:
-                at = span_back(self.function, at, self.type, self.time_zone)
-            if at is not None:
-                return self.compare(op, at)
+            spans = self._through([exact_in_numbers(number, domain_of(self.result))], self.function)
+            if spans is not None:
+                return self.compare(op, spans[0])
         function = self._function_to(target)
         if function is not None and _only_casts(function):
             return self._row_test(op, function, self._literals([value], target))
@@ -219,14 +220,29 @@ class _Spark(Comparisons):
             )
         members = self._literals(present, target)
         listed = self._listed(present, members, self._function_to(target), has_null=has_null)
-        distinct = members.unique()
-        if not has_null or kind_of(target) is not Kind.FLOAT or len(distinct) < _SET_SIZE or _has_nan(distinct):
+        if not has_null or kind_of(target) is not Kind.FLOAT or not self._is_set(members.unique(), target):
             return listed
         # Spark looks longer lists up in a set, where NaN is found missing in spite of the null.
         nan = pa.array([math.nan], target)
         function, places = self._function_to(target), self._places(nan, self._function_to(target))
         equal = self._row_test(Op.EQ, function, nan) if places is None else self.compare(Op.EQ, places[0])
         return all_of(listed, negation(equal))
+
+    def _is_set(self, distinct: Any, target: pa.DataType) -> bool:
+        """Whether Spark takes a list of floats, with a null, for a set without NaN."""
+        if len(distinct) < _SET_SIZE or _has_nan(distinct):
+            return False
+        if pa.types.is_float32(self.result) and pa.types.is_float64(target):
+            # It may leave out of the list what no 32-bit float is equal to.
+            numbers = distinct.to_numpy(zero_copy_only=False)
+            with np.errstate(over="ignore"):
+                singles = numbers.astype(np.float32) == numbers
+            if singles.sum() < _SET_SIZE:
+                raise _RefusedError(
+                    f"{self._shown()} is compared with a list of more than ten numbers and NULL, among which Spark "
+                    "takes NaN in two ways: leave NULL out"
+                )
+        return True
 
     def _listed(self, present: list[Any], members: Any, function: Function | None, *, has_null: bool) -> HudiExpression:
         if any(isinstance(value, str) and not is_canonical(value, self.result) for value in present):
@@ -333,15 +349,31 @@ class _Spark(Comparisons):
         """Where values lie among the column's, seen through the function; None where those have another order."""
         kind = kind_of(values.type)
         if kind in _EXACT_KINDS or kind in {Kind.DATE, Kind.TIMESTAMP}:
-            numbers = numbers_of(values)
-            if function is None:
-                return [Span(number, number) for number in numbers]
-            spans = spans_through(_with_rounding(function, self.own), numbers, self.type, self.time_zone)
-            return None if spans is None else [*spans]
+            return self._through([Span(number, number) for number in numbers_of(values)], function)
         find = self._place_of_float if kind is Kind.FLOAT else self._place_of_value
         places = [find(value, function) for value in values.to_pylist()]
         known = [at for at in places if at is not None]
         return known if len(known) == len(places) else None
+
+    def _through(self, spans: list[Span], function: Function | None) -> list[Place] | None:
+        if function is None:
+            return [*spans]
+        unclear = _RefusedError(
+            f"{self._shown()}: clocks are changed in {self.time_zone} at the time that it is compared with; compare "
+            "the column itself with an instant such as TIMESTAMP '2020-11-01 01:30:00Z'"
+        )
+        try:
+            found = spans_through(_with_rounding(function, self.own), spans, self.type, self.time_zone)
+        except ClocksUnclearError:
+            raise unclear from None
+        last: Any = function.arguments[0] if function.name in _CASTS else None
+        if found is None and last in {CLOCK, INSTANT}:
+            # Spark may cast the literal instead, which is another comparison where clocks are changed.
+            zone = zone_clocks(self.time_zone)
+            seconds = [(span.first or 0) // _MICROS for span in spans]
+            if any(zone.offset(second - 2 * DAY) != zone.offset(second + 2 * DAY) for second in seconds):
+                raise unclear
+        return None if found is None else [*found]
 
     def _place_of_float(self, value: float, function: Function | None) -> Place | None:
         if function is None or (self.kind is Kind.FLOAT and function == cast(pa.float64())):

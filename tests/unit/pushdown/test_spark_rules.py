@@ -177,6 +177,24 @@ def test_nan_is_not_among_more_than_ten_numbers_and_null() -> None:
         assert matches(parse_sql(f"{name} IN ({ten[:-5]}, NULL)"), rows).to_pylist() == [None, True, None, None]
 
 
+def test_clock_times_that_come_twice_or_never_are_refused() -> None:
+    for literal in ("2020-11-01 01:30:00", "2020-03-08 02:30:00"):
+        for text in (f"CAST(at AS TIMESTAMP_NTZ) > TIMESTAMP_NTZ '{literal}'", f"clock > TIMESTAMP '{literal}'"):
+            (reason,) = reasons_of(bind(parse_sql(text), SCHEMA, time_zone="America/New_York"))
+            assert "clocks are changed in America/New_York" in reason
+    for text in ("CAST(at AS TIMESTAMP_NTZ) > TIMESTAMP_NTZ '2020-11-04 02:30:00'", "clock < TIMESTAMP '2020-10-29'"):
+        assert not reasons_of(bind(parse_sql(text), SCHEMA, time_zone="America/New_York"))
+
+
+def test_lists_that_spark_shortens_are_refused_beside_null() -> None:
+    ten = ", ".join(f"{number}.1D" for number in range(10))
+    (reason,) = reasons_of(bind(parse_sql(f"f IN ({ten}, NULL)"), SCHEMA))
+    assert "leave NULL out" in reason
+    assert not reasons_of(bind(parse_sql(f"f IN ({ten})"), SCHEMA))
+    whole = ", ".join(f"{number}D" for number in range(9))
+    assert not reasons_of(bind(parse_sql(f"f IN ({whole}, CAST('inf' AS DOUBLE), NULL)"), SCHEMA))
+
+
 def test_the_operand_of_between_is_cast_apart() -> None:
     rows = pa.table({"l": pa.array([2**53 + 2], pa.int64())})
     assert matches(parse_sql("CAST(l AS FLOAT) <= 9007199254740992D"), rows).to_pylist() == [False]
