@@ -245,7 +245,7 @@ class _Spark(Comparisons):
         return True
 
     def _listed(self, present: list[Any], members: Any, function: Function | None, *, has_null: bool) -> HudiExpression:
-        if any(isinstance(value, str) and not is_canonical(value, self.result) for value in present):
+        if self._listed_as_texts(present):
             # Without ANSI mode Spark compares the column's spelling with such a list: no plan rests on it.
             return self._row_test(Op.IN, function or cast(self.own), _with_null(members, has_null=has_null))
         if function is None:
@@ -254,6 +254,16 @@ class _Spark(Comparisons):
         if places is None:
             return self._row_test(Op.IN, function, _with_null(members, has_null=has_null))
         return self.among(places, has_null=has_null)
+
+    def _listed_as_texts(self, members: list[Any]) -> bool:
+        """Whether comparing the column's spelling with a list that has texts selects other rows."""
+        if not any(isinstance(member, str) for member in members):
+            return False
+        kind = kind_of(self.result)
+        return not all(
+            is_canonical(member, self.result) if isinstance(member, str) else kind_of(self._type_of(member)) is kind
+            for member in members
+        )
 
     def _read_otherwise(self, value: Any) -> bool:
         """Whether a text beside a decimal column is rounded to its type by Spark without ANSI mode."""
