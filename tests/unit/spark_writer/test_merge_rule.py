@@ -84,7 +84,7 @@ def test_nobody_guesses(table: dict[str, str], job: dict[str, str], message: str
         adopted_rule(WriteOptions.of(job), TableConfig(table), Operation.UPSERT)
 
 
-@pytest.mark.parametrize("operation", set(Operation) - {Operation.UPSERT, Operation.INSERT})
+@pytest.mark.parametrize("operation", [o for o in Operation if o not in (Operation.UPSERT, Operation.INSERT)])
 def test_what_merges_nothing_needs_no_rule(operation: Operation) -> None:
     assert adopted_rule(WriteOptions.of({}), TableConfig(ORDERED), operation) == {}
 
