@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 # The oldest PySpark supported; Apache Hudi's Spark 3.5 bundles run on it too.
 OLDEST_PYSPARK := 3.5.0
-PACKAGES := table_format pushdown catalog spark_writer
+PACKAGES := table_format pushdown catalog table_writer spark_writer hudi_catalog
 
 .DEFAULT_GOAL := help
 
@@ -30,13 +30,13 @@ $(APACHE_VENV)/bin/.installed: Makefile
 install: $(BIN)/.installed ## make the environment in .venv (hudi-catalog is .venv/bin/hudi-catalog)
 
 .PHONY: engines
-engines: $(BIN)/.installed $(APACHE_VENV)/bin/.installed catalog/hive/hudi-hive-handler.jar ## fetch the real engines that the engine tests run (Apache Hudi on Spark 3.5, Trino, Presto, Hive)
+engines: $(BIN)/.installed $(APACHE_VENV)/bin/.installed hudi_catalog/hive/hudi-hive-handler.jar ## fetch the real engines that the engine tests run (Apache Hudi on Spark 3.5, Trino, Presto, Hive)
 	@$(BIN)/python -m tools.fetch_engines
 
 .PHONY: hive-jar
-hive-jar: catalog/hive/hudi-hive-handler.jar ## build Hive's storage handler, and run its tests (needs Maven and a JDK)
+hive-jar: hudi_catalog/hive/hudi-hive-handler.jar ## build Hive's storage handler, and run its tests (needs Maven and a JDK)
 
-catalog/hive/hudi-hive-handler.jar: hive_handler/pom.xml $(shell find hive_handler/src -name '*.java')
+hudi_catalog/hive/hudi-hive-handler.jar: hive_handler/pom.xml $(shell find hive_handler/src -name '*.java')
 	mvn --quiet --batch-mode --file hive_handler/pom.xml package
 	@cp hive_handler/target/hudi-hive-handler.jar $@.part && mv $@.part $@
 
@@ -45,7 +45,7 @@ trino: $(BIN)/.installed ## run Trino 476 over a small warehouse, with the servi
 	@$(BIN)/python -m tools.engines
 
 .PHONY: hive
-hive: $(BIN)/.installed catalog/hive/hudi-hive-handler.jar ## run Hive 4.0.1 over a small warehouse, with a metastore and the service beside it
+hive: $(BIN)/.installed hudi_catalog/hive/hudi-hive-handler.jar ## run Hive 4.0.1 over a small warehouse, with a metastore and the service beside it
 	@$(BIN)/python -m tools.engines.hive
 
 .PHONY: demo
@@ -84,4 +84,4 @@ format: $(BIN)/.installed ## format the code
 
 .PHONY: clean
 clean: ## delete the environments and everything made by tests
-	rm -rf $(VENV) $(APACHE_VENV) hive_handler/target catalog/hive/*.jar .work .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(APACHE_VENV) hive_handler/target hudi_catalog/hive/*.jar .work .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

@@ -12,7 +12,7 @@ from setuptools.command.sdist import sdist
 from setuptools.errors import SetupError
 
 SOURCES = Path(__file__).parent / "hive_handler"
-JAR = Path(__file__).parent / "catalog/hive/hudi-hive-handler.jar"
+JAR = Path(__file__).parent / "hudi_catalog/hive/hudi-hive-handler.jar"
 WITHOUT = "HUDI_CATALOG_WITHOUT_HIVE"
 
 

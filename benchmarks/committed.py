@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 
 from table_format.actions.commit import WriteStat
-from table_format.avro_schema import schema_text
-from table_format.base_file import write_base_file
-from table_format.column_statistics import collect_statistics, indexable_columns
-from table_format.file_names import BaseFileName, new_file_id
+from table_format.base_file.reader import write_base_file
+from table_format.codecs.avro_schema import schema_text
+from table_format.config.partition_metadata import ensure_partition_metadata
 from table_format.meta_columns import add_meta_columns
-from table_format.partition_metadata import ensure_partition_metadata
-from table_format.transaction.markers import create_marker
-from table_format.transaction.transaction import WriteTransaction
+from table_format.slices.file_names import BaseFileName, new_file_id
+from table_writer.commit.markers import create_marker
+from table_writer.commit.transaction import WriteTransaction
+from table_writer.metadata.column_statistics import collect_statistics, indexable_columns
 
 
 def commit_file(

@@ -24,8 +24,8 @@ from benchmarks import lineitem
 from benchmarks.writing import RIVAL, spark_session
 from catalog.table import Table
 from spark_writer import write_hudi
-from table_format.base_file import BLOOM
-from tests.engines.apache_hudi.client import ApacheHudi
+from table_format.base_file.reader import BLOOM
+from tests.support.apache_hudi_client import ApacheHudi
 
 OURS, WHOLE, APACHE = "hudi-catalog", "hudi-catalog, whole files", "Apache Hudi"
 BUCKET, BLOOMS, RECORD = "bucket", "bloom filter", "record index"

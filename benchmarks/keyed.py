@@ -11,17 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from table_format.actions.commit import WriteStat
-from table_format.arrow_numpy import from_numpy
-from table_format.avro_schema import schema_text
-from table_format.base_file import write_base_file
-from table_format.byte_spans import fixed_rows
-from table_format.file_names import BaseFileName, new_file_id
+from table_format.base_file.reader import write_base_file
+from table_format.codecs.arrow_numpy import from_numpy
+from table_format.codecs.avro_schema import schema_text
+from table_format.codecs.byte_spans import fixed_rows
+from table_format.config.partition_metadata import ensure_partition_metadata
 from table_format.meta_columns import add_meta_columns
-from table_format.partition_metadata import ensure_partition_metadata
+from table_format.slices.file_names import BaseFileName, new_file_id
 from table_format.storage import Storage
-from table_format.transaction.create import create_table
-from table_format.transaction.markers import create_marker
-from table_format.transaction.transaction import WriteTransaction
+from table_writer.commit.create import create_table
+from table_writer.commit.markers import create_marker
+from table_writer.commit.transaction import WriteTransaction
 
 NAME = "keyed"
 ROWS_PER_FILE = 1_000_000

@@ -14,16 +14,16 @@ from hudi import HudiReadOptions, HudiTableBuilder
 from benchmarks.committed import commit_file
 from catalog import Table
 from table_format.actions.commit import WriteStat
-from table_format.arrow_numpy import from_numpy
-from table_format.avro_schema import schema_text
-from table_format.column_statistics import concat_statistics, indexable_columns
-from table_format.index_definitions import IndexDefinition, define_index
-from table_format.meta_client import TableClient
+from table_format.codecs.arrow_numpy import from_numpy
+from table_format.codecs.avro_schema import schema_text
+from table_format.config.index_definitions import IndexDefinition, define_index
+from table_format.config.table_config import update_table_config
+from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_format.table_config import update_table_config
-from table_format.transaction.create import create_table
-from table_format.transaction.transaction import WriteTransaction
-from tests.engines.apache_hudi.client import ApacheHudi
+from table_writer.commit.create import create_table
+from table_writer.commit.transaction import WriteTransaction
+from table_writer.metadata.column_statistics import concat_statistics, indexable_columns
+from tests.support.apache_hudi_client import ApacheHudi
 
 RIVAL = "1.2.0"
 FILES, ROWS, PARTITIONS = 2_048, 200, 32

@@ -24,21 +24,21 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks import keyed
 from benchmarks.writing import RIVAL, spark_session
 from spark_writer import HudiTable
-from spark_writer.options import WriteOptions
-from spark_writer.plans import KeyPlan
 from spark_writer.progress import default_parallelism
-from spark_writer.record_index.files import indexed_files, sizing
 from spark_writer.record_index.job import IndexedWrite
-from spark_writer.record_index.rows import Profile, RowPlan
-from spark_writer.record_index.tagging import Known, TagPlan, file_names_of
-from table_format.arrow_numpy import from_numpy
-from table_format.base_file_options import BaseFileOptions
-from table_format.bucket_index import BucketHashRule
-from table_format.key_generator import key_spec_of_properties
-from table_format.meta_client import TableClient
-from table_format.record_index.bootstrap import bootstrap_index
+from table_format.base_file.options import BaseFileOptions
+from table_format.codecs.arrow_numpy import from_numpy
+from table_format.keys.bucket_index import BucketHashRule
+from table_format.keys.key_generator import key_spec_of_properties
 from table_format.record_index.index import RecordIndex
-from tests.engines.apache_hudi.client import ApacheHudi
+from table_format.slices.table_client import TableClient
+from table_writer.plan.options import WriteOptions
+from table_writer.plan.plan import KeyPlan
+from table_writer.record_index.bootstrap import bootstrap_index
+from table_writer.tagging.files import indexed_files, sizing
+from table_writer.tagging.rows import Profile, RowPlan
+from table_writer.tagging.tagging import Known, TagPlan, file_names_of
+from tests.support.apache_hudi_client import ApacheHudi
 
 ROWS = 50_000_000
 ENTRIES, RUNS = 1_000_000, 60

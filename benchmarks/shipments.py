@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 
 from benchmarks import lineitem
 from benchmarks.committed import commit_file
-from table_format.avro_schema import schema_text
-from table_format.column_statistics import concat_statistics
+from table_format.codecs.avro_schema import schema_text
 from table_format.storage import Storage
-from table_format.transaction.create import create_table
-from table_format.transaction.transaction import WriteTransaction
+from table_writer.commit.create import create_table
+from table_writer.commit.transaction import WriteTransaction
+from table_writer.metadata.column_statistics import concat_statistics
 
 SCALE = "1"  # 6,001,215 rows
 FILES = 512

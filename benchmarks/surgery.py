@@ -23,11 +23,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks import keyed, lineitem
-from spark_writer.surgery.splice import FileEdit, NewColumns, SpliceResult, splice
-from table_format.arrow_numpy import from_numpy
-from table_format.base_file_options import BaseFileOptions
+from table_format.base_file.options import BaseFileOptions
+from table_format.codecs.arrow_numpy import from_numpy
 from table_format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_COLUMNS, RECORD_KEY, add_meta_columns
 from table_format.storage import Storage
+from table_writer.surgery.splice import FileEdit, NewColumns, SpliceResult, splice
 
 GROUPS = 20
 PAYMENTS, LINES = 345_000, 250_000  # rows of a row group

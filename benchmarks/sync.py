@@ -16,15 +16,15 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.committed import commit_file
-from catalog.sync.hive_target import sync
-from catalog.sync.open_metastore import open_metastore
-from catalog.sync.options import APACHE, SyncOptions
 from catalog.table import Table
-from table_format.avro_schema import schema_text
-from table_format.column_statistics import concat_statistics
+from hudi_catalog.metastore.hive_target import sync
+from hudi_catalog.metastore.open_metastore import open_metastore
+from hudi_catalog.metastore.options import APACHE, SyncOptions
+from table_format.codecs.avro_schema import schema_text
 from table_format.storage import Storage
-from table_format.transaction.create import create_table
-from table_format.transaction.transaction import WriteTransaction
+from table_writer.commit.create import create_table
+from table_writer.commit.transaction import WriteTransaction
+from table_writer.metadata.column_statistics import concat_statistics
 from tools.engines.hive.older_metastore import Hive3Metastore
 from tools.engines.hive.server import HiveMetastore
 from tools.engines.metastore import MetastoreServer

@@ -11,17 +11,17 @@ import numpy as np
 import pyarrow as pa
 
 from table_format.actions.commit import CommitMetadata, WriteStat
-from table_format.avro_encode import encode_union
-from table_format.avro_schema import schema_text
-from table_format.avro_schema_tree import parse
+from table_format.codecs.avro_encode import encode_union
+from table_format.codecs.avro_schema import schema_text
+from table_format.codecs.avro_schema_tree import parse
+from table_format.config.table_config import create_table_config
 from table_format.instant import Action, Instant, State
-from table_format.meta_client import TableClient
-from table_format.metadata_table.creation import create_metadata_table
 from table_format.metadata_table.record_schema import SCHEMA
 from table_format.metadata_table.stats import STATS_SCHEMA
-from table_format.metadata_table.writer import update_metadata_table
+from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_format.table_config import create_table_config
+from table_writer.metadata.creation import create_metadata_table
+from table_writer.metadata.writer import update_metadata_table
 
 INSTANT = "20260101000000000"
 ROWS = 1_000

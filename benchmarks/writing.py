@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks import lineitem
 from spark_writer import write_hudi
-from tests.engines.apache_hudi.client import ApacheHudi
+from tests.support.apache_hudi_client import ApacheHudi
 
 RIVAL = "1.2.0"
 

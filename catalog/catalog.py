@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.services.late_tables import LateTables
-from catalog.services.workers import each
+from catalog.late_tables import LateTables
 from catalog.table import Table
+from catalog.workers import each
+from table_format.config.table_config import PROPERTIES_PATH, TableConfig, parse_table_config
 from table_format.errors import HudiError, TableNotFoundError
 from table_format.storage import Storage
-from table_format.table_config import PROPERTIES_PATH, TableConfig, parse_table_config
 
 _DEPTH = 4
 _LOOKERS = 8

@@ -9,7 +9,7 @@ from typing import Any
 from table_format.actions.clean import CleanMetadata
 from table_format.actions.rollback import RollbackMetadata
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State
-from table_format.timeline import Timeline
+from table_format.timeline.timeline import Timeline
 
 
 @dataclass(frozen=True)

@@ -12,19 +12,19 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from catalog.incremental import InstantRange
-from catalog.residuals import Residuals
-from catalog.scan_options import ScanOptions
-from catalog.snapshot import IndexedColumn, Snapshot
-from catalog.split_table import SplitSource
-from catalog.splits import Splits
+from catalog.snapshot.incremental import InstantRange
+from catalog.snapshot.scan_options import ScanOptions
+from catalog.snapshot.snapshot import IndexedColumn, Snapshot
+from catalog.splits.residuals import Residuals
+from catalog.splits.split_table import SplitSource
+from catalog.splits.splits import Splits
 from catalog.stages.instants import instant_stage
 from catalog.stages.order import STAGES
 from catalog.stages.stage import FileRows, StageInput, StageResult
 from pushdown.expression import HudiExpression
 from pushdown.verdict import CannotPrune, Verdict
 from pushdown.walk import columns_of, reasons_of
-from table_format.arrow_numpy import from_numpy
+from table_format.codecs.arrow_numpy import from_numpy
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from catalog.footers import read_footer_statistics, unknown_statistics
 from catalog.planner import Plan
-from catalog.snapshot import IndexedColumn
+from catalog.snapshot.footers import read_footer_statistics, unknown_statistics
+from catalog.snapshot.snapshot import IndexedColumn
 from pushdown.evaluate import evaluate
 from pushdown.statistics import ColumnStatistics
 from pushdown.walk import restrict
-from table_format.arrow_numpy import from_numpy, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 

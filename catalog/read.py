@@ -14,12 +14,12 @@ import pyarrow.compute
 
 from catalog.needed_columns import needed_columns
 from catalog.planner import Plan
-from catalog.slice_rows import slice_rows
-from catalog.snapshot import IndexedColumn
+from catalog.snapshot.snapshot import IndexedColumn
+from catalog.splits.slice_rows import slice_rows
 from pushdown.errors import RowCastError
 from pushdown.rows import matches
-from table_format.arrow_numpy import from_numpy, valid_mask
-from table_format.base_file import footer
+from table_format.base_file.reader import footer
+from table_format.codecs.arrow_numpy import from_numpy, valid_mask
 from table_format.meta_columns import RECORD_KEY
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take

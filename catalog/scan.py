@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from catalog.incremental import InstantRange
 from catalog.planner import Plan, make_plan
 from catalog.read import count_plan, read_plan
-from catalog.scan_options import ScanOptions
-from catalog.snapshot import Snapshot
+from catalog.snapshot.incremental import InstantRange
+from catalog.snapshot.scan_options import ScanOptions
+from catalog.snapshot.snapshot import Snapshot
 from pushdown.bind import bind
 from pushdown.columns import unknown_column
 from pushdown.errors import InexactFilterError, UnknownColumnError

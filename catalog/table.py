@@ -9,19 +9,19 @@ from typing import Any
 import pyarrow as pa
 
 from catalog.history import HistoryEntry, history_of
-from catalog.incremental import InstantRange, instant_range
-from catalog.refresh import refreshed
 from catalog.scan import Scan
-from catalog.scan_options import ScanOptions
-from catalog.snapshot import Snapshot
+from catalog.slices.time_travel import instant_as_of
+from catalog.snapshot.incremental import InstantRange, instant_range
+from catalog.snapshot.refresh import refreshed
+from catalog.snapshot.scan_options import ScanOptions
+from catalog.snapshot.snapshot import Snapshot
 from catalog.table_options import TableOptions
-from catalog.time_travel import instant_as_of
 from pushdown.expression import HudiExpression
 from pushdown.sql import parse_sql
+from table_format.config.table_config import TableConfig
 from table_format.errors import OptionError
-from table_format.meta_client import TableClient
+from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_format.table_config import TableConfig
 
 SNAPSHOT, READ_OPTIMIZED = "snapshot", "read_optimized"
 QUERY_TYPES = (SNAPSHOT, READ_OPTIMIZED)
@@ -141,9 +141,9 @@ class Table:
             columns: names of the columns wanted; all when None.
             as_of: an instant or a time, see `snapshot`.
             incremental: only rows that were written after the first time and up to the second (None for now), as they
-                stand then; see `catalog.incremental.instant_range`.
+                stand then; see `catalog.snapshot.incremental.instant_range`.
             query_type: `snapshot`, or `read_optimized` for base files without the log files that changed them since.
-            options: see `catalog.scan_options.ScanOptions`.
+            options: see `catalog.snapshot.scan_options.ScanOptions`.
             case_sensitive: whether columns of the filter that differ in case are different ones.
             time_zone: of the filter's dates and clock times where they meet instants.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from catalog.column_cache import DEFAULT_LIMIT
-from table_format.option_values import known_options, whole_number
+from catalog.statistics.column_cache import DEFAULT_LIMIT
+from table_format.config.option_values import known_options, whole_number
 
 STATISTICS_MEMORY = "hoodie.catalog.statistics.memory"
 KEYS = (STATISTICS_MEMORY,)

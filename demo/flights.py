@@ -21,8 +21,8 @@ from rich.console import Console
 
 from catalog import Table
 from catalog.explain import explain
-from catalog.local_metastore.server import LocalMetastore
-from catalog.print import history_table, rows_table
+from hudi_catalog.cli.print import history_table, rows_table
+from hudi_catalog.local_metastore.server import LocalMetastore
 from spark_writer import HudiTable
 from table_format.errors import HudiError
 

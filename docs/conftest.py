@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.sample_flights import make_flights
-from tests.sample_readings import unpack_readings
+from tests.support.sample_flights import make_flights
+from tests.support.sample_readings import unpack_readings
 
 
 @pytest.fixture(scope="session")

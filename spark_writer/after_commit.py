@@ -13,11 +13,11 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from spark_writer import option_registry as registry
 from spark_writer.hadoop_settings import hadoop_setting
-from spark_writer.options import WriteOptions
 from table_format.errors import AfterCommitError, OptionError
-from table_format.meta_client import TableClient
+from table_format.slices.table_client import TableClient
+from table_writer.plan import option_registry as registry
+from table_writer.plan.options import WriteOptions
 
 GROUP: Final = "hudi_catalog.after_commit"
 HIVE_SYNC: Final = "org.apache.hudi.hive.HiveSyncTool"

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from spark_writer import option_registry as registry
-from spark_writer.current_files import current_files
 from spark_writer.early_checks import refuse_clustered, refuse_clustered_buckets
-from spark_writer.operations import Duplicates, Operation
-from spark_writer.options import WriteOptions
-from spark_writer.plans import CURRENT_SCHEMA, KeyPlan, SplitPlan
 from spark_writer.progress import default_parallelism
 from spark_writer.record_index.replaced import index_changes
 from spark_writer.shuffle import distinct_partitions, write_files
-from spark_writer.table_properties import bucket_count
 from spark_writer.write_plans import Outcome, WritePlans, groups_of, in_partitions
-from table_format.path_limits import PathLimits
 from table_format.record_index.layout import PARTITION
+from table_writer.plan import option_registry as registry
+from table_writer.plan.operations import Duplicates, Operation
+from table_writer.plan.options import WriteOptions
+from table_writer.plan.path_limits import PathLimits
+from table_writer.plan.plan import CURRENT_SCHEMA, KeyPlan, SplitPlan
+from table_writer.plan.properties import bucket_count
+from table_writer.slots.current import current_files
 
 
 def write_by_buckets(plans: WritePlans) -> Outcome:

@@ -6,24 +6,24 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from spark_writer import option_registry as registry
-from spark_writer.current_files import current_files, refuse_other_count
-from spark_writer.operations import Operation
-from spark_writer.options import WriteOptions
-from spark_writer.plans import CURRENT_SCHEMA, KeyPlan
 from spark_writer.shuffle import distinct_slots
-from spark_writer.split import keyed_rows
-from spark_writer.table_properties import bucket_count, check_against_table, index_type
 from spark_writer.write_plans import WritePlans, in_partitions, key_plan
-from table_format.base_file_options import BaseFileOptions
-from table_format.bucket_index import partition_bucket_rules
-from table_format.column_statistics import indexable_columns
+from table_format.base_file.options import BaseFileOptions
 from table_format.errors import OptionError, UnsupportedTableError
-from table_format.meta_client import TableClient
-from table_format.metadata_table.compaction import most_deltacommits
-from table_format.schema_evolution import storage_schema
-from table_format.transaction.conflicts import check_services, clustered_slots
-from table_format.transaction.options import ProtocolOptions
+from table_format.keys.bucket_index import partition_bucket_rules
+from table_format.schema.evolution import storage_schema
+from table_format.slices.table_client import TableClient
+from table_writer.commit.conflicts import check_services, clustered_slots
+from table_writer.commit.options import ProtocolOptions
+from table_writer.execution.blocks import keyed_rows
+from table_writer.metadata.column_statistics import indexable_columns
+from table_writer.metadata.compaction import most_deltacommits
+from table_writer.plan import option_registry as registry
+from table_writer.plan.operations import Operation
+from table_writer.plan.options import WriteOptions
+from table_writer.plan.plan import CURRENT_SCHEMA, KeyPlan
+from table_writer.plan.properties import bucket_count, check_against_table, index_type
+from table_writer.slots.current import current_files, refuse_other_count
 
 
 def refuse_options(

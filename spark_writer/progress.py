@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from spark_writer.summary import WriteSummary
+from table_writer.summary import WriteSummary
 
 _PERIOD = 0.3
 

@@ -11,13 +11,13 @@ from pyspark.sql import DataFrame
 
 from spark_writer.decimals import unscaled
 from spark_writer.placement import placements
-from spark_writer.plans import BUCKET_COLUMN, FilePlan, KeyPlan, SplitPlan, TaskIdentity
-from spark_writer.slot_writer import write_blocks
-from spark_writer.split import BLOCK_DDL, keyed_rows, split_batches, user_rows
 from spark_writer.worker_errors import Batches, Worker, in_worker, workers_errors
-from spark_writer.written_file import WRITTEN_DDL, WrittenFile
 from table_format.errors import HudiError
 from table_format.meta_columns import PARTITION_PATH
+from table_writer.execution.blocks import BLOCK_DDL, keyed_rows, split_batches, user_rows
+from table_writer.files.written import WRITTEN_DDL, WrittenFile
+from table_writer.plan.plan import BUCKET_COLUMN, FilePlan, KeyPlan, SplitPlan, TaskIdentity
+from table_writer.slots.slot import write_blocks
 
 _PARTITIONS_DDL = "partition string"
 _SLOTS_DDL = "partition string, bucket int"

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from table_format.avro_schema import UTC_MICROS
+from table_format.codecs.avro_schema import UTC_MICROS
 from table_format.errors import SchemaError
 from table_format.meta_columns import IS_DELETED
 

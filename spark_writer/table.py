@@ -10,27 +10,27 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as spark
 
-from spark_writer import option_registry as registry
 from spark_writer.arguments import check_frame, check_session, is_condition, is_frame
 from spark_writer.entry_names import table_place
-from spark_writer.history import history_rows
-from spark_writer.operations import Operation
-from spark_writer.options import WriteOptions
 from spark_writer.record_index.bootstrap import bootstrap, verify
 from spark_writer.record_index.frames import get_record_locations
 from spark_writer.snapshot import snapshot
 from spark_writer.spark_types import arrow_schema
-from spark_writer.summary import WriteSummary
-from spark_writer.table_properties import new_table_properties
 from spark_writer.write_job import WriteJob
+from table_format.config.table_config import TableConfig
 from table_format.errors import OptionError, TableNotFoundError
-from table_format.meta_client import TableClient
-from table_format.record_index.bootstrap import BootstrapReport
-from table_format.record_index.verify import VerifyReport
+from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_format.table_config import TableConfig
-from table_format.transaction.clean import clean
-from table_format.transaction.create import create_table
+from table_writer.commit.create import create_table
+from table_writer.commit.history import history_rows
+from table_writer.plan import option_registry as registry
+from table_writer.plan.operations import Operation
+from table_writer.plan.options import WriteOptions
+from table_writer.plan.properties import new_table_properties
+from table_writer.record_index.bootstrap import BootstrapReport
+from table_writer.record_index.verify import VerifyReport
+from table_writer.services.clean import clean
+from table_writer.summary import WriteSummary
 
 Options = Mapping[str, Any]
 

@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_writer import option_registry as registry
 from spark_writer.arguments import check_frame
-from spark_writer.operations import Operation
-from spark_writer.options import WriteOptions
 from spark_writer.spark_types import arrow_schema, refuse_untyped, without_delete_flag
-from spark_writer.summary import WriteSummary
 from spark_writer.table import HudiTable, create, open_if_there
 from spark_writer.write_job import WriteJob
 from table_format.errors import OptionError, TableExistsError, TableNotFoundError
+from table_writer.plan import option_registry as registry
+from table_writer.plan.operations import Operation
+from table_writer.plan.options import WriteOptions
+from table_writer.summary import WriteSummary
 
 _MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
 

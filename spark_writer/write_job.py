@@ -9,33 +9,33 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_writer import option_registry as registry
 from spark_writer.after_commit import AfterCommit
 from spark_writer.attempts import reads_table, with_retries
 from spark_writer.bucket_write import write_by_buckets
 from spark_writer.early_checks import refuse_options
 from spark_writer.hadoop_settings import refuse_encryption
 from spark_writer.interpreter import use_this_interpreter
-from spark_writer.merge_rule import adopted_rule
-from spark_writer.operations import Operation
-from spark_writer.options import WriteOptions
 from spark_writer.progress import WriteProgress
 from spark_writer.record_index.write import write_by_index
 from spark_writer.spark_map import spark_mapper
 from spark_writer.spark_types import arrow_schema, refuse_untyped, without_delete_flag
-from spark_writer.summary import WriteSummary
-from spark_writer.table_properties import check_against_table, index_type
 from spark_writer.write_plans import Outcome, WritePlans
-from table_format.avro_schema import schema_text
-from table_format.avro_schema_tree import columns_of_hudi_types
-from table_format.column_statistics import concat_statistics
+from table_format.codecs.avro_schema import schema_text
+from table_format.codecs.avro_schema_tree import columns_of_hudi_types
+from table_format.config.table_config import TableConfig
 from table_format.errors import SchemaError, UnsupportedTableError, did_you_mean
-from table_format.meta_client import TableClient
 from table_format.record_index.layout import IndexLayout
-from table_format.schema_evolution import merge_schemas, storage_schema
-from table_format.table_config import TableConfig
-from table_format.transaction.kept_properties import lost_properties
-from table_format.transaction.transaction import WriteTransaction
+from table_format.schema.evolution import merge_schemas, storage_schema
+from table_format.slices.table_client import TableClient
+from table_writer.commit.kept_properties import lost_properties
+from table_writer.commit.transaction import WriteTransaction
+from table_writer.metadata.column_statistics import concat_statistics
+from table_writer.plan import option_registry as registry
+from table_writer.plan.merge_rule import adopted_rule
+from table_writer.plan.operations import Operation
+from table_writer.plan.options import WriteOptions
+from table_writer.plan.properties import check_against_table, index_type
+from table_writer.summary import WriteSummary
 
 
 @dataclass

@@ -12,34 +12,34 @@ from pyarrow import compute
 from pyspark import __version__
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_writer import option_registry as registry
-from spark_writer.operations import Duplicates, Operation
-from spark_writer.options import WriteOptions
-from spark_writer.plans import FilePlan, KeyPlan
 from spark_writer.progress import WriteProgress
 from spark_writer.shuffle import distinct_partitions
-from spark_writer.table_properties import hash_fields
-from spark_writer.written_file import WrittenFile
-from table_format.avro_schema import schema_text
-from table_format.base_file import read_base_file
-from table_format.bucket_index import BucketHashRule
-from table_format.column_statistics import indexable_columns
+from table_format.base_file.reader import read_base_file
+from table_format.codecs.avro_schema import schema_text
+from table_format.config.table_config import EVENT_TIME
 from table_format.errors import OptionError
-from table_format.key_generator import KeySpec, SingleKeyForm, detect_single_field_form, key_spec_of_properties
-from table_format.key_text import text_column
-from table_format.meta_client import TableClient
+from table_format.keys.bucket_index import BucketHashRule
+from table_format.keys.key_generator import KeySpec, SingleKeyForm, detect_single_field_form, key_spec_of_properties
+from table_format.keys.key_text import text_column
 from table_format.meta_columns import IS_DELETED, RECORD_KEY
-from table_format.path_limits import PathLimits
-from table_format.record_index.deltas import DeltaFile, delta_folder
-from table_format.record_index.growth import with_partitions
 from table_format.record_index.layout import PARTITION, IndexLayout
-from table_format.schema_evolution import merge_schemas, storage_schema
-from table_format.schema_history import SchemaHistory
-from table_format.table_config import EVENT_TIME
-from table_format.timeline import Timeline
-from table_format.transaction.conflicts import Cleared
-from table_format.transaction.schema_commits import history_of_files
-from table_format.transaction.transaction import WriteTransaction
+from table_format.schema.evolution import merge_schemas, storage_schema
+from table_format.slices.table_client import TableClient
+from table_format.table.schema_history import SchemaHistory
+from table_format.timeline.timeline import Timeline
+from table_writer.commit.conflicts import Cleared
+from table_writer.commit.schema_commits import history_of_files
+from table_writer.commit.transaction import WriteTransaction
+from table_writer.files.written import WrittenFile
+from table_writer.metadata.column_statistics import indexable_columns
+from table_writer.plan import option_registry as registry
+from table_writer.plan.operations import Duplicates, Operation
+from table_writer.plan.options import WriteOptions
+from table_writer.plan.path_limits import PathLimits
+from table_writer.plan.plan import FilePlan, KeyPlan
+from table_writer.plan.properties import hash_fields
+from table_writer.record_index.deltas import DeltaFile, delta_folder
+from table_writer.record_index.growth import with_partitions
 
 pc: Any = compute  # the stubs lag behind the functions
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.engines.apache_hudi.client import QUICK
+from tests.support.apache_hudi_client import QUICK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

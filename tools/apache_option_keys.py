@@ -1,9 +1,9 @@
-"""Writes `table_format/apache_option_keys.txt`: the keys of the options that Apache Hudi's releases declare.
+"""Writes `table_format/config/apache_option_keys.txt`: the keys of the options that Apache Hudi's releases declare.
 
 Run it again when a release comes: `python -m tools.apache_option_keys`. Java reads the declarations by reflection
 (`ApacheOptionKeys.java`) out of the Spark bundle of each release, with PySpark's own jars on the class path. Only the
 keys are taken. What the bundles leave out (the streamer, and the clouds) is known by prefix, see
-`table_format/option_keys.py`.
+`table_format/config/option_keys.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from tools.engines.artifacts import Artifact, EngineMissingError, fetch
 
 _ROOT = Path(__file__).parents[1]
-_TARGET = _ROOT / "table_format/apache_option_keys.txt"
+_TARGET = _ROOT / "table_format/config/apache_option_keys.txt"
 _RELEASES = {"0.14.0": "3.3", "0.15.0": "3.5", "1.0.2": "3.5", "1.1.1": "3.5", "1.2.0": "3.5"}
 # names of files, paths and schema properties among the constants
 _NO_OPTIONS = {"hoodie.properties", "hoodie.properties.backup", "hoodie.properties.updated", "hoodie.tablePath"}

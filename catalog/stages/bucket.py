@@ -12,18 +12,18 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.scan_options import BUCKET_COUNT
-from catalog.snapshot import Snapshot
+from catalog.snapshot.scan_options import BUCKET_COUNT
+from catalog.snapshot.snapshot import Snapshot
 from catalog.stages.consistent import HashRings, load_hash_rings
 from catalog.stages.hash_keys import HashedKeys, HashFields, HashParts, hash_fields, hashed_keys, parts_of_key
 from catalog.stages.kept import kept
 from catalog.stages.stage import StageInput
 from pushdown.verdict import Candidates, CannotPrune, Verdict
-from table_format.arrow_numpy import valid_mask
-from table_format.base_file import footer
-from table_format.bucket_index import partition_bucket_rules
+from table_format.base_file.reader import footer
+from table_format.codecs.arrow_numpy import valid_mask
 from table_format.errors import CorruptFileError, MissingFileError
-from table_format.java_hash import bucket_id_one
+from table_format.keys.bucket_index import partition_bucket_rules
+from table_format.keys.java_hash import bucket_id_one
 
 _CHECKED_FILES = 4
 _CHECKED_PARTITIONS = 64

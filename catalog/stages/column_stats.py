@@ -14,16 +14,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from catalog.footers import read_footer_statistics
-from catalog.indexed_column import IndexedColumn
-from catalog.scan_options import FOOTER_LIMIT
+from catalog.snapshot.footers import read_footer_statistics
+from catalog.snapshot.scan_options import FOOTER_LIMIT
 from catalog.stages.stage import FileRows, StageInput
+from catalog.statistics.indexed_column import IndexedColumn
 from pushdown.evaluate import Outcomes, evaluate
 from pushdown.expression import HudiExpression, Predicate
 from pushdown.statistics import ColumnStatistics
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from pushdown.walk import leaves
-from table_format.arrow_numpy import valid_mask
+from table_format.codecs.arrow_numpy import valid_mask
 
 _MANY = 4
 """From a quarter of the files on, statistics of all are compared rather than picked out first."""

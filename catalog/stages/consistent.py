@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from catalog.snapshot import Snapshot
+from catalog.snapshot.snapshot import Snapshot
 from catalog.stages.stage import FileRows
 from pushdown.verdict import CannotPrune
-from table_format.arrow_numpy import from_numpy, to_numpy
-from table_format.consistent_hashing import METADATA_FOLDER, HashRing, hash_on_ring, load_rings
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 from table_format.errors import CorruptFileError
+from table_format.keys.consistent_hashing import METADATA_FOLDER, HashRing, hash_on_ring, load_rings
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 

@@ -18,8 +18,8 @@ from pushdown.bindings import key_bindings
 from pushdown.columns import resolve_column
 from pushdown.errors import UnknownColumnError
 from pushdown.verdict import CannotPrune
-from table_format.bucket_index import BucketHashRule, hash_parts
-from table_format.key_text import key_texts
+from table_format.keys.bucket_index import BucketHashRule, hash_parts
+from table_format.keys.key_text import key_texts
 from table_format.meta_columns import RECORD_KEY
 
 HashParts: TypeAlias = "tuple[str | None, ...]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from catalog.incremental import InstantRange
+from catalog.snapshot.incremental import InstantRange
 from catalog.stages.stage import Stage, StageInput
 from pushdown.verdict import Candidates, Verdict
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from catalog.snapshot import Snapshot
+from catalog.snapshot.snapshot import Snapshot
 
 T = TypeVar("T")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.path_values import PathValues
+from catalog.slices.path_values import PathValues
 from catalog.stages.stage import StageInput
 from pushdown.bindings import key_bindings
 from pushdown.evaluate import evaluate
 from pushdown.expression import HudiExpression
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from pushdown.walk import columns_of, restrict
-from table_format.timestamp_ranges import path_of_text
+from table_format.keys.timestamp_ranges import path_of_text
 
 _MOST_TIMES = 10_000
 

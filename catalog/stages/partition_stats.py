@@ -14,12 +14,12 @@ import itertools
 import numpy as np
 import pyarrow as pa
 
-from catalog.gather import gather
-from catalog.indexed_column import concat_statistics
-from catalog.snapshot import Snapshot
+from catalog.snapshot.snapshot import Snapshot
 from catalog.stages.column_stats import column_types
 from catalog.stages.kept import kept
 from catalog.stages.stage import StageInput
+from catalog.statistics.gather import gather
+from catalog.statistics.indexed_column import concat_statistics
 from pushdown.evaluate import evaluate
 from pushdown.statistics import ColumnStatistics
 from pushdown.verdict import Candidates, CannotPrune, Verdict

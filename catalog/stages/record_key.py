@@ -15,17 +15,17 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from catalog.scan_options import UNIQUE_KEYS
-from catalog.snapshot import Snapshot
+from catalog.snapshot.scan_options import UNIQUE_KEYS
+from catalog.snapshot.snapshot import Snapshot
 from catalog.stages.kept import kept
 from catalog.stages.record_keys import NamedKeys, named_keys
 from catalog.stages.stage import StageInput
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from table_format.actions.commit import read_operation_type
-from table_format.arrow_numpy import from_numpy, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.meta_columns import RECORD_KEY
-from table_format.metadata_table.reader import MetadataTable
+from table_format.table.metadata_table import MetadataTable
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 

@@ -13,10 +13,10 @@ from pushdown.bindings import key_bindings
 from pushdown.columns import ResolvedColumn, resolve_column
 from pushdown.errors import UnknownColumnError
 from pushdown.verdict import CannotPrune
-from table_format.bucket_index import EMPTY_KEY_PART, NULL_KEY_PART
-from table_format.key_text import key_texts
+from table_format.config.table_config import KeyGeneratorType, TableConfig
+from table_format.keys.bucket_index import EMPTY_KEY_PART, NULL_KEY_PART
+from table_format.keys.key_text import key_texts
 from table_format.meta_columns import RECORD_KEY
-from table_format.table_config import KeyGeneratorType, TableConfig
 
 MOST_KEYS = 10_000
 """A filter that names more keys than this is taken not to name any."""

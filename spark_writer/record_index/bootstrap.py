@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from spark_writer import option_registry as registry
-from spark_writer.options import WriteOptions
 from spark_writer.progress import WriteProgress
 from spark_writer.spark_map import spark_mapper
-from table_format.meta_client import TableClient
-from table_format.record_index.bootstrap import BootstrapReport, bootstrap_index
-from table_format.record_index.verify import VerifyReport, verify_index
+from table_format.slices.table_client import TableClient
+from table_writer.plan import option_registry as registry
+from table_writer.plan.options import WriteOptions
+from table_writer.record_index.bootstrap import BootstrapReport, bootstrap_index
+from table_writer.record_index.verify import VerifyReport, verify_index
 
 
 def bootstrap(
     session: SparkSession, client: TableClient, options: WriteOptions, *, groups: int | None, wait_seconds: float
 ) -> BootstrapReport:
-    """Build the record index; see `table_format.record_index.bootstrap.bootstrap_index`."""
+    """Build the record index; see `table_writer.record_index.bootstrap.bootstrap_index`."""
     with _progress(session, options) as progress:
         return bootstrap_index(
             client,
@@ -31,7 +31,7 @@ def bootstrap(
 def verify(
     session: SparkSession, client: TableClient, options: WriteOptions, *, sample: float | None, repair: bool
 ) -> VerifyReport:
-    """Compare the record index with the data; see `table_format.record_index.verify.verify_index`."""
+    """Compare the record index with the data; see `table_writer.record_index.verify.verify_index`."""
     with _progress(session, options) as progress:
         return verify_index(
             client,

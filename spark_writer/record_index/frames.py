@@ -20,19 +20,19 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from spark_writer.interpreter import use_this_interpreter
 from spark_writer.placement import placements
 from spark_writer.progress import default_parallelism
-from spark_writer.record_index.rows import whole_rows
 from spark_writer.shuffle import task_context
-from spark_writer.split import BLOCK_DDL, slot_blocks
 from spark_writer.worker_errors import Batches, Worker, in_worker, workers_errors
-from table_format.arrow_numpy import one_chunk
+from table_format.codecs.arrow_numpy import one_chunk
 from table_format.errors import RecordError, SchemaError, did_you_mean
-from table_format.meta_client import TableClient
-from table_format.record_index.deltas import DeltaFile, delta_folder, write_delta
 from table_format.record_index.index import RecordIndex
 from table_format.record_index.layout import PARTITION, IndexLayout
 from table_format.record_index.locations import CHANGES_SCHEMA, LOCATIONS_SCHEMA
+from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_format.transaction.transaction import WriteTransaction
+from table_writer.commit.transaction import WriteTransaction
+from table_writer.execution.blocks import BLOCK_DDL, slot_blocks
+from table_writer.record_index.deltas import DeltaFile, delta_folder, write_delta
+from table_writer.tagging.rows import whole_rows
 
 LOCATIONS_DDL = "key string, partition string, file_id string, instant_ms bigint, position bigint"
 """Columns of look-ups; see `table_format.record_index.locations`."""

@@ -20,13 +20,18 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from spark_writer.decimals import unscaled
-from spark_writer.operations import SortMode
 from spark_writer.placement import placements
-from spark_writer.plans import FilePlan
-from spark_writer.record_index.files import CurrentFiles
-from spark_writer.record_index.placement import Sizing, place_inserts
-from spark_writer.record_index.rows import KEYED_DDL, BlockSummary, Profile, RowPlan, key_batches, open_rows
-from spark_writer.record_index.stages import (
+from spark_writer.shuffle import file_writer, task_context, task_identity
+from spark_writer.worker_errors import Batches, Worker, in_worker, workers_errors
+from table_format.record_index.index import RecordIndex
+from table_writer.execution.blocks import BLOCK_DDL
+from table_writer.files.written import WRITTEN_DDL, WrittenFile
+from table_writer.plan.operations import SortMode
+from table_writer.plan.plan import FilePlan
+from table_writer.tagging.files import CurrentFiles
+from table_writer.tagging.placement import Sizing, place_inserts
+from table_writer.tagging.rows import KEYED_DDL, BlockSummary, Profile, RowPlan, key_batches, open_rows
+from table_writer.tagging.stages import (
     TAGGED_DDL,
     Assigned,
     PlacePlan,
@@ -35,14 +40,9 @@ from spark_writer.record_index.stages import (
     spread_blocks,
     tag_blocks,
 )
-from spark_writer.record_index.tagging import TagPlan, Tags, tag_rows
-from spark_writer.record_index.targets import other_rows, slot_targets
-from spark_writer.record_index.unshuffled import StayPlan, write_where_they_are
-from spark_writer.shuffle import file_writer, task_context, task_identity
-from spark_writer.split import BLOCK_DDL
-from spark_writer.worker_errors import Batches, Worker, in_worker, workers_errors
-from spark_writer.written_file import WRITTEN_DDL, WrittenFile
-from table_format.record_index.index import RecordIndex
+from table_writer.tagging.tagging import TagPlan, Tags, tag_rows
+from table_writer.tagging.targets import other_rows, slot_targets
+from table_writer.tagging.unshuffled import StayPlan, write_where_they_are
 
 _Blocks = dict[tuple[int, int], BlockSummary]
 

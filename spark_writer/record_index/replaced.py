@@ -13,15 +13,15 @@ from pyarrow import compute
 
 from spark_writer.spark_map import spark_mapper
 from spark_writer.write_plans import WritePlans
-from spark_writer.written_file import WrittenFile
-from table_format.arrow_numpy import from_numpy, one_chunk
-from table_format.base_file import read_base_file
+from table_format.base_file.reader import read_base_file
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.mapping import in_threads
 from table_format.meta_columns import RECORD_KEY
-from table_format.record_index.deltas import DeltaFile, delta_folder, write_delta
 from table_format.record_index.index import RecordIndex
 from table_format.record_index.locations import CHANGES_SCHEMA
 from table_format.storage import Storage
+from table_writer.files.written import WrittenFile
+from table_writer.record_index.deltas import DeltaFile, delta_folder, write_delta
 
 pc: Any = compute  # the stubs lag behind the functions
 

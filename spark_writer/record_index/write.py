@@ -9,26 +9,26 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import compute
 
-from spark_writer import option_registry as registry
 from spark_writer.early_checks import refuse_clustered
-from spark_writer.operations import Duplicates, Operation, SortMode
-from spark_writer.options import WriteOptions
-from spark_writer.plans import FilePlan, KeyPlan
 from spark_writer.progress import default_parallelism
-from spark_writer.record_index.files import CurrentFiles, average_record, indexed_files, refuse_buckets, sizing
 from spark_writer.record_index.job import IndexedWrite
-from spark_writer.record_index.moves import MovePlan
 from spark_writer.record_index.replaced import index_changes
-from spark_writer.record_index.rows import Profile, RowPlan
-from spark_writer.record_index.tagging import Known, TagPlan, file_names_of
 from spark_writer.write_plans import Outcome, WritePlans, groups_of, in_partitions
-from table_format.base_file_options import BaseFileOptions
+from table_format.base_file.options import BaseFileOptions
+from table_format.config.table_config import EVENT_TIME
 from table_format.errors import OptionError, RecordError, RecordIndexError
-from table_format.path_limits import PathLimits
 from table_format.record_index.index import RecordIndex
 from table_format.record_index.layout import PARTITION
-from table_format.record_index.resize import make_room
-from table_format.table_config import EVENT_TIME
+from table_writer.plan import option_registry as registry
+from table_writer.plan.operations import Duplicates, Operation, SortMode
+from table_writer.plan.options import WriteOptions
+from table_writer.plan.path_limits import PathLimits
+from table_writer.plan.plan import FilePlan, KeyPlan
+from table_writer.record_index.resize import make_room
+from table_writer.tagging.files import CurrentFiles, average_record, indexed_files, refuse_buckets, sizing
+from table_writer.tagging.moves import MovePlan
+from table_writer.tagging.rows import Profile, RowPlan
+from table_writer.tagging.tagging import Known, TagPlan, file_names_of
 
 pc: Any = compute  # the stubs lag behind the functions
 

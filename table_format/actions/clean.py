@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from table_format.actions.avro_schemas import CLEAN_METADATA, CLEANER_PLAN
-from table_format.avro_file import read_avro_record, write_avro_file
+from table_format.codecs.avro_file import read_avro_record, write_avro_file
 from table_format.instant import Instant, State
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from table_format.avro_file import MAGIC, read_avro_record
+from table_format.codecs.avro_file import MAGIC, read_avro_record
 from table_format.errors import CorruptFileError
 
 #: prevCommit of a new file group.

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from table_format.avro_file import read_avro_record
+from table_format.codecs.avro_file import read_avro_record
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from table_format.actions.avro_schemas import REQUESTED_REPLACE
-from table_format.avro_file import read_avro_record, write_avro_file
+from table_format.codecs.avro_file import read_avro_record, write_avro_file
 
 
 @dataclass(slots=True)

@@ -8,9 +8,9 @@ from typing import Any, cast
 import numpy as np
 from isal import igzip_lib, isal_zlib
 
+from table_format.codecs.crc32c import CHUNK, crc32c_chunks
+from table_format.codecs.inflation import MEBIBYTE, most_inflated
 from table_format.errors import CorruptFileError, UnsupportedTableError
-from table_format.hfile.crc32c import CHUNK, crc32c_chunks
-from table_format.inflation import MEBIBYTE, most_inflated
 
 DATA = b"DATABLK*"
 META = b"METABLKc"

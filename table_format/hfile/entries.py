@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from table_format.arrow_numpy import to_numpy
-from table_format.byte_spans import Bytes, Positions, binary_array
+from table_format.codecs.arrow_numpy import to_numpy
+from table_format.codecs.byte_spans import Bytes, Positions, binary_array
 from table_format.errors import CorruptFileError
 from table_format.hfile.sorted_keys import KeySpans
 from table_format.hfile.walk import KEY_OVERHEAD, LENGTHS, SUFFIX

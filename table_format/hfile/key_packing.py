@@ -15,8 +15,8 @@ from typing import Any, Final, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from table_format.arrow_numpy import Mask
-from table_format.byte_spans import DISORDERED_BYTE, Bytes, Positions
+from table_format.codecs.arrow_numpy import Mask
+from table_format.codecs.byte_spans import DISORDERED_BYTE, Bytes, Positions
 
 Matrix = NDArray[np.uint8]
 

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from table_format.arrow_numpy import from_numpy, to_numpy
-from table_format.byte_spans import Positions, binary_array, spans_of
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy
+from table_format.codecs.byte_spans import Positions, binary_array, spans_of
 from table_format.errors import CorruptFileError
 from table_format.hfile.key_packing import HALF_BYTE, LONGEST, KeyPacking, Matrix, padded_rows
 from table_format.hfile.sorted_keys import KeySpans, bisect_ranges

@@ -11,15 +11,15 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from table_format.bloom import BloomFilter, parse_bloom
-from table_format.byte_spans import DISORDERED_BYTE, Positions
+from table_format.base_file.bloom import BloomFilter, parse_bloom
+from table_format.codecs.byte_spans import DISORDERED_BYTE, Positions
+from table_format.codecs.inflation import MEBIBYTE, most_inflated
 from table_format.errors import CorruptFileError
 from table_format.hfile import block, index, packed_keys, trailer
 from table_format.hfile.entries import HFileEntries, key_spans, split_entries
 from table_format.hfile.packed_keys import PackedKeys
 from table_format.hfile.sorted_keys import KeySpans, matches, matches_by_hash
 from table_format.hfile.walk import find_entries
-from table_format.inflation import MEBIBYTE, most_inflated
 from table_format.mapping import compute_threads
 
 # Trailer, index and file info of most files fit into this; one read gets them all.

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from table_format.arrow_numpy import from_numpy, to_numpy, valid_mask
-from table_format.byte_spans import Bytes, Positions, binary_array, spans_of
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
+from table_format.codecs.byte_spans import Bytes, Positions, binary_array, spans_of
 
 _WORD = 8
 _SHORT = 4

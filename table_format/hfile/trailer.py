@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from table_format.codecs.varint import BadEncodingError, read_fields, read_varint, require, write_field, write_varint
 from table_format.errors import CorruptFileError, UnsupportedTableError
-from table_format.hfile.varint import BadEncodingError, read_fields, read_varint, require, write_field, write_varint
 
 SIZE = 4096
 MAGIC = b'TRABLK"$'

@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from table_format.byte_spans import Bytes, Positions
+from table_format.codecs.byte_spans import Bytes, Positions
 
 SUFFIX: Final = b"\x00" + b"\x7f" + b"\xff" * 7 + b"\x04"
 """Every key ends with an empty family, the greatest timestamp and the type Put."""

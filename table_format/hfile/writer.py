@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from table_format.arrow_numpy import from_numpy, to_numpy
-from table_format.bloom import DYNAMIC, dynamic_bloom, filter_size
-from table_format.byte_spans import fixed_rows, join_bytes, spans_of
+from table_format.base_file.bloom import DYNAMIC, dynamic_bloom, filter_size
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy
+from table_format.codecs.byte_spans import fixed_rows, join_bytes, spans_of
 from table_format.errors import OptionError, RecordError
 from table_format.hfile import block
 from table_format.hfile.index import write_entry

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from table_format.arrow_numpy import to_numpy
-from table_format.avro_encode import encode_longs
-from table_format.byte_spans import join_bytes, spans_of
+from table_format.codecs.arrow_numpy import to_numpy
+from table_format.codecs.avro_encode import encode_longs
+from table_format.codecs.byte_spans import join_bytes, spans_of
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.log.format import LogBlock
 

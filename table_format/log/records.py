@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from table_format.avro_arrow import decode_records
-from table_format.avro_schema_tree import Node, parse
-from table_format.byte_spans import Bytes, Positions
+from table_format.codecs.avro_arrow import decode_records
+from table_format.codecs.avro_schema_tree import Node, parse
+from table_format.codecs.byte_spans import Bytes, Positions
 from table_format.errors import CorruptFileError, HudiError, SchemaError, UnsupportedTableError
 from table_format.hfile.reader import HFileReader
 from table_format.log.format import BlockType, HeaderKey, LogBlock

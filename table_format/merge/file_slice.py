@@ -9,12 +9,10 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-from table_format.arrow_numpy import Mask, from_numpy, to_numpy, valid_mask
-from table_format.base_file import footer, read_base_file
-from table_format.byte_spans import Positions
+from table_format.base_file.reader import footer, read_base_file
+from table_format.codecs.arrow_numpy import Mask, from_numpy, to_numpy, valid_mask
+from table_format.codecs.byte_spans import Positions
 from table_format.errors import CorruptFileError
-from table_format.file_names import BaseFileName
-from table_format.log.cuts import is_cut, seems_cut
 from table_format.log.format import LogBlock
 from table_format.log.reader import read_log_blocks
 from table_format.log.scan import surviving_blocks
@@ -23,10 +21,12 @@ from table_format.merge.ordering import ranks
 from table_format.merge.rules import MergeRules
 from table_format.merge.versions import Versions, choose_logs, choose_with_base
 from table_format.meta_columns import RECORD_KEY
-from table_format.schema_evolution import conform
-from table_format.schema_history import SchemaHistory
+from table_format.schema.evolution import conform
+from table_format.slices.file_names import BaseFileName
+from table_format.slices.log_cuts import is_cut, seems_cut
 from table_format.storage import Storage
-from table_format.timeline import Timeline
+from table_format.table.schema_history import SchemaHistory
+from table_format.timeline.timeline import Timeline
 
 pc: Any = compute  # the stubs lag behind the functions
 arrow: Any = pa

@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import compute
 
-from table_format.arrow_numpy import one_chunk, to_numpy, valid_mask
-from table_format.byte_spans import Positions
+from table_format.codecs.arrow_numpy import one_chunk, to_numpy, valid_mask
+from table_format.codecs.byte_spans import Positions
 from table_format.errors import UnsupportedTableError
 
 pc: Any = compute  # the stubs lag behind the functions

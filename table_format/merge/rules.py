@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from table_format.config.table_config import COMMIT_TIME, EVENT_TIME, TableConfig
 from table_format.errors import OptionError, UnsupportedTableError
-from table_format.key_generator import KeyGenerator, from_table_config
-from table_format.table_config import COMMIT_TIME, EVENT_TIME, TableConfig
+from table_format.keys.key_generator import KeyGenerator, from_table_config
 
 _DELETE_FIELD: Final = "hoodie.payload.delete.field"
 _DELETE_MARKER: Final = "hoodie.payload.delete.marker"

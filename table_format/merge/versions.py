@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from table_format.arrow_numpy import Mask
-from table_format.byte_spans import Positions
+from table_format.codecs.arrow_numpy import Mask
+from table_format.codecs.byte_spans import Positions
 from table_format.merge.rules import MergeRules
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from table_format.byte_spans import binary_array
+from table_format.codecs.byte_spans import binary_array
 
 pc: Any = pyarrow.compute
 """Untyped: the published stubs know neither chunked columns nor plain values in many places."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
-from table_format.avro_columns import decode_columns
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.codecs.avro_columns import decode_columns
 from table_format.metadata_table.arrow import Column, binaries, pc, schema_of, strings
 from table_format.metadata_table.keys import file_hash, partition_hash
 from table_format.metadata_table.sources import PartitionSources, Piece, newest_versions

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from table_format.avro_columns import UnionColumn
-from table_format.byte_spans import DISORDERED_BYTE, has_bytes_from
+from table_format.codecs.avro_columns import UnionColumn
+from table_format.codecs.byte_spans import DISORDERED_BYTE, has_bytes_from
 from table_format.metadata_table.arrow import Column, pc
 from table_format.metadata_table.value_types import ValueTypes, meanings
 

@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from table_format.arrow_numpy import to_numpy
-from table_format.byte_spans import fixed_rows
-from table_format.java_hash import java_string_hash, java_string_hash_one
+from table_format.codecs.arrow_numpy import to_numpy
+from table_format.codecs.byte_spans import fixed_rows
+from table_format.keys.java_hash import java_string_hash, java_string_hash_one
 
 ALL_PARTITIONS_KEY = "__all_partitions__"
 NON_PARTITIONED_ID = "."

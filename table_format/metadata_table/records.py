@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
-from table_format.avro_encode import Encoded, encode_longs, encode_records, map_blocks
-from table_format.avro_schema_tree import parse
-from table_format.byte_spans import join_bytes
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.codecs.avro_encode import Encoded, encode_longs, encode_records, map_blocks
+from table_format.codecs.avro_schema_tree import parse
+from table_format.codecs.byte_spans import join_bytes
 from table_format.hfile.writer import write_hfile
 from table_format.metadata_table.arrow import Column, pc, schema_of
 from table_format.metadata_table.keys import (

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from table_format.errors import CorruptFileError, MissingFileError, UnsupportedTableError
-from table_format.log.cuts import seems_cut
 from table_format.log.format import BlockType, LogBlock
 from table_format.log.reader import read_log_blocks
 from table_format.log.scan import with_block
 from table_format.metadata_table.layout import BaseFile, FileGroup, LogFile
 from table_format.metadata_table.validity import ValidInstants
+from table_format.slices.log_cuts import seems_cut
 from table_format.storage import Storage
 
 _READERS = 8

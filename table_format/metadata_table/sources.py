@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
-from table_format.avro_schema_tree import Node, parse
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.codecs.avro_schema_tree import Node, parse
 from table_format.errors import CorruptFileError
 from table_format.hfile.entries import HFileEntries
 from table_format.hfile.reader import HFileReader

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
-from table_format.avro_columns import UnionColumn, decode_columns
-from table_format.avro_schema_tree import Node
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.codecs.avro_columns import UnionColumn, decode_columns
+from table_format.codecs.avro_schema_tree import Node
 from table_format.metadata_table import bounds
 from table_format.metadata_table.arrow import Column, pc, schema_of
 from table_format.metadata_table.sources import Piece, Versions, newest_versions, settled_apart

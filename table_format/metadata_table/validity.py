@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 
-from table_format.history import completion_times
+from table_format.config.table_config import parse_table_config
 from table_format.instant import WRITE_ACTIONS, Action
-from table_format.log.cuts import is_cut
-from table_format.meta_client import TableClient
 from table_format.metadata_table import layout
 from table_format.metadata_table.layout import BaseFile, FileGroup, LogFile
-from table_format.table_config import parse_table_config
-from table_format.timeline import Timeline, load_timeline
+from table_format.slices.log_cuts import is_cut
+from table_format.slices.table_client import TableClient
+from table_format.timeline.history import completion_times
+from table_format.timeline.timeline import Timeline, load_timeline
 
 _BOOTSTRAP_PREFIX = layout.EMPTY_TABLE_INSTANT
 _PROPERTIES = f"{layout.TIMELINE_FOLDER}/hoodie.properties"

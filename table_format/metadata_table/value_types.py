@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from table_format import avro_leaves
-from table_format.arrow_numpy import one_chunk, to_numpy, valid_mask
-from table_format.avro_schema_tree import Node
-from table_format.byte_spans import spans_of
+from table_format.codecs import avro_leaves
+from table_format.codecs.arrow_numpy import one_chunk, to_numpy, valid_mask
+from table_format.codecs.avro_schema_tree import Node
+from table_format.codecs.byte_spans import spans_of
 from table_format.metadata_table.arrow import Column, pc
 
 _BY_WRAPPER = 0

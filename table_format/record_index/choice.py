@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from table_format.option_values import choice, flag
+from table_format.config.option_values import choice, flag
 
 DYNAMIC_KEY: Final = "hoodie.catalog.record.index.dynamic.lookup"
 LOOKUP_KEY: Final = "hoodie.catalog.record.index.lookup"

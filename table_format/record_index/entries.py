@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
-from table_format.avro_columns import decode_columns
-from table_format.avro_encode import encode_records
-from table_format.avro_schema_tree import Node, parse
-from table_format.byte_spans import fixed_rows, spans_of
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
+from table_format.codecs.avro_columns import decode_columns
+from table_format.codecs.avro_encode import encode_records
+from table_format.codecs.avro_schema_tree import Node, parse
+from table_format.codecs.byte_spans import fixed_rows, spans_of
 from table_format.errors import CorruptFileError, RecordIndexError, SchemaError
 from table_format.metadata_table.arrow import Column, pc
 from table_format.metadata_table.record_schema import SCHEMA

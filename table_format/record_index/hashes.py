@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from table_format.arrow_numpy import one_chunk
-from table_format.byte_spans import spans_of
+from table_format.codecs.arrow_numpy import one_chunk
+from table_format.codecs.byte_spans import spans_of
 from table_format.errors import RecordIndexError
 from table_format.metadata_table.keys import shards_of_keys
 

@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import CorruptFileError, MissingFileError, RecordIndexError
-from table_format.meta_client import TableClient
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.arrow import Column
 from table_format.metadata_table.layout import FileGroup, list_file_groups
@@ -22,8 +21,9 @@ from table_format.record_index.choice import DYNAMIC, Choice
 from table_format.record_index.layout import LAYOUT_KEY, PARTITION, IndexLayout
 from table_format.record_index.locations import LOCATIONS_SCHEMA
 from table_format.record_index.shard import live_entries, look_up
+from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_format.timeline import Timeline
+from table_format.timeline.timeline import Timeline
 
 _NONE = "the table has no record index: build it by `hudi-catalog index bootstrap`"
 

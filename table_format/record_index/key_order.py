@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from table_format.byte_spans import Positions
+from table_format.codecs.byte_spans import Positions
 from table_format.hfile.sorted_keys import KeySpans
 from table_format.metadata_table.arrow import pc
 

@@ -11,16 +11,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from table_format.arrow_numpy import one_chunk, to_numpy
+from table_format.codecs.arrow_numpy import one_chunk, to_numpy
+from table_format.config.index_definitions import IndexDefinition, define_index, load_index_definitions
 from table_format.errors import CorruptFileError, RecordIndexError
-from table_format.index_definitions import IndexDefinition, define_index, load_index_definitions
 from table_format.instant import Action
-from table_format.meta_client import TableClient
+from table_format.keys.partition_values import escape_path_name, unescape_path_name
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.arrow import pc
-from table_format.partition_values import escape_path_name, unescape_path_name
 from table_format.record_index.hashes import JAVA, sharding
-from table_format.timeline import Timeline
+from table_format.slices.table_client import TableClient
+from table_format.timeline.timeline import Timeline
 
 GLOBAL: Final = "global"
 PARTITION: Final = "partition"

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-from table_format.arrow_numpy import to_numpy
+from table_format.codecs.arrow_numpy import to_numpy
 from table_format.errors import RecordError
 from table_format.hfile.writer import LONGEST_KEY
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from table_format.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.errors import CorruptFileError
 from table_format.hfile.entries import HFileEntries
 from table_format.hfile.reader import HFileReader

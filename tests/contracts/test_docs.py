@@ -14,39 +14,38 @@ import typer
 from typer.testing import CliRunner
 
 import catalog
-import catalog.gateway.options
-import catalog.gateway.proxy_settings
-import catalog.hive.options
-import catalog.services.options
-import catalog.sync.metastore_options
-import catalog.sync.options
-import catalog.sync.writer_options
-import catalog.trino.options
-import catalog.trino.types
+import hudi_catalog.gateway.options
+import hudi_catalog.gateway.proxy_settings
+import hudi_catalog.hive.options
+import hudi_catalog.metastore.options
+import hudi_catalog.server.options
+import hudi_catalog.trino.options
+import hudi_catalog.trino.types
 import pushdown
 import spark_writer
-from catalog.cli import app
-from catalog.gateway.reasons import Reason
-from catalog.scan_options import _ALIASES, _KEYS, ScanOptions
+from catalog.snapshot.scan_options import _ALIASES, _KEYS, ScanOptions
 from catalog.table_options import KEYS as TABLE_KEYS
 from catalog.table_options import TableOptions
-from spark_writer.option_registry import REGISTRY, Kind, Origin
-from spark_writer.options import WriteOptions
+from hudi_catalog.cli.main import app
+from hudi_catalog.gateway.reasons import Reason
+from hudi_catalog.metastore import metastore_options, writer_options
 from spark_writer.write_plans import _KEY_PREFIXES
-from table_format.base_file_options import BaseFileOptions
-from table_format.column_statistics import indexable_columns
+from table_format.base_file.options import BaseFileOptions
+from table_format.config.option_keys import _APACHES_OTHERS, OUR_WRITER_KEYS, check_writer_options, is_apaches
+from table_format.config.unserved_options import UNSERVED
 from table_format.errors import OptionError
-from table_format.key_generator import key_spec_of_properties
-from table_format.metadata_table.compaction import MAX_DELTA_COMMITS_KEY, most_deltacommits
-from table_format.option_keys import _APACHES_OTHERS, OUR_WRITER_KEYS, check_writer_options, is_apaches
-from table_format.timestamp_keys import TimestampFormat
-from table_format.transaction.options import ProtocolOptions
-from table_format.unserved_options import UNSERVED
-from tests.sample_flights import make_flights
-from tests.sample_readings import unpack_readings
+from table_format.keys.key_generator import key_spec_of_properties
+from table_format.keys.timestamp_keys import TimestampFormat
+from table_writer.commit.options import ProtocolOptions
+from table_writer.metadata.column_statistics import indexable_columns
+from table_writer.metadata.compaction import MAX_DELTA_COMMITS_KEY, most_deltacommits
+from table_writer.plan.option_registry import REGISTRY, Kind, Origin
+from table_writer.plan.options import WriteOptions
+from tests.support.sample_flights import make_flights
+from tests.support.sample_readings import unpack_readings
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("table_format", "pushdown", "catalog", "spark_writer")
+PACKAGES = ("table_format", "pushdown", "catalog", "table_writer", "spark_writer", "hudi_catalog")
 NONE = "-"
 KEY = re.compile(r"hoodie(\.[a-z0-9_]+)+")
 PAGES = sorted(
@@ -81,14 +80,20 @@ def page_parts() -> tuple[str, str, str]:
 
 # Options of services, each with what reads it.
 SERVICE_OPTIONS = {
-    "service": (catalog.services.options.KEYS, catalog.services.options.ServiceOptions.parse),
-    "trino": (catalog.trino.options.KEYS, catalog.trino.options.TrinoOptions.parse),
-    "hive": (catalog.hive.options.KEYS, catalog.hive.options.HiveOptions.parse),
-    "rewriting": (catalog.gateway.options.KEYS, catalog.gateway.options.GatewayOptions.parse),
-    "proxy": (catalog.gateway.proxy_settings.KEYS, catalog.gateway.proxy_settings.ProxySettings.parse),
-    "metastore": (catalog.sync.metastore_options.KEYS, catalog.sync.metastore_options.MetastoreOptions.parse),
-    "sync": (catalog.sync.options.KEYS, catalog.sync.options.SyncOptions.parse),
-    "sync after a commit": (catalog.sync.writer_options.KEYS, catalog.sync.writer_options.WriterSyncOptions.parse),
+    "service": (hudi_catalog.server.options.KEYS, hudi_catalog.server.options.ServiceOptions.parse),
+    "trino": (hudi_catalog.trino.options.KEYS, hudi_catalog.trino.options.TrinoOptions.parse),
+    "hive": (hudi_catalog.hive.options.KEYS, hudi_catalog.hive.options.HiveOptions.parse),
+    "rewriting": (hudi_catalog.gateway.options.KEYS, hudi_catalog.gateway.options.GatewayOptions.parse),
+    "proxy": (hudi_catalog.gateway.proxy_settings.KEYS, hudi_catalog.gateway.proxy_settings.ProxySettings.parse),
+    "metastore": (
+        metastore_options.KEYS,
+        metastore_options.MetastoreOptions.parse,
+    ),
+    "sync": (hudi_catalog.metastore.options.KEYS, hudi_catalog.metastore.options.SyncOptions.parse),
+    "sync after a commit": (
+        writer_options.KEYS,
+        writer_options.WriterSyncOptions.parse,
+    ),
 }
 SERVICE_KEYS = {key for keys, _ in SERVICE_OPTIONS.values() for key in keys}
 
@@ -309,8 +314,8 @@ def test_defaults_of_service_options(key: str) -> None:
 
 
 def test_choices_of_types_are_documented() -> None:
-    for kind, choices in catalog.trino.types._CHOICES.items():
-        meaning = DOCUMENTED[f"{catalog.trino.types.TYPE_PREFIX}{kind}"].meaning
+    for kind, choices in hudi_catalog.trino.types._CHOICES.items():
+        meaning = DOCUMENTED[f"{hudi_catalog.trino.types.TYPE_PREFIX}{kind}"].meaning
         assert re.findall(r"`(\w+)`", meaning) == list(choices)
         guide = (ROOT / "docs/guide/trino.md").read_text()
         assert f"`{kind}`: {', '.join(f'`{choice}`' for choice in choices[:1])}" in guide
@@ -320,7 +325,7 @@ def test_reasons_of_the_gateway_are_documented() -> None:
     guide = (ROOT / "docs/guide/trino.md").read_text()
     shown = re.findall(r"(?m)^\| `([a-zA-Z ]+)` \| ", guide.split("| reason | ")[1].split("\n\n")[0])
     rewriter = {reason.value for reason in Reason}
-    proxy = (ROOT / "catalog/gateway/statement_requests.py").read_text()
+    proxy = (ROOT / "hudi_catalog/gateway/statement_requests.py").read_text()
     assert rewriter <= set(shown)
     assert all(f'"{reason}"' in proxy for reason in set(shown) - rewriter)
 
@@ -354,7 +359,7 @@ def test_flags_of_each_command_are_documented(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "package", [catalog, catalog.trino, pushdown, spark_writer], ids=lambda package: package.__name__
+    "package", [catalog, hudi_catalog.trino, pushdown, spark_writer], ids=lambda package: package.__name__
 )
 def test_every_public_name_is_documented(package) -> None:
     text = (ROOT / "docs/reference/python.md").read_text()

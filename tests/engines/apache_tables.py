@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.engines.apache_hudi.client import ApacheHudi
 from tests.engines.edges import EDGES, EDGES_LATER, edge_rows, row_group_rows
 from tests.engines.kinds import FLAT, NESTED, Row, flat_row, nested_row
+from tests.support.apache_hudi_client import ApacheHudi
 
 KEYGEN = "org.apache.hudi.keygen"
 #: Of what Apache writes alike in tables of versions 8 and 9.

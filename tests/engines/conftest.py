@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import skip_or_fail
-from tests.engines.apache_hudi.client import VERSIONS, ApacheHudi, missing
 from tests.engines.apache_tables import apache_tables
 from tests.engines.hive_engine import Engine as HiveEngine
 from tests.engines.hive_world import World as HiveWorld
 from tests.engines.trino_engine import Engine
 from tests.engines.trino_world import World
 from tests.engines.written_table import Written
+from tests.support.apache_hudi_client import VERSIONS, ApacheHudi, missing
 from tools.engines.artifacts import EngineMissingError
 from tools.engines.hive.jars import handler
 from tools.engines.hive.server import HiveMetastore, HiveServer

@@ -18,9 +18,9 @@ from thriftpy2.protocol.binary import TBinaryProtocol
 from thriftpy2.thrift import TMessageType
 from thriftpy2.transport import TMemoryBuffer
 
-import catalog.hive
+import hudi_catalog.hive
 
-_IDL = os.path.join(os.path.dirname(catalog.hive.__file__), "hudi_hive.thrift")
+_IDL = os.path.join(os.path.dirname(hudi_catalog.hive.__file__), "hudi_hive.thrift")
 THRIFT: Any = thriftpy2.load(_IDL, module_name="hudi_hive_of_tests_thrift")
 _LENGTH = struct.Struct(">i")
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from catalog.hive.serve import HiveSettings, ServingHive, running_hive
-from catalog.sync.hive_target import HiveSync, sync
-from catalog.sync.hive_types import hive_columns
-from catalog.sync.open_metastore import open_metastore
-from catalog.sync.options import HiveSyncOptions, SyncOptions
 from catalog.table import Table
+from hudi_catalog.hive.serve import HiveSettings, ServingHive, running_hive
+from hudi_catalog.metastore.hive_target import HiveSync, sync
+from hudi_catalog.metastore.hive_types import hive_columns
+from hudi_catalog.metastore.open_metastore import open_metastore
+from hudi_catalog.metastore.options import HiveSyncOptions, SyncOptions
 from table_format.meta_columns import META_COLUMNS
 from tests.engines.answers import snapshot_files
 from tests.engines.hive_engine import Engine

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from tests.engines.apache_hudi.client import QUICK, ROOT
 from tests.engines.kinds import Kind, Step
+from tests.support.apache_hudi_client import QUICK, ROOT
 
 
 def start(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tests.engines.tpch_tables import Layout, write
 from tests.engines.trino_filters import table_of_kinds
+from tests.support.tpch_tables import Layout, write
 
 WIDTH = 500
 TABLES = ("plain", "wide", "empty", "grown")

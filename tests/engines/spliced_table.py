@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.engines.answers import DuckDb, rows_agree
-from tests.local_writes import LocalTable
+from tests.support.local_writes import LocalTable
 
 NAME = "spliced"
 ROWS = 12_000

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from table_format.meta_client import TableClient
-from table_format.record_index.verify import verify_index
+from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from tests.engines.apache_hudi.client import ApacheHudi
-from tests.engines.indexed_rows import COMMIT_TIME, INDEX, SCHEMA, Rows, apply, by_our_index, in_files, step
-from tests.local_writes import LocalTable
+from table_writer.record_index.verify import verify_index
+from tests.support.apache_hudi_client import ApacheHudi
+from tests.support.indexed_rows import COMMIT_TIME, INDEX, SCHEMA, Rows, apply, by_our_index, in_files, step
+from tests.support.local_writes import LocalTable
 
 pytestmark = pytest.mark.engine
 OPTIONS = INDEX | {

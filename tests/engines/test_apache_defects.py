@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from catalog import Table
-from tests.engines.apache_hudi.client import ALL_VERSIONS, ApacheHudi
 from tests.engines.apache_tables import ROW_GROUPS
 from tests.engines.edges import DEFECTS, SOUND, Defect
-from tests.engines.long_life import LIVES, Life, differences
 from tests.engines.written_table import Written
+from tests.support.apache_hudi_client import ALL_VERSIONS, ApacheHudi
+from tests.support.long_life import LIVES, Life, differences
 
 pytestmark = [pytest.mark.engine]
 PAGE = Path(__file__).parents[2] / "docs/apache-defects.md"

@@ -10,9 +10,9 @@ import pytest
 
 from catalog import Table
 from spark_writer import write_hudi
-from tests.engines.apache_hudi.client import ApacheHudi
 from tests.engines.kinds import Kind, Step, kinds
 from tests.engines.model import comparable, expected, user_rows
+from tests.support.apache_hudi_client import ApacheHudi
 
 pytestmark = [pytest.mark.engine, pytest.mark.spark]
 KINDS = kinds()

@@ -11,9 +11,9 @@ import pytest
 
 from catalog import Table
 from table_format.errors import OptionError, UnsupportedTableError
-from table_format.meta_client import TableClient
-from tests.engines.apache_hudi.client import ApacheHudi
-from tests.local_writes import LocalTable
+from table_format.slices.table_client import TableClient
+from tests.support.apache_hudi_client import ApacheHudi
+from tests.support.local_writes import LocalTable
 
 pytestmark = [pytest.mark.engine]
 Release = Callable[[str], ApacheHudi]

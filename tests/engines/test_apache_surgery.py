@@ -7,12 +7,12 @@ import pyarrow.compute as pc
 import pytest
 
 from catalog import Table
-from table_format.meta_client import TableClient
+from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
 from tests.engines import spliced_table
-from tests.engines.apache_hudi.client import ApacheHudi
 from tests.engines.model import comparable
-from tests.local_writes import LocalTable
+from tests.support.apache_hudi_client import ApacheHudi
+from tests.support.local_writes import LocalTable
 
 pytestmark = pytest.mark.engine
 FILTERS = ["id >= 'k01000' and id < 'k01040'", "number < 0", "few is null and price > 2900", "id = 'k00507'"]

@@ -9,10 +9,10 @@ import pytest
 from pushdown import HudiExpression
 from pushdown.expression import Op, Predicate
 from pushdown.walk import columns_of, leaves
-from tests.engines.apache_hudi.client import ALL_VERSIONS
 from tests.engines.apache_tables import ApacheTable, Write, apache_tables
 from tests.engines.model import comparable
 from tests.engines.written_table import Written
+from tests.support.apache_hudi_client import ALL_VERSIONS
 
 pytestmark = [pytest.mark.engine]
 TABLES = apache_tables()

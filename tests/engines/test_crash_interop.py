@@ -14,24 +14,24 @@ import pyarrow.parquet as pq
 import pytest
 
 from table_format.actions.commit import WriteStat
-from table_format.avro_schema import arrow_to_avro
-from table_format.column_statistics import collect_statistics, indexable_columns
+from table_format.codecs.avro_schema import arrow_to_avro
+from table_format.config.partition_metadata import ensure_partition_metadata
 from table_format.errors import ConflictError
-from table_format.file_names import BaseFileName, bucket_of_file_id, new_bucket_file_id
-from table_format.file_slices import latest_base_files, list_data_files
-from table_format.java_hash import bucket_id_one
-from table_format.meta_client import TableClient
+from table_format.keys.java_hash import bucket_id_one
 from table_format.meta_columns import META_COLUMNS, add_meta_columns
-from table_format.partition_metadata import ensure_partition_metadata
+from table_format.slices.file_names import BaseFileName, bucket_of_file_id, new_bucket_file_id
+from table_format.slices.file_slices import latest_base_files, list_data_files
+from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_format.transaction.clean import clean
-from table_format.transaction.create import create_table
-from table_format.transaction.markers import create_marker
-from table_format.transaction.rollback import rollback_failed_writes
-from table_format.transaction.transaction import WriteTransaction
-from tests.engines.apache_hudi.client import ApacheHudi
-from tests.unit.table_format.transaction.faults import Faults, FaultyStorage, Frozen
-from tests.unit.table_format.transaction.toy_table import assert_tidy
+from table_writer.commit.create import create_table
+from table_writer.commit.markers import create_marker
+from table_writer.commit.rollback import rollback_failed_writes
+from table_writer.commit.transaction import WriteTransaction
+from table_writer.metadata.column_statistics import collect_statistics, indexable_columns
+from table_writer.services.clean import clean
+from tests.support.apache_hudi_client import ApacheHudi
+from tests.support.faults import Faults, FaultyStorage, Frozen
+from tests.support.toy_table import assert_tidy
 
 pytestmark = [pytest.mark.engine]
 BUCKETS = 2

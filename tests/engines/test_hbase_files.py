@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from table_format.hfile.reader import HFileReader
-from tests.engines.apache_hudi.client import ApacheHudi
-from tests.hbase_entries import check_look_ups, pairs, texts
+from tests.support.apache_hudi_client import ApacheHudi
+from tests.support.hbase_entries import check_look_ups, pairs, texts
 
 pytestmark = [pytest.mark.engine, pytest.mark.spark]
 

@@ -22,13 +22,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog import Table
-from catalog.sync.hive_types import hive_type
-from catalog.sync.reading_rules import HIVE, HIVE_ALONE
-from table_format.schema_evolution import conform
+from hudi_catalog.metastore.hive_types import hive_type
+from hudi_catalog.metastore.reading_rules import HIVE, HIVE_ALONE
+from table_format.schema.evolution import conform
 from tests.engines.hive_engine import ON_TEZ, OWN_SCANS
 from tests.engines.hive_world import World, each_alone
-from tests.local_writes import LocalTable
-from tests.unit.table_format.golden_renames import lay_out
+from tests.support.golden_renames import lay_out
+from tests.support.local_writes import LocalTable
 
 pytestmark = pytest.mark.engine
 

@@ -13,14 +13,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from catalog.hive.serve import HiveSettings, running_hive
-from catalog.services.secret import load_secret
-from catalog.services.tls import TlsFiles
-from tests.certificates import Authority
+from hudi_catalog.hive.serve import HiveSettings, running_hive
+from hudi_catalog.server.secret import load_secret
+from hudi_catalog.server.tls import TlsFiles
 from tests.engines.hive_engine import ON_TEZ, OWN_SCANS, HiveError
 from tests.engines.hive_world import World
 from tests.engines.served import served
-from tests.engines.tpch_tables import Layout, write
+from tests.support.certificates import Authority
+from tests.support.tpch_tables import Layout, write
 from tools.engines.process import free_port
 
 pytestmark = pytest.mark.engine

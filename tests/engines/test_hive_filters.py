@@ -16,8 +16,8 @@ import pytest
 from tests.engines.answers import DuckDb, rows_agree
 from tests.engines.hive_engine import ON_TEZ, OWN_SCANS, Engine
 from tests.engines.hive_world import World, each_alone
-from tests.engines.tpch_tables import Layout, write
 from tests.engines.trino_filters import Filters, table_of_kinds
+from tests.support.tpch_tables import Layout, write
 
 pytestmark = pytest.mark.engine
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from catalog.hive.zones import agreed_zone
-from catalog.sync.metastore import (
+from hudi_catalog.hive.zones import agreed_zone
+from hudi_catalog.metastore.metastore import (
     HANDLER,
     HANDLER_CLASSES,
     STORAGE_HANDLER,
@@ -22,7 +22,7 @@ from catalog.sync.metastore import (
     HiveTable,
     Metastore,
 )
-from catalog.sync.open_metastore import open_metastore
+from hudi_catalog.metastore.open_metastore import open_metastore
 from tests.engines.hive_engine import ON_TEZ, Engine, HiveError
 from tests.engines.hive_fake_service import (
     Call,

@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 
-from catalog.services.tls import TlsFiles, server_context
-from tests.certificates import Authority
+from hudi_catalog.server.tls import TlsFiles, server_context
 from tests.engines.hive_engine import ON_TEZ, Engine, HiveError
 from tests.engines.hive_fake_service import (
     Call,
@@ -37,6 +36,7 @@ from tests.engines.hive_handler_tables import (
     answering,
     handled_folder,
 )
+from tests.support.certificates import Authority
 
 pytestmark = pytest.mark.engine
 

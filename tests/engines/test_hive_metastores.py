@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from catalog.sync import thrift_metastore
-from catalog.sync.metastore import EXTERNAL_TABLE, HUDI, SYMLINK, HiveColumn, HivePartition, HiveTable
-from catalog.sync.metastore_options import AUTH, PASSWORD_FILE, TIMEOUT, TLS, TLS_CA, USERNAME
-from catalog.sync.open_metastore import open_metastore
-from catalog.sync.thrift_connections import UnknownMethodError, hms
-from catalog.sync.thrift_metastore import ThriftMetastore
+from hudi_catalog.metastore import thrift_metastore
+from hudi_catalog.metastore.metastore import EXTERNAL_TABLE, HUDI, SYMLINK, HiveColumn, HivePartition, HiveTable
+from hudi_catalog.metastore.metastore_options import AUTH, PASSWORD_FILE, TIMEOUT, TLS, TLS_CA, USERNAME
+from hudi_catalog.metastore.open_metastore import open_metastore
+from hudi_catalog.metastore.thrift_connections import UnknownMethodError, hms
+from hudi_catalog.metastore.thrift_metastore import ThriftMetastore
 from table_format.errors import MetastoreError
-from tests.certificates import Authority
 from tests.conftest import skip_or_fail
+from tests.support.certificates import Authority
 from tools.engines.artifacts import EngineMissingError
 from tools.engines.hive.older_metastore import Hive3Metastore
 from tools.engines.hive.server import HiveMetastore

@@ -16,7 +16,7 @@ from tests.engines import hive_forms
 from tests.engines.hive_engine import ON_TEZ, OWN_SCANS
 from tests.engines.hive_forms import FILES, NESTED, ROWS, Form
 from tests.engines.hive_world import World, each_alone
-from tests.local_writes import LocalTable
+from tests.support.local_writes import LocalTable
 
 pytestmark = pytest.mark.engine
 

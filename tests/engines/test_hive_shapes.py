@@ -10,7 +10,7 @@ from tests.engines.answers import DuckDb, rows_agree
 from tests.engines.hive_engine import ON_TEZ, HiveError
 from tests.engines.hive_world import World
 from tests.engines.odd_tables import STATEMENTS, TABLES, WIDTH, build
-from tests.engines.tpch_tables import Layout, write
+from tests.support.tpch_tables import Layout, write
 
 pytestmark = pytest.mark.engine
 

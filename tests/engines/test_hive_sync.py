@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catalog import Table
-from catalog.sync.hive_target import sync
-from catalog.sync.metastore import HiveTable
-from catalog.sync.open_metastore import open_metastore
-from catalog.sync.options import SyncOptions
-from catalog.sync.thrift_metastore import ThriftMetastore
-from tests.local_writes import LocalTable
-from tests.memory_metastore import KilledError
-from tests.sync_histories import HISTORIES, OPTIONS, History, types_of
+from hudi_catalog.metastore.hive_target import sync
+from hudi_catalog.metastore.metastore import HiveTable
+from hudi_catalog.metastore.open_metastore import open_metastore
+from hudi_catalog.metastore.options import SyncOptions
+from hudi_catalog.metastore.thrift_metastore import ThriftMetastore
+from tests.support.local_writes import LocalTable
+from tests.support.memory_metastore import KilledError
+from tests.support.sync_histories import HISTORIES, OPTIONS, History, types_of
 
 pytestmark = pytest.mark.engine
 

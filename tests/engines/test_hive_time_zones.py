@@ -14,7 +14,7 @@ import pytest
 from tests.engines.conftest import skip_or_fail
 from tests.engines.hive_engine import ON_TEZ, OWN_SCANS, Engine
 from tests.engines.hive_world import World, each_alone
-from tests.local_writes import LocalTable
+from tests.support.local_writes import LocalTable
 from tools.engines.artifacts import EngineMissingError
 from tools.engines.hive.jars import handler
 from tools.engines.hive.server import HiveMetastore, HiveServer

@@ -7,7 +7,7 @@ import pytest
 from tests.engines.answers import DuckDb, rows_agree
 from tests.engines.hive_world import World
 from tests.engines.tpch_queries import QUERIES
-from tests.engines.tpch_tables import LAYOUTS, build
+from tests.support.tpch_tables import LAYOUTS, build
 
 pytestmark = pytest.mark.engine
 

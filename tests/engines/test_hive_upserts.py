@@ -7,7 +7,7 @@ import pytest
 from tests.engines.hive_engine import ON_TEZ, OWN_SCANS
 from tests.engines.hive_world import World
 from tests.engines.live_table import COMMITS, STATE, Client, end, never_back, rows, states
-from tests.engines.tpch_tables import Layout, write
+from tests.support.tpch_tables import Layout, write
 
 pytestmark = pytest.mark.engine
 

@@ -12,10 +12,10 @@ import pytest
 
 from catalog import Table
 from spark_writer import write_hudi
-from tests.engines.apache_hudi.client import ApacheHudi
 from tests.engines.jobs import start
 from tests.engines.kinds import Step, kinds
 from tests.engines.model import comparable, expected
+from tests.support.apache_hudi_client import ApacheHudi
 
 pytestmark = [pytest.mark.engine, pytest.mark.spark]
 KIND = kinds()["hive"]

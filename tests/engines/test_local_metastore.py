@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from catalog.sync.metastore import HUDI, HiveColumn, HiveTable
-from catalog.sync.open_metastore import open_metastore
+from hudi_catalog.metastore.metastore import HUDI, HiveColumn, HiveTable
+from hudi_catalog.metastore.open_metastore import open_metastore
 from tools.engines.metastore import MetastoreServer
 
 pytestmark = pytest.mark.engine

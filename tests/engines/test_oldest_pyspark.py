@@ -8,10 +8,10 @@ import pytest
 
 from catalog import Table
 from tests.conftest import skip_or_fail
-from tests.engines.apache_hudi.client import environment
 from tests.engines.jobs import start
 from tests.engines.kinds import kinds
 from tests.engines.model import comparable, expected
+from tests.support.apache_hudi_client import environment
 
 pytestmark = [pytest.mark.engine, pytest.mark.spark]
 OLDEST = "3.5.0"

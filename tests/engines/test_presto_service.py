@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from catalog.trino.catalog_file import catalog_lines
-from catalog.trino.serve import TrinoSettings, running_trino
+from hudi_catalog.trino.catalog_file import catalog_lines
+from hudi_catalog.trino.serve import TrinoSettings, running_trino
 from tests.engines.answers import DuckDb, rows_agree
-from tests.engines.tpch_tables import Layout, write
 from tests.engines.trino_filters import Filters, table_of_kinds
 from tests.engines.trino_world import OPTIONS, planned
+from tests.support.tpch_tables import Layout, write
 from tools.engines.presto import PrestoServer
 
 pytestmark = pytest.mark.engine

@@ -13,13 +13,14 @@ from table_format.errors import HudiError
 from table_format.hfile.packed_keys import NAME as PACKED_KEYS
 from table_format.hfile.reader import HFileReader
 from table_format.mapping import in_threads
-from table_format.meta_client import TableClient
-from table_format.record_index.bootstrap import bootstrap_index
-from table_format.record_index.resize import resize
-from table_format.record_index.verify import verify_index
+from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from tests.engines.apache_hudi.client import ApacheHudi
-from tests.engines.indexed_rows import (
+from table_writer.record_index.bootstrap import bootstrap_index
+from table_writer.record_index.resize import resize
+from table_writer.record_index.verify import verify_index
+from tests.support.apache_hudi_client import ApacheHudi
+from tests.support.faults import Faults, FaultyStorage, Frozen
+from tests.support.indexed_rows import (
     COMMIT_TIME,
     EVENT_TIME,
     INDEX,
@@ -31,8 +32,7 @@ from tests.engines.indexed_rows import (
     in_files,
     step,
 )
-from tests.local_writes import LocalTable
-from tests.unit.table_format.transaction.faults import Faults, FaultyStorage, Frozen
+from tests.support.local_writes import LocalTable
 
 pytestmark = [pytest.mark.engine, pytest.mark.spark]
 PARTITIONS = "abc"

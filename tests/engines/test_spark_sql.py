@@ -14,17 +14,17 @@ import pyarrow as pa
 import pytest
 
 from catalog import Table
-from catalog.hive.jar import handler_jar
-from catalog.sync.hive_target import sync
-from catalog.sync.metastore import HiveTable, Metastore
-from catalog.sync.open_metastore import open_metastore
-from catalog.sync.options import SyncOptions
+from hudi_catalog.hive.jar import handler_jar
+from hudi_catalog.metastore.hive_target import sync
+from hudi_catalog.metastore.metastore import HiveTable, Metastore
+from hudi_catalog.metastore.open_metastore import open_metastore
+from hudi_catalog.metastore.options import SyncOptions
 from table_format.errors import ServiceError, UnsupportedTableError
 from tests.conftest import skip_or_fail
-from tests.engines.apache_hudi.client import QUICK, ROOT, VERSIONS, ApacheError, ApacheHudi, missing
 from tests.engines.kinds import Kind, kinds
 from tests.engines.model import comparable
-from tests.local_writes import LocalTable
+from tests.support.apache_hudi_client import QUICK, ROOT, VERSIONS, ApacheError, ApacheHudi, missing
+from tests.support.local_writes import LocalTable
 from tools.engines.metastore import MetastoreServer
 
 pytestmark = [pytest.mark.engine, pytest.mark.spark]

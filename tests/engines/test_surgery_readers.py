@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame
 
-from spark_writer.surgery.splice import Dropped, FileEdit, NewColumns, splice
-from table_format.base_file_options import BaseFileOptions
+from table_format.base_file.options import BaseFileOptions
 from table_format.storage import Storage
-from tests.parquet_pages import check_pages
+from table_writer.surgery.splice import Dropped, FileEdit, NewColumns, splice
+from tests.support.parquet_pages import check_pages
 
 pytestmark = [pytest.mark.engine, pytest.mark.spark]
 GROUPS, GROUP_ROWS = 5, 2048

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pytest
 import trino as client
 
-from catalog.gateway.options import CATALOGS
-from catalog.gateway.serve import GatewaySettings, running_gateway
-from catalog.services.secret import load_secret
-from catalog.services.tls import TlsFiles
-from catalog.trino.serve import TrinoSettings
-from tests.certificates import Authority
+from hudi_catalog.gateway.options import CATALOGS
+from hudi_catalog.gateway.serve import GatewaySettings, running_gateway
+from hudi_catalog.server.secret import load_secret
+from hudi_catalog.server.tls import TlsFiles
+from hudi_catalog.trino.serve import TrinoSettings
 from tests.engines.served import served
-from tests.engines.tpch_tables import Layout, write
 from tests.engines.trino_world import World, another_service
+from tests.support.certificates import Authority
+from tests.support.tpch_tables import Layout, write
 from tools.engines.process import free_port
 
 pytestmark = pytest.mark.engine

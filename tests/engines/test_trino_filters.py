@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.engines.answers import DuckDb, rows_agree
-from tests.engines.tpch_tables import Layout, write
 from tests.engines.trino_filters import Filters, table_of_kinds
 from tests.engines.trino_world import World, planned
+from tests.support.tpch_tables import Layout, write
 
 pytestmark = pytest.mark.engine
 

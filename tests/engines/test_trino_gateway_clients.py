@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 import trino as trino_module
 
-from catalog.gateway.serve import GatewaySettings, ServingGateway, running_gateway
-from catalog.services.secret import Secret
-from catalog.services.tls import TlsFiles
-from tests.certificates import self_signed
+from hudi_catalog.gateway.serve import GatewaySettings, ServingGateway, running_gateway
+from hudi_catalog.server.secret import Secret
+from hudi_catalog.server.tls import TlsFiles
 from tests.conftest import skip_or_fail
-from tests.engines.tpch_tables import Layout, write
 from tests.engines.trino_engine import Engine
 from tests.engines.trino_world import World
-from tests.unit.catalog.gateway.hosting import gateway as hosted_proxy
+from tests.support.certificates import self_signed
+from tests.support.gateway_hosting import gateway as hosted_proxy
+from tests.support.tpch_tables import Layout, write
 from tools.engines.artifacts import Artifact, EngineMissingError, fetch
 from tools.engines.jdk import find_java
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from catalog.trino.serve import TrinoSettings
+from hudi_catalog.trino.serve import TrinoSettings
 from tests.engines.answers import rows_agree
 from tests.engines.golden_rows import is_plain, literal, names, unpack, value_of
 from tests.engines.trino_engine import Engine

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from catalog.trino.serve import TrinoSettings
+from hudi_catalog.trino.serve import TrinoSettings
 from tests.engines.answers import rows_agree
-from tests.engines.tpch_tables import Layout, write
 from tests.engines.trino_filters import table_of_kinds
 from tests.engines.trino_world import OPTIONS, World, another_service
+from tests.support.tpch_tables import Layout, write
 
 pytestmark = pytest.mark.engine
 

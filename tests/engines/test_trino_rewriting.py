@@ -10,20 +10,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import catalog.trino
-from catalog.gateway.options import CATALOGS, KEPT_AT_MOST, PATHS, RULES, GatewayOptions
-from catalog.gateway.reasons import Reason
-from catalog.gateway.rewrite import Rewriter, Rewritten
-from catalog.gateway.session_names import SessionNames
-from catalog.sync.file_metastore import FileMetastore
-from catalog.sync.options import SyncOptions
-from catalog.sync.trino_tables import TrinoTables
-from catalog.sync.trino_target import sync
+import hudi_catalog.trino
 from catalog.table import Table
+from hudi_catalog.gateway.options import CATALOGS, KEPT_AT_MOST, PATHS, RULES, GatewayOptions
+from hudi_catalog.gateway.reasons import Reason
+from hudi_catalog.gateway.rewrite import Rewriter, Rewritten
+from hudi_catalog.gateway.session_names import SessionNames
+from hudi_catalog.metastore.file_metastore import FileMetastore
+from hudi_catalog.metastore.options import SyncOptions
+from hudi_catalog.metastore.trino_tables import TrinoTables
+from hudi_catalog.metastore.trino_target import sync
 from tests.engines.awkward_filters import AwkwardFilters, awkward_table
-from tests.engines.tpch_tables import Layout, write
 from tests.engines.trino_engine import Engine
-from tests.local_writes import LocalTable
+from tests.support.local_writes import LocalTable
+from tests.support.tpch_tables import Layout, write
 
 pytestmark = pytest.mark.engine
 
@@ -281,7 +281,7 @@ def test_new_commits_are_seen_by_the_next_statement(place: Place) -> None:
 
 def test_the_python_client_rewrites(place: Place) -> None:
     engine = place.engine
-    connection = catalog.trino.connect(
+    connection = hudi_catalog.trino.connect(
         engine.host,
         engine.port,
         user="test",

@@ -17,17 +17,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog import Table
-from catalog.sync.hive_types import hive_type
-from catalog.sync.metastore import SYMLINK, HiveColumn, HiveTable, Metastore
-from catalog.sync.open_metastore import open_metastore
-from catalog.sync.options import SyncOptions
-from catalog.sync.pins import Pins
-from catalog.sync.reading_rules import TRINO
-from catalog.sync.trino_tables import TrinoTables
-from catalog.sync.trino_target import sync
+from hudi_catalog.metastore.hive_types import hive_type
+from hudi_catalog.metastore.metastore import SYMLINK, HiveColumn, HiveTable, Metastore
+from hudi_catalog.metastore.open_metastore import open_metastore
+from hudi_catalog.metastore.options import SyncOptions
+from hudi_catalog.metastore.pins import Pins
+from hudi_catalog.metastore.reading_rules import TRINO
+from hudi_catalog.metastore.trino_tables import TrinoTables
+from hudi_catalog.metastore.trino_target import sync
 from table_format.errors import UnsupportedTableError
 from tests.engines.trino_engine import Engine
-from tests.local_writes import LocalTable
+from tests.support.local_writes import LocalTable
 
 pytestmark = pytest.mark.engine
 
@@ -393,7 +393,7 @@ def sql_type(kind: pa.DataType) -> str:
 
 
 def test_a_folder_that_is_not_there_reads_as_empty(files: Registry, tmp_path: Path) -> None:
-    """The fact on which the clean-up rests (see `catalog.sync.manifests`)."""
+    """The fact on which the clean-up rests (see `hudi_catalog.metastore.manifests`)."""
     files.metastore.create_schema("evolved")
     gone = tmp_path / "gone"
     gone.mkdir()

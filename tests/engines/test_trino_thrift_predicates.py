@@ -16,9 +16,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from catalog.trino.serve import ServingTrino, TrinoSettings, running_trino
+from hudi_catalog.trino.serve import ServingTrino, TrinoSettings, running_trino
 from tests.engines.trino_engine import Engine
-from tests.local_writes import LocalTable
+from tests.support.local_writes import LocalTable
 
 pytestmark = pytest.mark.engine
 

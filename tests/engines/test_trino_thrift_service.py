@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 import trino as client
 
-from catalog.trino import batches
-from catalog.trino.serve import ServingTrino, TrinoSettings, running_trino
+from hudi_catalog.trino import batches
+from hudi_catalog.trino.serve import ServingTrino, TrinoSettings, running_trino
 from tests.engines.trino_engine import Engine
-from tests.local_writes import LocalTable
+from tests.support.local_writes import LocalTable
 
 pytestmark = pytest.mark.engine
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.engines.answers import DuckDb, rows_agree
 from tests.engines.tpch_queries import QUERIES
-from tests.engines.tpch_tables import LAYOUTS, build
 from tests.engines.trino_world import World, planned
+from tests.support.tpch_tables import LAYOUTS, build
 
 pytestmark = pytest.mark.engine
 

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.engines.live_table import COMMITS, STATE, Client, end, never_back, rows, states
-from tests.engines.tpch_tables import Layout, write
 from tests.engines.trino_world import World
+from tests.support.tpch_tables import Layout, write
 
 pytestmark = pytest.mark.engine
 

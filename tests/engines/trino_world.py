@@ -8,13 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from catalog.gateway.options import CATALOGS
-from catalog.gateway.serve import GatewaySettings, ServingGateway, running_gateway
-from catalog.sync.file_metastore import FileMetastore
-from catalog.sync.options import SyncOptions
-from catalog.sync.trino_target import TrinoSync, sync
 from catalog.table import Table
-from catalog.trino.serve import ServingTrino, TrinoSettings, running_trino
+from hudi_catalog.gateway.options import CATALOGS
+from hudi_catalog.gateway.serve import GatewaySettings, ServingGateway, running_gateway
+from hudi_catalog.metastore.file_metastore import FileMetastore
+from hudi_catalog.metastore.options import SyncOptions
+from hudi_catalog.metastore.trino_target import TrinoSync, sync
+from hudi_catalog.trino.serve import ServingTrino, TrinoSettings, running_trino
 from tests.engines.trino_engine import Engine
 
 # decimals as doubles, so that SQL written for numbers runs through the connector, which has no decimals

@@ -9,9 +9,9 @@ from catalog import Table
 from pushdown import HudiExpression
 from pushdown.bind import bind
 from pushdown.rows import matches
-from tests.engines.apache_hudi.client import ApacheHudi
 from tests.engines.apache_tables import ApacheTable
-from tests.unit.catalog.filters import random_filter
+from tests.support.apache_hudi_client import ApacheHudi
+from tests.support.filter_battery import random_filter
 
 _FAVOURITES = ["id", "_hoodie_record_key", "part"]
 

@@ -20,13 +20,13 @@ import pyarrow as pa
 from spark_writer import write_job
 from table_format.errors import HudiError, NoSpaceError
 from table_format.instant import Instant, State
-from table_format.meta_client import TableClient
-from table_format.record_index.bootstrap import bootstrap_index
+from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_format.transaction.clean import clean
-from table_format.transaction.transaction import WriteTransaction
-from tests.local_writes import LocalTable
-from tests.unit.spark_writer.reading import current_rows
+from table_writer.commit.transaction import WriteTransaction
+from table_writer.record_index.bootstrap import bootstrap_index
+from table_writer.services.clean import clean
+from tests.support.local_writes import LocalTable
+from tests.support.reading import current_rows
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
 PARTITIONS = ("a", "b")

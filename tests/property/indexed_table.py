@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from table_format.meta_client import TableClient
 from table_format.record_index.index import RecordIndex
+from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from tests.engines.indexed_rows import OPTIONS, SCHEMA, Rows, Step, by_our_index, in_files
-from tests.local_writes import LocalTable
+from tests.support.indexed_rows import OPTIONS, SCHEMA, Rows, Step, by_our_index, in_files
+from tests.support.local_writes import LocalTable
 
 #: few records a file, two file groups of the index, and every change to files by surgery that it can do
 TABLE = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.local_writes import LocalTable
+from tests.support.local_writes import LocalTable
 
 ROW = "row_number"
 FILES, ROWS = 8, 12

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from pushdown import And, Constant, HudiExpression, Not, Op, Or, Predicate
-from tests.property.table_values import INF, NAN, python_values
+from tests.support.table_values import INF, NAN, python_values
 
 _COMPARE = [Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE, Op.NULL_SAFE_EQ, Op.NULL_SAFE_NE]
 _NUMBERS: list[Any] = [0, 1, -1, 2, 5, 2**31, -(2**31) - 1, 2**53 + 1, 2**63, -(2**63), 10**20, -(10**40)]

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog import Table
-from catalog.gateway.options import GatewayOptions
-from catalog.gateway.reasons import Reason
-from catalog.gateway.rewrite import Rewriter
-from catalog.gateway.session_names import SessionNames
-from catalog.sync.file_metastore import FileMetastore
-from catalog.sync.options import SyncOptions
-from catalog.sync.trino_tables import TrinoTables
-from catalog.sync.trino_target import sync
-from tests.local_writes import LocalTable
+from hudi_catalog.gateway.options import GatewayOptions
+from hudi_catalog.gateway.reasons import Reason
+from hudi_catalog.gateway.rewrite import Rewriter
+from hudi_catalog.gateway.session_names import SessionNames
+from hudi_catalog.metastore.file_metastore import FileMetastore
+from hudi_catalog.metastore.options import SyncOptions
+from hudi_catalog.metastore.trino_tables import TrinoTables
+from hudi_catalog.metastore.trino_target import sync
 from tests.property.profile import examples
+from tests.support.local_writes import LocalTable
 
 _TEXTS = """
 select SELECT * from FROM where trips t TRIPS db.trips "trips" "db".trips hive.db.trips other as AS with WITH

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from table_format.errors import TableExistsError, TableNotFoundError
-from table_format.meta_client import TableClient
+from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_format.transaction.clean import clean
-from table_format.transaction.rollback import rollback_failed_writes
-from tests.unit.table_format.transaction import toy_table
-from tests.unit.table_format.transaction.faults import Faults, FaultyStorage, Frozen, InjectedError
+from table_writer.commit.rollback import rollback_failed_writes
+from table_writer.services.clean import clean
+from tests.support import toy_table
+from tests.support.faults import Faults, FaultyStorage, Frozen, InjectedError
 
 CLEANING = {"hoodie.cleaner.commits.retained": "1"}
 COMPACTING = {**CLEANING, "hoodie.metadata.compact.max.delta.commits": "3"}

@@ -6,18 +6,17 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from table_format.file_names import BaseFileName, LogFileName
-from table_format.file_slices import (
+from table_format.instant import Instant, State
+from table_format.slices.file_names import BaseFileName, LogFileName
+from table_format.slices.file_slices import (
     FILES_SCHEMA,
     REPLACED_SCHEMA,
     latest_base_files,
     latest_file_slices,
     read_optimized_slices,
 )
-from table_format.instant import Instant, State
-from table_format.timeline import Timeline
-
-from .profile import examples
+from table_format.timeline.timeline import Timeline
+from tests.property.profile import examples
 
 #: Times are two digits, so that text order is that of numbers; completion times lie between them.
 TIMES = [f"{n:02d}" for n in range(10, 20)]

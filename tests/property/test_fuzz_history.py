@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from table_format.errors import HudiError
-from table_format.history import completion_times
 from table_format.storage import Storage
-from tests.unit.table_format.golden_tables import NEW_NAMES, facts, lay_out
+from table_format.timeline.history import completion_times
+from tests.support.golden_tables import NEW_NAMES, facts, lay_out
 
 ARCHIVED = [name for name in NEW_NAMES if facts(name).get("completion_times")]
 PLACES = st.floats(0, 1, exclude_max=True)

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from table_format.byte_spans import binary_array
+from table_format.codecs.byte_spans import binary_array
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.hfile import walk
 from table_format.hfile.reader import HFileReader

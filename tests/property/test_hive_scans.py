@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from catalog.hive import planning, splitting
-from catalog.sync.hive_types import hive_columns
+from hudi_catalog.hive import planning, splitting
+from hudi_catalog.metastore.hive_types import hive_columns
 from pushdown import HudiExpression, Predicate, bind, matches
 from pushdown.errors import ExpressionError
 from pushdown.walk import leaves
 from tests.property.hive_trees import hive_tree
-from tests.property.lost_rows import FullScan
 from tests.property.profile import examples
 from tests.property.table_filters import Filters
 from tests.property.whole_tables import ROW, TablePlan, table_plans
-from tests.unit.catalog.hive.asking import Asking, read
+from tests.support.hive_client import Asking, read
+from tests.support.lost_rows import FullScan
 
 FILTERS = 8
 

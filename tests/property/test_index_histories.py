@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from table_format.meta_client import TableClient
-from table_format.record_index import commit, compaction
 from table_format.record_index.layout import IndexLayout
-from table_format.record_index.publish import publish_index
+from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_format.transaction.rollback import rollback_failed_writes
+from table_writer.commit.rollback import rollback_failed_writes
+from table_writer.record_index import commit, compaction
+from table_writer.record_index.publish import publish_index
 from tests.property.profile import examples
-from tests.unit.table_format.record_index.index_writes import (
+from tests.support.faults import Faults, FaultyStorage, Frozen, InjectedError
+from tests.support.index_writes import (
     BY_PARTITION,
     PROPERTIES,
     begin,
@@ -31,8 +32,7 @@ from tests.unit.table_format.record_index.index_writes import (
     put,
     twice_pickled,
 )
-from tests.unit.table_format.transaction.faults import Faults, FaultyStorage, Frozen, InjectedError
-from tests.unit.table_format.transaction.toy_table import SCHEMA_JSON, assert_tidy
+from tests.support.toy_table import SCHEMA_JSON, assert_tidy
 
 COMPACTING = {"hoodie.metadata.compact.max.delta.commits": "2", "hoodie.cleaner.commits.retained": "1"}
 TWO_FAMILIES = IndexLayout((("record-index-", 2), ("record-index-g1-", 3)))

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from catalog.merged_ranges import RowGroupSize, without_merged_ranges
+from catalog.statistics.merged_ranges import RowGroupSize, without_merged_ranges
 from pushdown import bind, col, matches
 from pushdown.evaluate import evaluate
 from pushdown.expression import HudiExpression

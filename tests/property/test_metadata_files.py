@@ -11,9 +11,9 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from table_format.avro_columns import MapColumn, UnionColumn, decode_columns
-from table_format.avro_encode import encode_records
-from table_format.byte_spans import binary_array, spans_of
+from table_format.codecs.avro_columns import MapColumn, UnionColumn, decode_columns
+from table_format.codecs.avro_encode import encode_records
+from table_format.codecs.byte_spans import binary_array, spans_of
 from table_format.errors import HudiError
 from table_format.hfile.reader import HFileReader
 from table_format.hfile.writer import write_hfile
@@ -21,7 +21,7 @@ from table_format.log.deletes import DeletedRecord, read_deletes
 from table_format.log.format import BlockType
 from table_format.log.reader import read_log_blocks
 from table_format.log.writer import write_delete_block, write_log_block
-from tests.unit.table_format.golden_files import DATA_LOGS, HFILES, golden
+from tests.support.golden_files import DATA_LOGS, HFILES, golden
 
 KEYS = st.one_of(
     st.text(max_size=12).map(str.encode),

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.services.thrift_messages import load_service
-from catalog.services.thrift_reader import MOST_ELEMENTS, MalformedStructError, read_struct
-from catalog.trino.packed_ranges import PackedRanges
-from catalog.trino.wire import domain_bytes, presto_service, struct_bytes, trino_service
+from hudi_catalog.server.thrift_messages import load_service
+from hudi_catalog.server.thrift_reader import MOST_ELEMENTS, MalformedStructError, read_struct
+from hudi_catalog.trino.packed_ranges import PackedRanges
+from hudi_catalog.trino.wire import domain_bytes, presto_service, struct_bytes, trino_service
 from pushdown.expression import Unknown
 from pushdown.translators import from_tuple_domain
 from pushdown.walk import reasons_of
 from tests.property.profile import examples
 
-IDL = Path(__file__).parents[2] / "catalog/trino/trino_thrift_service.thrift"
+IDL = Path(__file__).parents[2] / "hudi_catalog/trino/trino_thrift_service.thrift"
 PLAIN: Any = load_service(str(IDL))
 BELOW, EXACTLY, ABOVE = 1, 2, 3
 WHOLE = st.integers(-3, 40)

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.services.query_log import QueryLog
-from catalog.services.status_page import status_page
+from hudi_catalog.server.query_log import QueryLog
+from hudi_catalog.server.status_page import status_page
 
 leaves = (
     st.none()

@@ -15,17 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from table_format.errors import HudiError
-from table_format.meta_client import TableClient
-from table_format.record_index.bootstrap import bootstrap_index
-from table_format.record_index.resize import resize
-from table_format.record_index.verify import verify_index
+from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_format.transaction.rollback import rollback_failed_writes
-from tests.engines.indexed_rows import Rows, Step, apply
+from table_writer.commit.rollback import rollback_failed_writes
+from table_writer.record_index.bootstrap import bootstrap_index
+from table_writer.record_index.resize import resize
+from table_writer.record_index.verify import verify_index
 from tests.property.indexed_table import compare, create, write
 from tests.property.profile import examples
-from tests.unit.table_format.transaction.faults import Faults, FaultyStorage, Frozen
-from tests.unit.table_format.transaction.toy_table import assert_tidy
+from tests.support.faults import Faults, FaultyStorage, Frozen
+from tests.support.indexed_rows import Rows, Step, apply
+from tests.support.toy_table import assert_tidy
 
 KEYS = ["a", "b", "k:1", "x,y", "é", "日本", "𝄞", "\uffff", "AaAa", "BBBB", "AaBB", "polygenelubricants"]
 PARTITIONS = ["p", "q=1", "s"]

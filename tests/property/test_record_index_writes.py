@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from table_format.errors import RecordError
-from table_format.record_index.verify import verify_index
-from tests.local_writes import LocalTable
+from table_writer.record_index.verify import verify_index
 from tests.property.profile import examples
-from tests.unit.spark_writer.reading import current_rows
+from tests.support.local_writes import LocalTable
+from tests.support.reading import current_rows
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int32()), ("ts", pa.int64())])
 MOVE = "hoodie.record.index.update.partition.path"

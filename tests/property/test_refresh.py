@@ -7,9 +7,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 
 from catalog import Table
-from catalog.indexed_column import IndexedColumn
-from tests.local_writes import LocalTable
+from catalog.statistics.indexed_column import IndexedColumn
 from tests.property.test_write_histories import OPTIONS, SCHEMA, STEPS, WRITES
+from tests.support.local_writes import LocalTable
 
 COLUMNS = {name: SCHEMA.field(name).type for name in ("id", "v", "ts")}
 INDEXED = OPTIONS | {

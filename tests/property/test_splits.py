@@ -6,15 +6,15 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from catalog import FileSplit, Scan
-from catalog.scan_options import SPLIT_SIZE
+from catalog.snapshot.scan_options import SPLIT_SIZE
 from pushdown import matches
 from pushdown.errors import ExpressionError
 from pushdown.walk import reasons_of
-from table_format.base_file import read_base_file
-from tests.property.lost_rows import FullScan
+from table_format.base_file.reader import read_base_file
 from tests.property.profile import examples
 from tests.property.test_whole_tables import filters_of
 from tests.property.whole_tables import ROW, TablePlan, table_plans
+from tests.support.lost_rows import FullScan
 
 
 def row_numbers(scan: Scan, split: FileSplit) -> list[int]:

@@ -15,15 +15,15 @@ import pyarrow.parquet as pq
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from spark_writer.surgery.compact import read_struct, write_struct
-from spark_writer.surgery.key_texts import key_texts
-from spark_writer.surgery.offset_index import moved_offset_indexes
-from spark_writer.surgery.splice import Dropped, FileEdit, NewColumns
-from table_format.base_file import footer, key_range
-from table_format.base_file_options import BaseFileOptions
+from table_format.base_file.options import BaseFileOptions
+from table_format.base_file.reader import footer, key_range
 from table_format.storage import Storage
+from table_writer.surgery.compact import read_struct, write_struct
+from table_writer.surgery.key_texts import key_texts
+from table_writer.surgery.offset_index import moved_offset_indexes
+from table_writer.surgery.splice import Dropped, FileEdit, NewColumns
 from tests.property.profile import examples
-from tests.unit.spark_writer.surgery.whole_rewrite import check_splice, expected_groups
+from tests.support.whole_rewrite import check_splice, expected_groups
 
 EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a time without a zone is meant
 NAME, KEY = "_hoodie_file_name", "_hoodie_record_key"

@@ -9,15 +9,15 @@ import pyarrow as pa
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from spark_writer.operations import Duplicates
-from spark_writer.plans import GONE_COLUMN
-from spark_writer.surgery import locate
-from spark_writer.written_file import WrittenFile
 from table_format.meta_columns import IS_DELETED
-from table_format.record_index.deltas import read_deltas
 from table_format.record_index.layout import IndexLayout
+from table_writer.files.written import WrittenFile
+from table_writer.plan.operations import Duplicates
+from table_writer.plan.plan import GONE_COLUMN
+from table_writer.record_index.deltas import read_deltas
+from table_writer.surgery import locate
 from tests.property.profile import examples
-from tests.surgery_files import ALWAYS, NEVER, Slot, differences, rows_per_group
+from tests.support.surgery_files import ALWAYS, NEVER, Slot, differences, rows_per_group
 
 NAN = float("nan")
 ENTRIES = pa.list_(pa.field("element", pa.struct([("a", pa.int64()), ("b", pa.string())])))

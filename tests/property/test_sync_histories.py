@@ -6,12 +6,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.sync.file_metastore import FileMetastore
-from catalog.sync.metastore import Metastore
-from tests.memory_metastore import MemoryMetastore
-from tests.sync_histories import HISTORIES, History
-
-from .profile import examples
+from hudi_catalog.metastore.file_metastore import FileMetastore
+from hudi_catalog.metastore.metastore import Metastore
+from tests.property.profile import examples
+from tests.support.memory_metastore import MemoryMetastore
+from tests.support.sync_histories import HISTORIES, History
 
 
 @given(

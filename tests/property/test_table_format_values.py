@@ -10,22 +10,22 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from table_format.avro_schema import arrow_to_avro, avro_text, avro_to_arrow, schema_text
-from table_format.base_file import footer, read_base_file, write_base_file
-from table_format.bloom import dynamic_bloom, murmur, parse_bloom, simple_bloom
-from table_format.bucket_index import BucketHashRule, bucket_ids_of_keys, hash_parts
-from table_format.column_statistics import column_bounds
+from table_format.base_file.bloom import dynamic_bloom, murmur, parse_bloom, simple_bloom
+from table_format.base_file.footer_statistics import footer_statistics
+from table_format.base_file.reader import footer, read_base_file, write_base_file
+from table_format.codecs.avro_schema import arrow_to_avro, avro_text, avro_to_arrow, schema_text
 from table_format.errors import RecordError
-from table_format.footer_statistics import footer_statistics
-from table_format.java_hash import bucket_id_one, java_string_hash, java_string_hash_one, list_hash, list_hash_one
-from table_format.joda_time import format_time, parse_time
-from table_format.key_generator import KeyGenerator, KeySpec
-from table_format.key_text import java_float_text, key_text
-from table_format.partition_values import escape_path_name, parse_partition_path, path_segment, unescape_path_name
-from table_format.schema_evolution import conform, merge_schemas, storage_schema
-from table_format.statistics_bounds import bytes_above, cut_text, text_above
+from table_format.keys.bucket_index import BucketHashRule, bucket_ids_of_keys, hash_parts
+from table_format.keys.java_hash import bucket_id_one, java_string_hash, java_string_hash_one, list_hash, list_hash_one
+from table_format.keys.joda_time import format_time, parse_time
+from table_format.keys.key_generator import KeyGenerator, KeySpec
+from table_format.keys.key_text import java_float_text, key_text
+from table_format.keys.partition_values import escape_path_name, parse_partition_path, path_segment, unescape_path_name
+from table_format.schema.evolution import conform, merge_schemas, storage_schema
 from table_format.storage import Storage
-from tests.unit.table_format.test_column_statistics import decoded
+from table_writer.metadata.column_statistics import column_bounds
+from table_writer.metadata.statistics_bounds import bytes_above, cut_text, text_above
+from tests.unit.table_writer.metadata.test_column_statistics import decoded
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 MAYBE_TEXT = st.none() | TEXT
@@ -134,7 +134,7 @@ def test_decimal_texts_are_those_of_big_decimal(value):
 @given(st.integers(-60_000_000_000_000, 250_000_000_000_000))
 def test_times_come_back(epoch_ms):
     pattern = "yyyy-MM-dd'T'HH:mm:ss.SSSZ"
-    from table_format.joda_time import parse_zone
+    from table_format.keys.joda_time import parse_zone
 
     for zone in ("UTC", "GMT+8:00", "-03:30"):
         text = format_time(epoch_ms, pattern, parse_zone(zone))

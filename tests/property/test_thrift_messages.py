@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from thriftpy2.protocol import TBinaryProtocol
 from thriftpy2.transport import TMemoryBuffer
 
-from catalog.services.thrift_messages import Call, MessageError, encode_refusal, load_service, read_call
+from hudi_catalog.server.thrift_messages import Call, MessageError, encode_refusal, load_service, read_call
 
 ROOT = Path(__file__).parents[2]
-SERVICE: Any = load_service(str(ROOT / "catalog/trino/trino_thrift_service.thrift"))
+SERVICE: Any = load_service(str(ROOT / "hudi_catalog/trino/trino_thrift_service.thrift"))
 RECORDED = [
-    bytes.fromhex(frame) for frame in json.loads((ROOT / "tests/unit/catalog/services/trino_calls.json").read_text())
+    bytes.fromhex(frame) for frame in json.loads((ROOT / "tests/unit/hudi_catalog/server/trino_calls.json").read_text())
 ]
 _NUMBERS = {3: 8, 6: 16, 8: 32, 10: 64}
 

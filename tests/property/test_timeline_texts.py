@@ -16,20 +16,20 @@ from table_format.actions.replace import RequestedReplaceMetadata
 from table_format.actions.restore import RestoreMetadata
 from table_format.actions.rollback import RollbackMetadata, RollbackPlan
 from table_format.actions.savepoint import SavepointMetadata
-from table_format.avro_schema import avro_to_arrow
+from table_format.codecs.avro_schema import avro_to_arrow
+from table_format.config.properties import format_properties, parse_properties
+from table_format.config.table_config import parse_table_config
 from table_format.errors import HudiError
-from table_format.file_names import (
+from table_format.instant import next_instant_time, parse_as_of, parse_instant_file_name
+from table_format.schema.internal_schema import parse_schema_history
+from table_format.slices.file_names import (
     BaseFileName,
     LogFileName,
     bucket_of_file_id,
     parse_base_file_names,
     parse_log_file_names,
 )
-from table_format.instant import next_instant_time, parse_as_of, parse_instant_file_name
-from table_format.internal_schema import parse_schema_history
-from table_format.properties import format_properties, parse_properties
-from table_format.table_config import parse_table_config
-from tests.unit.table_format.golden_tables import FILES
+from tests.support.golden_tables import FILES
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 AVRO = {

@@ -15,7 +15,7 @@ from pushdown.translators import from_hive_tree, from_tuple_domain, to_arrow_exp
 from tests.property.filters import SCHEMA, UTC, questions
 from tests.property.hive_trees import hive_tree
 from tests.property.profile import MANY
-from tests.unit.pushdown.translators.domains import EXACTLY, ranges, span, tuple_domain
+from tests.support.tuple_domains import EXACTLY, ranges, span, tuple_domain
 
 HIVE_TYPES = {
     "b": "boolean",

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.trino.types import TypeMapping, Wire, columns_of
+from hudi_catalog.trino.types import TypeMapping, Wire, columns_of
 from tests.property.profile import examples
-from tests.unit.catalog.trino.served import expected_value
-from tests.unit.catalog.trino.wire import block_values, decoded, encode_block
+from tests.support.trino_served import expected_value
+from tests.support.trino_wire import block_values, decoded, encode_block
 
 FLOATS = st.floats(allow_nan=False) | st.sampled_from([math.inf, -math.inf, -0.0])
 TEXTS = st.text(max_size=6)

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.trino.domains import expression_of, row_condition
-from catalog.trino.types import Form, ServedColumn, TypeMapping, columns_of
+from hudi_catalog.trino.domains import expression_of, row_condition
+from hudi_catalog.trino.types import Form, ServedColumn, TypeMapping, columns_of
 from pushdown.expression import Constant, HudiExpression
 from pushdown.rows import matches
 from pushdown.walk import reasons_of
 from tests.property.profile import examples
-from tests.unit.catalog.trino.wire import FIELDS, SERVICE, block_field, block_values, decoded, encode_block
+from tests.support.trino_wire import FIELDS, SERVICE, block_field, block_values, decoded, encode_block
 
 BELOW, EXACTLY, ABOVE = 1, 2, 3
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.gateway.trino_filter import as_trino_filters
+from hudi_catalog.gateway.trino_filter import as_trino_filters
 from pushdown.evaluate import evaluate
 from pushdown.expression import HudiExpression
 from pushdown.sql import parse_sql

@@ -15,16 +15,16 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from catalog import Table
-from catalog.scan_options import FOOTER_LIMIT
+from catalog.snapshot.scan_options import FOOTER_LIMIT
 from pushdown import HudiExpression
 from pushdown.errors import ExpressionError, RowCastError
 from table_format.errors import OptionError
-from tests.property import damaged_statistics as damaged
-from tests.property.lost_rows import FullScan, check_filter, check_read, check_scan
 from tests.property.profile import examples
 from tests.property.table_filters import Filters
-from tests.property.table_values import BY_NAME
 from tests.property.whole_tables import ROW, TablePlan, Written, table_plans
+from tests.support import damaged_statistics as damaged
+from tests.support.lost_rows import FullScan, check_filter, check_read, check_scan
+from tests.support.table_values import BY_NAME
 
 FILTERS = 12
 # Not Hypothesis' own: a table takes thousands of these choices.

@@ -13,10 +13,10 @@ from catalog import Table
 from pushdown import HudiExpression
 from pushdown.errors import ExpressionError, InexactFilterError
 from tests.property.duckdb_sql import OtherMeaningError, duck_sql
-from tests.property.lost_rows import FullScan
 from tests.property.profile import examples
 from tests.property.table_filters import Filters
 from tests.property.whole_tables import ROW, TablePlan, table_plans
+from tests.support.lost_rows import FullScan
 
 # DuckDB joins files of different types otherwise, and reads 38 digits beside the literals' own not at all.
 FAMILIES = ("bool", "int", "long", "float", "double", "dec10_2", "dec18", "string", "binary", "date", "timestamp")

@@ -8,8 +8,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.local_writes import LocalTable
-from tests.unit.spark_writer.reading import current_rows
+from tests.support.local_writes import LocalTable
+from tests.support.reading import current_rows
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int32()), ("ts", pa.float64())])
 Row = dict[str, Any]

@@ -13,8 +13,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from catalog import Table
-from tests.local_writes import LocalTable
-from tests.property.table_values import BY_NAME, FAMILIES, PARTITION_VALUES, partition_column
+from tests.support.local_writes import LocalTable
+from tests.support.table_values import BY_NAME, FAMILIES, PARTITION_VALUES, partition_column
 
 ROW = "row_number"
 _KEY_TEXTS = ["k{}", "a,b{}", "x:{}", "id:{},z", "ключ{}", "😀{}", "{}"]
@@ -108,7 +108,7 @@ class Written:
         self.rows |= dict(zip(slots, numbers, strict=True))
 
     def key_generator(self) -> Any:
-        from table_format.key_generator import from_table_config
+        from table_format.keys.key_generator import from_table_config
 
         return from_table_config(self.table.client.config)
 

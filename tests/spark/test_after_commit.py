@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from catalog.sync.file_metastore import FileMetastore
+from hudi_catalog.metastore.file_metastore import FileMetastore
 from spark_writer import write_hudi
 from spark_writer.hadoop_settings import hadoop_setting, refuse_encryption
 from table_format.errors import AfterCommitError, UnsupportedTableError

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_writer import HudiTable
 from spark_writer.decimals import unscaled
-from tests.engines.apache_hudi.client import QUICK
+from tests.support.apache_hudi_client import QUICK
 
 pytestmark = pytest.mark.spark
 

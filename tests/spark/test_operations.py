@@ -14,7 +14,7 @@ from spark_writer import HudiTable, write_hudi
 from spark_writer.placement import murmur3_int, placements
 from table_format.errors import OptionError, RecordError, SchemaError, TableExistsError, TableNotFoundError
 from tests.property.test_write_histories import WRITES, State, apply, shown
-from tests.unit.table_format.golden_renames import lay_out
+from tests.support.golden_renames import lay_out
 
 pytestmark = pytest.mark.spark
 DDL = "id string, part string, v bigint, ts bigint"

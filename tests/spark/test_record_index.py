@@ -11,8 +11,8 @@ from spark_writer import HudiTable
 from spark_writer.record_index.frames import insert_records
 from table_format.errors import OptionError, RecordError, RecordIndexError, SchemaError
 from table_format.record_index.layout import IndexLayout
-from table_format.record_index.verify import verify_index
-from table_format.transaction.transaction import WriteTransaction
+from table_writer.commit.transaction import WriteTransaction
+from table_writer.record_index.verify import verify_index
 
 pytestmark = pytest.mark.spark
 DDL = "id string, part string, v bigint, price decimal(12,2), ts bigint"

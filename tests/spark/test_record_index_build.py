@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from spark_writer import HudiTable
 from table_format.errors import HudiError
-from tests.unit.table_format.record_index.indexed_table import change_index, data_places, index_places
+from tests.support.indexed_tables import change_index, data_places, index_places
 
 pytestmark = pytest.mark.spark
 QUIET = {"hoodie.catalog.write.progress": "false"}
@@ -16,7 +16,7 @@ QUIET = {"hoodie.catalog.write.progress": "false"}
 def test_from_a_bucket_table_to_a_verified_index(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("table_format.record_index.build._FEW_SOURCES", 0)  # so that footers are read by tasks, too
+    monkeypatch.setattr("table_writer.record_index.build._FEW_SOURCES", 0)  # so that footers are read by tasks, too
     path = str(tmp_path / "t")
     table = HudiTable.create(
         spark, path, "id long, p string, v int", record_key="id", partition_by="p", buckets=2, options=QUIET

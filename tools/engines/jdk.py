@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from catalog.local_metastore import java
+from hudi_catalog.local_metastore import java
 from table_format.errors import ServiceError
 from tools.engines.artifacts import EngineMissingError, cache_folder
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from catalog.local_metastore.server import LocalMetastore
+from hudi_catalog.local_metastore.server import LocalMetastore
 from table_format.errors import HudiError
 from tools.engines.artifacts import EngineMissingError
 

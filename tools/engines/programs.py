@@ -23,7 +23,7 @@ _PROGRAM = str(Path(sys.executable).with_name("hudi-catalog"))
 
 def warehouse(scale: str) -> Path:
     """TPC-H as bucketed tables in the folder `tpch`; written once for each scale factor."""
-    from tests.engines.tpch_tables import build
+    from tests.support.tpch_tables import build
 
     folder = WORK / f"warehouse-{scale}"
     if not folder.exists():

@@ -10,8 +10,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from tests.engines.apache_hudi.client import ApacheHudi
-from tests.engines.long_life import make
+from tests.support.apache_hudi_client import ApacheHudi
+from tests.support.long_life import make
 
 #: By name in the archive: the release, the life of `LIVES`, and further options.
 TABLES = {

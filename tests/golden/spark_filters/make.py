@@ -1,4 +1,4 @@
-"""Record what Spark answers to the filters of tests/unit/pushdown/sample_rows.py.
+"""Record what Spark answers to the filters of tests/support/sample_rows.py.
 
 Run with a Python that has pyspark: python -m tests.golden.spark_filters.make
 """
@@ -8,7 +8,7 @@ import os
 
 from pyspark.sql import SparkSession
 
-from tests.unit.pushdown.sample_rows import FILTERS, sample_table
+from tests.support.sample_rows import FILTERS, sample_table
 
 
 def main() -> None:

@@ -16,12 +16,12 @@ import pytest
 
 from catalog import Plan, StageResult, Table
 from pushdown import HudiExpression, col
-from table_format.metadata_table.reader import MetadataTable
-from table_format.statistics_bounds import encode_bound
-from table_format.table_config import update_table_config
-from tests.local_writes import LocalTable
-from tests.property import damaged_statistics as damaged
-from tests.property.lost_rows import FullScan, check_filter, check_read
+from table_format.config.table_config import update_table_config
+from table_format.table.metadata_table import MetadataTable
+from table_writer.metadata.statistics_bounds import encode_bound
+from tests.support import damaged_statistics as damaged
+from tests.support.local_writes import LocalTable
+from tests.support.lost_rows import FullScan, check_filter, check_read
 
 Made = Callable[..., LocalTable]
 INDEX_ONLY = {"hoodie.catalog.scan.footer.limit": "0"}

@@ -8,8 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 from catalog import Plan, StageResult, Table
-
-from .conftest import GoldenTable
+from tests.unit.conftest import GoldenTable
 
 
 def bucket_stage(table: Table, condition: str, options: dict[str, str]) -> StageResult:

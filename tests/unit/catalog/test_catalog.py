@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from catalog import Catalog, Table
-from catalog.scan_options import ScanOptions
+from catalog.snapshot.scan_options import ScanOptions
 from pushdown import UnknownColumnError
 from table_format.errors import OptionError, TableNotFoundError
-
-from .conftest import GoldenTable
+from tests.unit.conftest import GoldenTable
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ import pytest
 
 from catalog import Table
 from table_format.errors import UnsupportedTableError
-
-from .conftest import GoldenTable
+from tests.unit.conftest import GoldenTable
 
 DROPPED = {"hoodie.datasource.write.drop.partition.columns": "true"}
 Copied = Callable[..., str]

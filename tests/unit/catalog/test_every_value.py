@@ -5,11 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from catalog import Table
-from tests.property.lost_rows import FullScan, check_filter
-
-from .conftest import GoldenTable
-from .tables import NAMES
-from .value_battery import battery
+from tests.support.catalog_tables import NAMES
+from tests.support.lost_rows import FullScan, check_filter
+from tests.support.value_battery import battery
+from tests.unit.conftest import GoldenTable
 
 MOST_VALUES = 4
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from catalog.json_rows import json_lines
-
-from .conftest import GoldenTable
-from .tables import NAMES, NEWER_NAMES
+from catalog.splits.json_rows import json_lines
+from tests.support.catalog_tables import NAMES, NEWER_NAMES
+from tests.unit.conftest import GoldenTable
 
 
 def _sorted(rows: list[dict[str, Any]]) -> list[str]:

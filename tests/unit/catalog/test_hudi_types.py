@@ -7,13 +7,13 @@ import pyarrow as pa
 import pytest
 
 from catalog import Table
-from catalog.sync.reading_rules import HIVE, HIVE_ALONE, TRINO
-from catalog.sync.stored_types import StoredTypes
-from table_format.avro_schema import avro_text, avro_to_arrow
-from table_format.avro_schema_tree import columns_of_hudi_types
+from hudi_catalog.metastore.reading_rules import HIVE, HIVE_ALONE, TRINO
+from hudi_catalog.metastore.stored_types import StoredTypes
+from table_format.codecs.avro_schema import avro_text, avro_to_arrow
+from table_format.codecs.avro_schema_tree import columns_of_hudi_types
 from table_format.errors import SchemaError, UnsupportedTableError
-from table_format.schema_evolution import conform, storage_schema
-from tests.local_writes import LocalTable
+from table_format.schema.evolution import conform, storage_schema
+from tests.support.local_writes import LocalTable
 
 ARCHIVE = Path(__file__).parents[2] / "golden/hudi_types.tar.xz"
 FLOATS = [{"id": 1, "x": [1.5, 2.5, -3.0], "ts": 1}, {"id": 2, "x": None, "ts": 1}]

@@ -7,8 +7,7 @@ import pytest
 
 from catalog import Table
 from pushdown import HudiExpression, col, matches
-
-from .conftest import GoldenTable
+from tests.unit.conftest import GoldenTable
 
 LONG = "x" * 1200
 

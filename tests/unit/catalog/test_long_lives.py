@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog import Table
-from table_format.archive import Archive
 from table_format.errors import CorruptFileError, OptionError
-from tests.engines.long_life import differences
+from table_format.timeline.archive import Archive
 from tests.golden.histories.make import TABLES
+from tests.support.long_life import differences
 
 FOLDER = Path(__file__).parents[2] / "golden/histories"
 

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog import Table
-from catalog.sync.reading_rules import HIVE, TRINO
-from catalog.sync.stored_types import StoredTypes
+from hudi_catalog.metastore.reading_rules import HIVE, TRINO
+from hudi_catalog.metastore.stored_types import StoredTypes
 from table_format.errors import SchemaError, UnsupportedTableError
-from tests.local_writes import LocalTable
+from tests.support.local_writes import LocalTable
 
 ARCHIVE = Path(__file__).parents[2] / "golden/timestamp_keys.tar.xz"
 OPTIONS = {

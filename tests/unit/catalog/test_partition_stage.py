@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from catalog.path_values import path_values
-from catalog.scan_options import ScanOptions
+from catalog.slices.path_values import path_values
+from catalog.snapshot.scan_options import ScanOptions
 from catalog.stages.partition import prune_by_partition
 from catalog.stages.stage import StageInput
 from pushdown import Candidates, bind
 from pushdown.sql import parse_sql
-from table_format.table_config import TableConfig
+from table_format.config.table_config import TableConfig
 
 DAYS = ["2024/01/01", "2024/01/02", "2024/02/01", "__HIVE_DEFAULT_PARTITION__"]
 SETTINGS = {

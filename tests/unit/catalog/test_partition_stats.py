@@ -10,14 +10,13 @@ import pyarrow as pa
 import pytest
 
 from catalog import Table
-from catalog.gather import gather
 from catalog.stages import partition_stats
+from catalog.statistics.gather import gather
 from pushdown import CannotPrune, bind, col
 from pushdown.evaluate import evaluate
 from pushdown.statistics import ColumnStatistics
-from table_format.arrow_numpy import from_numpy
-
-from .conftest import GoldenTable
+from table_format.codecs.arrow_numpy import from_numpy
+from tests.unit.conftest import GoldenTable
 
 INT, FLOAT, TEXT = pa.int64(), pa.float64(), pa.string()
 

@@ -9,10 +9,9 @@ import pytest
 
 from catalog import Plan, StageResult, Table
 from pushdown import col, matches
-
-from .conftest import GoldenTable
-from .filters import random_filter
-from .tables import NAMES, NEWER_NAMES
+from tests.support.catalog_tables import NAMES, NEWER_NAMES
+from tests.support.filter_battery import random_filter
+from tests.unit.conftest import GoldenTable
 
 
 def stage_of(plan: Plan, name: str) -> StageResult:

@@ -7,12 +7,12 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
-from catalog import Table, read, slice_rows
+from catalog import Table, read
+from catalog.splits import slice_rows
 from pushdown import InexactFilterError, RowCastError
 from table_format.errors import MissingPackageError
-
-from .conftest import GoldenTable
-from .tables import NAMES
+from tests.support.catalog_tables import NAMES
+from tests.unit.conftest import GoldenTable
 
 
 @pytest.mark.parametrize("name", NAMES)

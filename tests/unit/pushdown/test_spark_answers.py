@@ -6,7 +6,7 @@ import os
 import pytest
 
 from pushdown import bind, matches, parse_sql, simplify
-from tests.unit.pushdown.sample_rows import FILTERS, sample_table
+from tests.support.sample_rows import FILTERS, sample_table
 
 _FILE = os.path.join(os.path.dirname(__file__), "../../golden/spark_filters/answers.json")
 with open(_FILE, encoding="utf-8") as _file:

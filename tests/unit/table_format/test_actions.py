@@ -16,11 +16,10 @@ from table_format.actions.commit import CommitMetadata, WriteStat
 from table_format.actions.replace import RequestedReplaceMetadata
 from table_format.actions.restore import RestoreMetadata
 from table_format.actions.rollback import RollbackMetadata, RollbackPartition, RollbackPlan, RollbackRequest
-from table_format.avro_file import read_avro_file, write_avro_file
+from table_format.codecs.avro_file import read_avro_file, write_avro_file
 from table_format.errors import CorruptFileError
 from table_format.instant import Instant, State
-
-from .golden_tables import NAMES, facts, timeline_files
+from tests.support.golden_tables import NAMES, facts, timeline_files
 
 # (file name ending, our schema, our class)
 KINDS = {

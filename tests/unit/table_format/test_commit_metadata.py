@@ -6,8 +6,7 @@ import pytest
 
 from table_format.actions.commit import CommitMetadata, WriteStat, read_extra_metadata, read_operation_type
 from table_format.errors import CorruptFileError
-
-from .golden_tables import NAMES, NEW_NAMES, timeline_files
+from tests.support.golden_tables import NAMES, NEW_NAMES, timeline_files
 
 WRITES = (".commit", ".deltacommit", ".replacecommit")
 FILES = [(path, data) for name in (*NAMES, *NEW_NAMES) for path, data in timeline_files(name, "commit") if data]

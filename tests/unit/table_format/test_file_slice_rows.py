@@ -6,7 +6,8 @@ import json
 import pyarrow as pa
 import pytest
 
-from table_format.avro_schema import avro_to_arrow
+from table_format.codecs.avro_schema import avro_to_arrow
+from table_format.config.table_config import TableConfig
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.log.deletes import DeletedRecord
 from table_format.log.format import BlockType, HeaderKey
@@ -14,10 +15,8 @@ from table_format.log.reader import read_log_blocks
 from table_format.log.scan import surviving_blocks
 from table_format.log.writer import write_delete_block, write_log_block, write_rollback_block
 from table_format.merge.rules import MergeRules
-from table_format.table_config import TableConfig
-
-from .golden_slices import NAMES, expected, read_table, unpack
-from .log_slices import SCHEMA, avro_block, hfile_block, ordered_deletes, read, row
+from tests.support.golden_slices import NAMES, expected, read_table, unpack
+from tests.support.written_log_slices import SCHEMA, avro_block, hfile_block, ordered_deletes, read, row
 
 
 @pytest.fixture(scope="module")

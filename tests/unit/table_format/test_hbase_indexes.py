@@ -10,7 +10,7 @@ import pytest
 from table_format.errors import CorruptFileError
 from table_format.hfile.index import read_lower_level
 from table_format.hfile.reader import HFileReader
-from tests.hbase_entries import check_look_ups, pairs, texts
+from tests.support.hbase_entries import check_look_ups, pairs, texts
 
 ARCHIVE = Path(__file__).parents[2] / "golden/hbase_indexes.tar.xz"
 LEVELS = {"defaults_3000_2000_late": 2, "shortened_1500_20_early": 2, "three_1500_60_late": 3, "deep_400_100_mixed": 4}

@@ -6,19 +6,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from table_format.bloom import dynamic_bloom
+from table_format.base_file.bloom import dynamic_bloom
+from table_format.codecs.crc32c import CHUNK, crc32c, crc32c_chunks
+from table_format.codecs.varint import BadEncodingError, read_hadoop_vint, write_hadoop_vint
 from table_format.errors import CorruptFileError, OptionError, RecordError, UnsupportedTableError
 from table_format.hfile import block, walk
-from table_format.hfile.crc32c import CHUNK, crc32c, crc32c_chunks
 from table_format.hfile.index import write_entry
 from table_format.hfile.reader import HFileReader
 from table_format.hfile.sorted_keys import KeySpans
 from table_format.hfile.trailer import SIZE, Trailer, write_file_info
-from table_format.hfile.varint import BadEncodingError, read_hadoop_vint, write_hadoop_vint
 from table_format.hfile.walk import SUFFIX, find_entries
 from table_format.hfile.writer import _data_blocks, write_hfile
-
-from .golden_files import HFILES, golden, plain_entries
+from tests.support.golden_files import HFILES, golden, plain_entries
 
 SCHEMA = '{"type": "string"}'
 

@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from table_format.bucket_index import BucketHashRule, bucket_ids_of_keys, hash_parts, possible_buckets
 from table_format.errors import OptionError, RecordError, SchemaError
-from table_format.java_hash import bucket_id_one
-from table_format.key_generator import KeyGenerator, KeySpec, detect_single_field_form, key_spec_of_properties
-from table_format.key_text import key_text, key_texts
-from table_format.partition_values import parse_partition_path, parse_partition_paths, path_segment
-from tests.unit.table_format.golden_base_files import FACTS, KEY_TABLES, keys_of
+from table_format.keys.bucket_index import BucketHashRule, bucket_ids_of_keys, hash_parts, possible_buckets
+from table_format.keys.java_hash import bucket_id_one
+from table_format.keys.key_generator import KeyGenerator, KeySpec, detect_single_field_form, key_spec_of_properties
+from table_format.keys.key_text import key_text, key_texts
+from table_format.keys.partition_values import parse_partition_path, parse_partition_paths, path_segment
+from tests.support.golden_base_files import FACTS, KEY_TABLES, keys_of
 
 
 def _generator(name):

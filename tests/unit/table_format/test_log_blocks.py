@@ -12,8 +12,7 @@ from table_format.log.writer import (
     write_log_block,
     write_rollback_block,
 )
-
-from .golden_files import DATA_LOGS, WRITERS, golden, plain_entries
+from tests.support.golden_files import DATA_LOGS, WRITERS, golden, plain_entries
 
 EMPTY = bytes.fromhex(
     "234855444923 0000000000000042 00000001 00000001 00000001 00000000 00000011 3030303030303030303030303030303130"

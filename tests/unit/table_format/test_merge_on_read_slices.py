@@ -5,7 +5,8 @@ import pytest
 
 from table_format.actions.compaction import CompactionPlan
 from table_format.errors import UnsupportedTableError
-from table_format.file_slices import (
+from table_format.instant import Instant, State
+from table_format.slices.file_slices import (
     FILES_SCHEMA,
     REPLACED_SCHEMA,
     SLICES_SCHEMA,
@@ -14,12 +15,10 @@ from table_format.file_slices import (
     list_data_files,
     read_optimized_slices,
 )
-from table_format.instant import Instant, State
-from table_format.meta_client import TableClient
-from table_format.timeline import Timeline
-
-from .golden_tables import NAMES, NEW_NAMES, facts, lay_out
-from .history_files import write_history
+from table_format.slices.table_client import TableClient
+from table_format.timeline.timeline import Timeline
+from tests.support.golden_tables import NAMES, NEW_NAMES, facts, lay_out
+from tests.support.history_files import write_history
 
 PENDING = [name for name in NEW_NAMES if name.endswith("mor_pending")]
 NONE_REPLACED = REPLACED_SCHEMA.empty_table()

@@ -2,11 +2,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from table_format.meta_client import TableClient
 from table_format.metadata_table import keys
 from table_format.metadata_table.sources import PartitionSources
+from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from tests.unit.table_format import golden_metadata as golden
+from tests.support import golden_metadata as golden
 
 
 @pytest.mark.parametrize(

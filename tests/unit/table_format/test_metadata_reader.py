@@ -11,8 +11,8 @@ from table_format.log.format import BlockType, HeaderKey, LogBlock
 from table_format.metadata_table.slices import surviving_blocks
 from table_format.metadata_table.validity import ValidInstants
 from table_format.storage import Storage
-from table_format.timeline import Timeline, highest_states
-from tests.unit.table_format import golden_metadata as golden
+from table_format.timeline.timeline import Timeline, highest_states
+from tests.support import golden_metadata as golden
 
 
 @pytest.fixture(scope="module", params=golden.NAMES)

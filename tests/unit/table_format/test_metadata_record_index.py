@@ -16,7 +16,7 @@ from table_format.metadata_table.sources import Piece, _parsed
 from table_format.record_index.entries import uuid_texts
 from table_format.record_index.shard import newest
 from table_format.storage import Storage
-from tests.unit.table_format.avro_rows import encoded
+from tests.support.avro_rows import encoded
 
 TYPE = 5
 

@@ -9,7 +9,7 @@ from table_format.metadata_table import records, stats
 from table_format.metadata_table.keys import column_stats_key, shard_of_key
 from table_format.metadata_table.record_schema import SCHEMA, SCHEMA_JSON
 from table_format.metadata_table.sources import Piece, _parsed, newest_versions
-from tests.unit.table_format.golden_metadata import statistics
+from tests.support.golden_metadata import statistics
 
 
 def piece(*rows):

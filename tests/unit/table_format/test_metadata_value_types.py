@@ -6,10 +6,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from table_format.avro_columns import decode_columns
-from table_format.avro_encode import encode_union
-from table_format.avro_schema_tree import parse
-from table_format.byte_spans import spans_of
+from table_format.codecs.avro_columns import decode_columns
+from table_format.codecs.avro_encode import encode_union
+from table_format.codecs.avro_schema_tree import parse
+from table_format.codecs.byte_spans import spans_of
 from table_format.metadata_table import bounds
 from table_format.metadata_table.record_schema import SCHEMA, WRAPPERS
 from table_format.metadata_table.value_types import ValueTypes

@@ -8,12 +8,12 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from table_format.bloom import parse_bloom
+from table_format.base_file.bloom import parse_bloom
 from table_format.errors import CorruptFileError
-from table_format.meta_client import TableClient
 from table_format.metadata_table import layout
-from table_format.metadata_table.reader import MetadataTable
-from tests.unit.table_format import golden_newer as golden
+from table_format.slices.table_client import TableClient
+from table_format.table.metadata_table import MetadataTable
+from tests.support import golden_newer as golden
 
 UNTOLD_TRUTH = "v9up_1200__bkt_restore"  # Apache's raw reader shows files there that a restore took away
 WITH_INDEX = [name for name in golden.NAMES if golden.facts(name)["locations"]]

@@ -4,21 +4,22 @@ import os
 import pyarrow as pa
 import pytest
 
-from table_format.avro_file import read_avro_file
+from table_format.codecs.avro_file import read_avro_file
+from table_format.config.table_config import create_table_config
 from table_format.errors import OptionError, TransactionError
 from table_format.log.reader import read_log_blocks
-from table_format.metadata_table import instants, layout, writer
-from table_format.metadata_table.cleaning import clean_metadata_table
-from table_format.metadata_table.compaction import MAX_DELTA_COMMITS_KEY, compact_metadata_table
-from table_format.metadata_table.creation import add_column_stats, create_metadata_table
-from table_format.metadata_table.reader import MetadataTable
+from table_format.metadata_table import layout
 from table_format.metadata_table.record_schema import SCHEMA
-from table_format.metadata_table.recovery import rollback_in_metadata_table
-from table_format.metadata_table.writer import drop_metadata_table, update_metadata_table
 from table_format.storage import Storage
-from table_format.table_config import create_table_config
-from tests.unit.table_format import golden_metadata as golden
-from tests.unit.table_format.golden_metadata import files, statistics
+from table_format.table.metadata_table import MetadataTable
+from table_writer.metadata import instants, writer
+from table_writer.metadata.cleaning import clean_metadata_table
+from table_writer.metadata.compaction import MAX_DELTA_COMMITS_KEY, compact_metadata_table
+from table_writer.metadata.creation import add_column_stats, create_metadata_table
+from table_writer.metadata.recovery import rollback_in_metadata_table
+from table_writer.metadata.writer import drop_metadata_table, update_metadata_table
+from tests.support import golden_metadata as golden
+from tests.support.golden_metadata import files, statistics
 
 
 def instant(number):

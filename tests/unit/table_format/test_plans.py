@@ -5,10 +5,9 @@ import pytest
 from table_format.actions.clustering import ClusteringPlan
 from table_format.actions.compaction import CompactionOperation, CompactionPlan
 from table_format.actions.replace import RequestedReplaceMetadata
-from table_format.avro_file import write_avro_file
+from table_format.codecs.avro_file import write_avro_file
 from table_format.errors import CorruptFileError
-
-from .golden_tables import NEW_NAMES, facts, timeline_files
+from tests.support.golden_tables import NEW_NAMES, facts, timeline_files
 
 RELEASES = ["v6_0150", "v8_1020", "v9_1200"]
 

@@ -6,7 +6,7 @@ import hashlib
 import socket
 from pathlib import Path
 
-from catalog.local_metastore.server import write_settings
+from hudi_catalog.local_metastore.server import write_settings
 from tools.engines.artifacts import Artifact, EngineMissingError, fetch
 from tools.engines.hive.jars import installation
 from tools.engines.jdk import find_java

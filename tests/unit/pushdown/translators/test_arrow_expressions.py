@@ -21,7 +21,7 @@ from pushdown import (
     parse_sql,
 )
 from pushdown.translators import to_arrow_expression
-from tests.unit.pushdown.sample_rows import FILTERS, sample_table
+from tests.support.sample_rows import FILTERS, sample_table
 
 TABLE = sample_table()
 

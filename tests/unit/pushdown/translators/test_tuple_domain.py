@@ -7,7 +7,7 @@ import pytest
 
 from pushdown import Constant, ExpressionError, Unknown, bind, matches, reasons_of, simplify
 from pushdown.translators import from_tuple_domain
-from tests.unit.pushdown.translators.domains import (
+from tests.support.tuple_domains import (
     ABOVE,
     BELOW,
     EXACTLY,

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from table_format.meta_client import TableClient
+from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from tests.unit.table_format.record_index.index_writes import make
+from tests.support.index_writes import make
 
 
 @pytest.fixture(autouse=True)

@@ -3,9 +3,9 @@
 import pytest
 
 from table_format.errors import ConflictError, RecordIndexError
-from table_format.meta_client import TableClient
 from table_format.record_index.layout import IndexLayout
-from tests.unit.table_format.record_index.index_writes import (
+from table_format.slices.table_client import TableClient
+from tests.support.index_writes import (
     begin,
     change,
     content,
@@ -15,7 +15,7 @@ from tests.unit.table_format.record_index.index_writes import (
     put,
     touched,
 )
-from tests.unit.table_format.transaction.toy_table import SCHEMA_JSON
+from tests.support.toy_table import SCHEMA_JSON
 
 SEVERAL_WRITERS = {"hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from table_format.avro_schema_tree import parse
+from table_format.codecs.avro_schema_tree import parse
 from table_format.errors import CorruptFileError, RecordIndexError
 from table_format.metadata_table.record_schema import SCHEMA
 from table_format.record_index.entries import decode_values, encode_locations, encode_places
 from table_format.record_index.locations import CHANGES_SCHEMA
-from tests.unit.table_format.avro_rows import encoded
+from tests.support.avro_rows import encoded
 
 NODE = parse(SCHEMA)
 UUID = "12345678-9abc-4def-8123-456789abcdef"

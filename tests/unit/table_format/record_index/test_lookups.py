@@ -12,9 +12,7 @@ from table_format.errors import CorruptFileError, OptionError, RecordIndexError
 from table_format.hfile.entries import HFileEntries
 from table_format.hfile.reader import HFileReader
 from table_format.hfile.writer import write_hfile
-from table_format.meta_client import TableClient
 from table_format.metadata_table import layout as names
-from table_format.metadata_table.reader import MetadataTable
 from table_format.metadata_table.record_schema import SCHEMA_JSON
 from table_format.metadata_table.sources import Source, _parsed
 from table_format.record_index.choice import BLOOM_KEY, DYNAMIC_KEY, LOOKUP_KEY, Choice
@@ -22,9 +20,11 @@ from table_format.record_index.entries import encode_places
 from table_format.record_index.index import RecordIndex
 from table_format.record_index.layout import IndexLayout
 from table_format.record_index.shard import live_entries, look_up
+from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_format.timeline import Timeline
-from tests.unit.table_format.record_index.index_writes import BY_PARTITION, change, gone, make, put
+from table_format.table.metadata_table import MetadataTable
+from table_format.timeline.timeline import Timeline
+from tests.support.index_writes import BY_PARTITION, change, gone, make, put
 
 KEYS = st.text(alphabet="ab0\uffee\U0001f600", max_size=4)
 CHOICES = [Choice(scan, bloom) for scan in (None, True, False) for bloom in (True, False)]

@@ -8,12 +8,12 @@ import pytest
 from table_format.errors import RecordIndexError
 from table_format.log.format import BlockType
 from table_format.log.reader import read_log_blocks
-from table_format.meta_client import TableClient
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.layout import list_file_groups
 from table_format.record_index.index import RecordIndex
 from table_format.record_index.layout import MAINTAINED_KEY
-from tests.unit.table_format.record_index.index_writes import (
+from table_format.slices.table_client import TableClient
+from tests.support.index_writes import (
     AT_ONCE,
     BY_PARTITION,
     begin,
@@ -25,7 +25,7 @@ from tests.unit.table_format.record_index.index_writes import (
     make,
     put,
 )
-from tests.unit.table_format.transaction.toy_table import SCHEMA_JSON, assert_tidy
+from tests.support.toy_table import SCHEMA_JSON, assert_tidy
 
 
 def log_blocks(storage, group=None):

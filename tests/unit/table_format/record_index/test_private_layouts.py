@@ -5,8 +5,8 @@ import pytest
 from table_format.errors import RecordIndexError
 from table_format.record_index.index import RecordIndex
 from table_format.record_index.layout import LAYOUT_KEY, MAINTAINED_KEY, IndexLayout
-from tests.unit.table_format.record_index.index_writes import AT_ONCE, begin, change, content, deltas, gone, make, put
-from tests.unit.table_format.transaction.toy_table import SCHEMA_JSON, assert_tidy
+from tests.support.index_writes import AT_ONCE, begin, change, content, deltas, gone, make, put
+from tests.support.toy_table import SCHEMA_JSON, assert_tidy
 
 
 def test_another_hash_is_not_listed_and_each_commit_says_that_it_kept_the_index(storage, caplog):

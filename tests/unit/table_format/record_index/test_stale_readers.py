@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from table_format.errors import MissingFileError
-from table_format.meta_client import TableClient
-from table_format.metadata_table.reader import MetadataTable
-from table_format.record_index.bootstrap import bootstrap_index
 from table_format.record_index.index import RecordIndex
-from table_format.record_index.resize import resize
-from tests.local_writes import LocalTable
-from tests.unit.table_format.record_index.indexed_table import RECORD_INDEX, make, rows
+from table_format.slices.table_client import TableClient
+from table_format.table.metadata_table import MetadataTable
+from table_writer.record_index.bootstrap import bootstrap_index
+from table_writer.record_index.resize import resize
+from tests.support.indexed_tables import RECORD_INDEX, make, rows
+from tests.support.local_writes import LocalTable
 
 OPTIONS = {**RECORD_INDEX, "hoodie.metadata.compact.max.delta.commits": "2"}
 ROWS = rows(0, 30)

@@ -1,0 +1,252 @@
+"""The values of the partition columns, as far as partition paths tell them.
+
+A path tells its values when making the path of those values gives the same path again. Of a field that a
+timestamp-based key generator writes, it tells between which values the column lies. Where it tells nothing, as with
+text that is no value of the column's type, the partition is unknown, and every filter keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from catalog.slices.path_fields import PathField, path_fields, split_paths
+from pushdown.columns import resolve_column
+from pushdown.errors import UnknownColumnError
+from pushdown.statistics import ColumnStatistics
+from pushdown.verdict import CannotPrune
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
+from table_format.config.table_config import TableConfig
+from table_format.errors import OptionError
+from table_format.keys.key_text import key_texts
+from table_format.keys.partition_values import (
+    DEFAULT_PARTITION,
+    escape_path_name,
+    parse_partition_paths,
+    unescape_path_name,
+)
+from table_format.keys.timestamp_keys import TimestampFormat
+from table_format.keys.timestamp_ranges import bounds_of_paths
+
+pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+
+_Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenTimes:
+    """A column whose texts paths tell in another pattern.
+
+    Attributes:
+        segments: for each partition, the text that stands for the column; None where the path cannot be cut.
+        form: how it is made of the column's text.
+    """
+
+    segments: tuple[str | None, ...]
+    form: TimestampFormat
+
+
+@dataclass(frozen=True, eq=False)
+class PathValues:
+    """Partition columns' values, one row a partition.
+
+    Attributes:
+        statistics: by column name, sound bounds; where the path tells a value they equal each other. Columns whose
+            paths tell a range only have wider ones.
+        values: by column name, the values themselves, of the columns whose values paths tell; null where they are null
+            or not known.
+        known: for each partition, whether its path tells all that paths of this table tell.
+        times: columns that hold times as text: what stands in the paths for them.
+    """
+
+    statistics: Mapping[str, ColumnStatistics]
+    values: Mapping[str, pa.Array[Any]]
+    known: _Mask
+    times: Mapping[str, WrittenTimes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A partition field and the column that it is of."""
+
+    field: PathField
+    name: str
+    kind: pa.DataType
+
+
+def path_values(config: TableConfig, schema: pa.Schema, partitions: Sequence[str]) -> PathValues | CannotPrune:
+    """What the paths of some partitions tell of the partition columns.
+
+    Args:
+        config: of the table.
+        schema: its columns.
+        partitions: partition paths, each once.
+
+    Returns:
+        The values, or why no path tells any.
+    """
+    if not config.partition_fields:
+        return CannotPrune("the table is not partitioned")
+    if "record_index" in config.metadata_partitions:
+        return CannotPrune("the record index is global: a row may stay in the partition of an older value")
+    fields = path_fields(config)
+    if isinstance(fields, CannotPrune):
+        return fields
+    try:
+        resolved = [resolve_column(field.name, schema) for field in fields]
+    except UnknownColumnError as error:
+        return CannotPrune(f"partition columns are not in the schema: {error}")
+    columns = [_Column(field, column.name, column.type) for field, column in zip(fields, resolved, strict=True)]
+    timed = [column for column in columns if column.field.timed]
+    if not timed:
+        return _exact(config, columns, partitions)
+    return _with_times(config, columns, partitions)
+
+
+def _with_times(config: TableConfig, columns: list[_Column], partitions: Sequence[str]) -> PathValues | CannotPrune:
+    """Paths of which some fields are times in a pattern: each field's segments are looked at on their own."""
+    try:
+        time_format = TimestampFormat.from_options(config.raw)
+        segments = split_paths(partitions, [column.field for column in columns], hive_style=config.hive_style)
+        statistics: dict[str, ColumnStatistics] = {}
+        times: dict[str, WrittenTimes] = {}
+        known = np.ones(len(partitions), np.bool_)
+        for column, texts in zip(columns, segments, strict=True):
+            if column.field.timed:
+                plain = [_unescaped(config, column.field.name, text) for text in texts]
+                if pa.types.is_string(column.kind):
+                    times[column.name] = WrittenTimes(tuple(plain), time_format)
+                    known &= np.array([text is not None for text in plain], np.bool_)
+                bounds = bounds_of_paths(plain, time_format, column.kind)
+                if bounds is not None:
+                    statistics[column.name] = _ranges(*bounds)
+                    known &= valid_mask(bounds[0])
+    except OptionError as error:
+        return CannotPrune(f"the key generator's settings do not tell what paths mean: {error}")
+    exact = [position for position, column in enumerate(columns) if not column.field.timed]
+    values: Mapping[str, pa.Array[Any]] = {}
+    if exact:
+        rest = ["/".join(segments[i][row] or "" for i in exact) for row in range(len(partitions))]
+        told = _exact(config, [columns[i] for i in exact], rest)
+        if not isinstance(told, CannotPrune):
+            statistics |= told.statistics
+            values, known = told.values, known & told.known
+    if not statistics and not times:
+        kinds = ", ".join(str(column.kind) for column in columns)
+        return CannotPrune(f"the key generator's pattern does not tell ranges of {kinds}")
+    return PathValues(statistics, values, known, times)
+
+
+def _unescaped(config: TableConfig, field: str, segment: str | None) -> str | None:
+    if segment is None:
+        return None
+    text = segment.removeprefix(f"{field}=") if config.hive_style else segment
+    return unescape_path_name(text) if config.url_encode else text
+
+
+def _ranges(lower: pa.Array[Any], upper: pa.Array[Any]) -> ColumnStatistics:
+    # Null is written as if it were the moment 1, by some releases; so no count is known.
+    unknown = pa.nulls(len(lower), pa.int64())
+    return ColumnStatistics(lower=lower, upper=upper, null_count=unknown, row_count=unknown)
+
+
+def _path_tells(kind: pa.DataType) -> bool:
+    """Whether equal text means equal value.
+
+    Not so for floating point: a column that was promoted from float to double keeps old paths. Timestamps and binary
+    have several texts.
+    """
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_string(kind) or types.is_date(kind) or types.is_boolean(kind)) or (
+        types.is_decimal(kind)
+    )
+
+
+def _exact(config: TableConfig, columns: list[_Column], partitions: Sequence[str]) -> PathValues | CannotPrune:
+    fields = [column.field.name for column in columns]
+    untold = [column for column in columns if not _path_tells(column.kind)]
+    if len(untold) == len(columns):
+        return CannotPrune(f"paths do not tell values of type {untold[0].kind}")
+    paths, original = _without_slashes(columns, partitions), partitions
+    # A type that paths do not tell is read as text, so that it does not hide the other fields.
+    read_as = [column.kind if _path_tells(column.kind) else pa.string() for column in columns]
+    table = parse_partition_paths(paths, fields, read_as, hive_style=config.hive_style, url_encode=config.url_encode)
+    arrays: list[Any] = [table.column(i).combine_chunks() for i in range(len(fields))]
+    parsed = to_numpy(table.column(len(fields)).combine_chunks())
+    again = _paths_of(config, fields, arrays)
+    known = parsed & to_numpy(pc.fill_null(pc.equal(again, pa.array(paths, pa.string())), False))
+    known &= np.array([path.count("/") == len(fields) - 1 for path in paths], np.bool_)
+    # With slashes for dashes a path that still has dashes is of another making.
+    known &= np.array([a is b or "-" not in b for a, b in zip(paths, original, strict=True)], np.bool_)
+    statistics = {
+        column.name: _statistics(array, known, in_file=not config.drop_partition_columns)
+        for column, array in zip(columns, arrays, strict=True)
+        if _path_tells(column.kind)
+    }
+    slashes = parsed & ~known & np.array(["/" in path for path in paths], np.bool_)
+    if len(columns) == 1 and pa.types.is_string(columns[0].kind) and not config.url_encode and slashes.any():
+        statistics = {columns[0].name: _with_slashes(statistics[columns[0].name], arrays[0], slashes)}
+    elif not known.any() and len(known):
+        return CannotPrune("no partition path has the form that its columns' values give")
+    mask = from_numpy(known)
+    values = {
+        column.name: pc.if_else(mask, array, pa.scalar(None, array.type))
+        for column, array in zip(columns, arrays, strict=True)
+    }
+    return PathValues(statistics, values, known)
+
+
+def _without_slashes(columns: list[_Column], partitions: Sequence[str]) -> Sequence[str]:
+    """Paths of one date field whose dashes were written as slashes, as they are without that setting."""
+    if len(columns) != 1 or not columns[0].field.slashes or not pa.types.is_date(columns[0].kind):
+        return partitions
+    return [path.replace("/", "-") for path in partitions]
+
+
+def _with_slashes(statistics: ColumnStatistics, texts: Any, slashes: _Mask) -> ColumnStatistics:
+    """Text whose slashes may have been dashes: a setting of newer releases writes `2024-01-02` as `2024/01/02`."""
+    mask = from_numpy(slashes)
+    return ColumnStatistics(
+        lower=pc.if_else(mask, pc.replace_substring(texts, "/", "-"), statistics.lower),
+        upper=pc.if_else(mask, texts, statistics.upper),
+        null_count=pc.if_else(mask, pa.scalar(0, pa.int64()), statistics.null_count),
+        row_count=statistics.row_count,
+    )
+
+
+def _paths_of(config: TableConfig, fields: Sequence[str], columns: list[Any]) -> Any:
+    """The path that each row of values gives."""
+    segments: list[Any] = []
+    for name, column in zip(fields, columns, strict=True):
+        texts = key_texts(column, name)
+        if config.url_encode:
+            texts = pa.array(
+                [text if text is None else escape_path_name(text) for text in texts.to_pylist()], pa.string()
+            )
+        texts = pc.if_else(pc.equal(pc.fill_null(texts, ""), ""), DEFAULT_PARTITION, texts)
+        segments.append(pc.binary_join_element_wise(f"{name}=", texts, "") if config.hive_style else texts)
+    return pc.binary_join_element_wise(*segments, "/")
+
+
+def _statistics(column: Any, known: _Mask, *, in_file: bool) -> ColumnStatistics:
+    rows = len(column)
+    mask = from_numpy(known)
+    null = pa.scalar(None, column.type)
+    default = column.is_null()
+    nulls = pc.if_else(default, pa.scalar(1, pa.int64()), pa.scalar(0, pa.int64()))
+    lower = upper = column
+    if in_file and pa.types.is_string(column.type):
+        # The default partition holds nulls, empty strings, and the text of its own name.
+        lower, upper = pc.if_else(default, "", column), pc.if_else(default, DEFAULT_PARTITION, column)
+        nulls = pc.if_else(default, pa.scalar(None, pa.int64()), nulls)
+    return ColumnStatistics(
+        lower=pc.if_else(mask, lower, null),
+        upper=pc.if_else(mask, upper, null),
+        null_count=pc.if_else(mask, nulls, pa.scalar(None, pa.int64())),
+        row_count=from_numpy(np.ones(rows, np.int64)),
+    )

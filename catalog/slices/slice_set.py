@@ -1,0 +1,257 @@
+"""The file slices of a snapshot, in an order in which a later snapshot can share them.
+
+A table that is held open may have a million file slices, of which a commit changes a few. What a commit brings is put
+behind the others, and the slices that it supersedes are marked dead, so that nothing large is copied.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
+
+pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+
+Rows = NDArray[np.int64]
+_MOST_TAIL = 0.1
+_LEAST_TAIL = 1_000
+_FEW = 1_000
+_ID_LENGTH = 36
+_MIXER = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(eq=False)
+class _Main:
+    """What was found out about the slices of `main`, for all snapshots that share them."""
+
+    names_are_unique: bool | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SliceSet:
+    """File slices at positions that do not change while their number only grows.
+
+    Attributes:
+        main: slices as they were loaded, by partition and file id.
+        tail: those that came later, at the positions behind.
+        partitions: paths of the partitions.
+        partition_index: for each slice, its partition.
+        sizes: of each slice, log files included.
+        has_logs: for each slice, whether it has log files.
+        live: for each slice, whether it still is one; None when all are.
+        before: for each slice of the tail, the position of the one that it supersedes, or -1.
+        names: the files that were new, by the position from which on their slices stand.
+    """
+
+    main: pa.Table
+    tail: pa.Table
+    partitions: list[str]
+    partition_index: Rows
+    sizes: Rows
+    has_logs: NDArray[np.bool_]
+    live: NDArray[np.bool_] | None = None
+    before: Rows = field(default_factory=lambda: np.empty(0, np.int64))
+    names: tuple[tuple[int, pa.Array[Any]], ...] = ()
+    _of_main: _Main = field(default_factory=_Main, repr=False)
+
+    @classmethod
+    def of(cls, slices: pa.Table) -> SliceSet:
+        """Slices that were just loaded, as `file_slices.SLICES_SCHEMA` has them."""
+        slices = slices.combine_chunks()
+        encoded: Any = one_chunk(slices.column("partition")).dictionary_encode()
+        has_logs, sizes = _logs(slices)
+        return cls(
+            main=slices,
+            tail=slices.slice(0, 0),
+            partitions=[*map(str, encoded.dictionary.to_pylist())],
+            partition_index=to_numpy(encoded.indices).astype(np.int64),
+            sizes=sizes,
+            has_logs=has_logs,
+        )
+
+    def __len__(self) -> int:
+        return self.main.num_rows + self.tail.num_rows
+
+    @functools.cached_property
+    def files(self) -> pa.Table:
+        """All slices, dead ones too; in two chunks when there is a tail."""
+        return pa.concat_tables([self.main, self.tail]) if self.tail.num_rows else self.main
+
+    @functools.cached_property
+    def live_rows(self) -> Rows:
+        """Positions of the slices that are not dead, ascending."""
+        return np.arange(len(self), dtype=np.int64) if self.live is None else np.flatnonzero(self.live)
+
+    @property
+    def segments(self) -> tuple[tuple[int, int], ...]:
+        """Where `main` and, if there is any, `tail` begin and end."""
+        main = (0, self.main.num_rows)
+        return (main, (self.main.num_rows, len(self))) if self.tail.num_rows else (main,)
+
+    @functools.cached_property
+    def live_bytes(self) -> int:
+        """Sizes of the slices that are not dead together."""
+        return int((self.sizes if self.live is None else self.sizes[self.live]).sum())
+
+    def take(self, rows: Rows) -> pa.Table:
+        """Some slices in any order; a take from chunks would copy all of them first."""
+        split = self.main.num_rows
+        if not self.tail.num_rows or not len(rows) or rows.max() < split:
+            return self.main.take(from_numpy(rows))
+        late = rows >= split
+        parts = [self.main.take(from_numpy(rows[~late])), self.tail.take(from_numpy(rows[late] - split))]
+        taken = pa.concat_tables(parts).combine_chunks()
+        if not (late[:-1] & ~late[1:]).any():
+            return taken
+        places = np.empty(len(rows), np.int64)
+        places[np.concatenate([np.flatnonzero(~late), np.flatnonzero(late)])] = np.arange(len(rows))
+        return taken.take(from_numpy(places))
+
+    def positions(self, partitions: list[str], file_ids: list[str]) -> Rows:
+        """Where the live slices of some file groups are; -1 for groups that have none."""
+        numbers = {path: number for number, path in enumerate(self.partitions)}
+        return np.array([self._position(numbers.get(p, -1), f) for p, f in zip(partitions, file_ids, strict=True)], int)
+
+    def with_changes(self, slices: pa.Table, before: Rows, dead: Rows, names: pa.Array[Any]) -> SliceSet:
+        """These slices with others behind them.
+
+        Args:
+            slices: the others.
+            before: for each of them, the position of the one that it supersedes, or -1.
+            dead: positions of slices that are no more.
+            names: of the files that are new.
+        """
+        slices = slices.combine_chunks()
+        paths: Any = one_chunk(slices.column("partition")).dictionary_encode()
+        numbers = {path: number for number, path in enumerate(self.partitions)}
+        codes = np.array([numbers.setdefault(path, len(numbers)) for path in paths.dictionary.to_pylist()], np.int64)
+        has_logs, sizes = _logs(slices)
+        live = np.ones(len(self) + slices.num_rows, np.bool_)
+        if self.live is not None:
+            live[: len(self)] = self.live
+        live[dead] = False
+        return SliceSet(
+            main=self.main,
+            tail=pa.concat_tables([self.tail, slices]).combine_chunks(),
+            partitions=[*numbers],
+            partition_index=np.concatenate([self.partition_index, codes[to_numpy(paths.indices)]]),
+            sizes=np.concatenate([self.sizes, sizes]),
+            has_logs=np.concatenate([self.has_logs, has_logs]),
+            live=live,
+            before=np.concatenate([self.before, before]),
+            names=(*self.names, (len(self), names)),
+            _of_main=self._of_main,
+        )
+
+    def since(self, count: int) -> tuple[pa.Table, Rows, pa.Array[Any]]:
+        """What came after there were so many slices.
+
+        Returns:
+            The slices; for each of them the position of the one before, less than `count`, or -1; the new files.
+        """
+        split = self.main.num_rows
+        before = self.before[count - split :].copy()
+        for row in np.flatnonzero(before >= count):  # in this order each one's own predecessor is settled already
+            before[row] = before[before[row] - count]
+        names = [names for start, names in self.names if start >= count]
+        return self.tail.slice(count - split), before, pa.concat_arrays([pa.array([], pa.string()), *names])
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether so much was put behind, or is dead, that loading the table afresh is better."""
+        dead = 0 if self.live is None else len(self) - int(self.live.sum())
+        return self.tail.num_rows + dead > max(_LEAST_TAIL, _MOST_TAIL * self.main.num_rows)
+
+    def names_are_unique(self) -> bool:
+        """Whether no two files have the same name, be it in different partitions.
+
+        Those that came later carry instants that no file had before, and are looked at among themselves.
+        """
+        if self._of_main.names_are_unique is None:
+            self._of_main.names_are_unique = names_are_unique(file_names(self.main)[1])
+        return self._of_main.names_are_unique and all(len(pc.unique(names)) == len(names) for _, names in self.names)
+
+    def _position(self, partition: int, file_id: str) -> int:
+        if partition < 0:
+            return -1
+        for row in self._late.get((partition, file_id), ()):
+            if self.live is None or self.live[row]:
+                return row
+        of_main = self.partition_index[: self.main.num_rows]
+        start, end = (int(np.searchsorted(of_main, partition, side)) for side in _SIDES)
+        row = bisect.bisect_left(range(start, end), file_id, key=self._file_id) + start
+        found = row < end and self._file_id(row) == file_id and (self.live is None or bool(self.live[row]))
+        return row if found else -1
+
+    def _file_id(self, row: int) -> str:
+        return str(self._file_ids[row].as_py())
+
+    @functools.cached_property
+    def _file_ids(self) -> Any:
+        return one_chunk(self.main.column("file_id"))
+
+    @functools.cached_property
+    def _late(self) -> dict[Any, list[int]]:
+        split = self.main.num_rows
+        found: dict[Any, list[int]] = {}
+        late = zip(self.partition_index[split:].tolist(), self.tail.column("file_id").to_pylist(), strict=True)
+        for row, group in enumerate(late):
+            found.setdefault(group, []).append(split + row)
+        return found
+
+
+_SIDES: Any = ("left", "right")
+
+
+def _logs(slices: pa.Table) -> tuple[NDArray[np.bool_], Rows]:
+    """Which slices have log files, and the size of each slice with them."""
+    sizes = to_numpy(one_chunk(slices.column("size"))).astype(np.int64)
+    logs: Any = one_chunk(slices.column("logs"))
+    counts = to_numpy(pc.list_value_length(logs)).astype(np.int64)
+    if not counts.any():
+        return counts > 0, sizes
+    of_logs = pc.fill_null(pc.struct_field(logs.flatten(), "size"), 0)
+    sums = np.concatenate([[0], np.cumsum(to_numpy(of_logs))]).astype(np.int64)
+    ends = np.cumsum(counts)
+    return counts > 0, sizes + sums[ends] - sums[ends - counts]
+
+
+def file_names(slices: pa.Table) -> tuple[Rows, Any]:
+    """Every file of some slices, base and log files: the position of its slice, and its name."""
+    names: Any = one_chunk(slices.column("file_name"))
+    base = np.flatnonzero(valid_mask(names))
+    logs: Any = one_chunk(slices.column("logs"))
+    counts = to_numpy(pc.list_value_length(logs)).astype(np.int64)
+    if not counts.any():
+        return base, names.drop_null()
+    of_logs = pc.struct_field(logs.flatten(), "file_name")
+    rows = np.concatenate([base, np.repeat(np.arange(len(counts)), counts)])
+    return rows, pa.concat_arrays([names.drop_null(), of_logs])
+
+
+def names_are_unique(names: pa.Array[Any]) -> bool:
+    """Whether no text stands twice.
+
+    File names begin with a random id. When its digits differ in all of them, nothing else need be looked at.
+    """
+    if len(names) < _FEW:
+        return len(pc.unique(names)) == len(names)
+    buffers: Any = names.buffers()
+    offsets = np.frombuffer(buffers[1], np.int32)[names.offset : names.offset + len(names) + 1]
+    data = np.frombuffer(buffers[2], np.uint8)
+    if int(np.diff(offsets).min()) < _ID_LENGTH:
+        return len(pc.unique(names)) == len(names)
+    windows = np.lib.stride_tricks.sliding_window_view(data, 8)
+    mixed = np.zeros(len(names), np.uint64)
+    for start in (0, 8, 16, 24, 28):
+        mixed = mixed * _MIXER + windows[offsets[:-1] + start].copy().view(np.uint64).ravel()
+    mixed.sort()
+    return bool((mixed[1:] != mixed[:-1]).all()) or len(pc.unique(names)) == len(names)

@@ -1,0 +1,189 @@
+"""Which past states of a table can still be read."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from table_format.actions.clean import CleanerPlan, CleanMetadata
+from table_format.errors import MissingFileError, OptionError
+from table_format.instant import Action, State, is_calendar_time, parse_as_of
+from table_format.slices.file_slices import (
+    FILES_SCHEMA,
+    latest_file_slices,
+    read_optimized_slices,
+    replaced_file_groups,
+)
+from table_format.timeline.timeline import Timeline
+
+pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+
+
+def instant_as_of(text: str, timeline: Timeline, timezone: str) -> str:
+    """The instant time that `text` means, if the timeline still tells the table's state of then.
+
+    Args:
+        text: an instant, or an ISO 8601 time.
+        timeline: of the table.
+        timezone: `hoodie.table.timeline.timezone`.
+
+    Raises:
+        CorruptFileError: the archived timeline has to tell, and is damaged.
+        OptionError: the text is no time, or lies before the first commit that the active timeline knows, or between
+            two of them where others were archived, or is behind the newest and no time of a calendar.
+    """
+    instant = parse_as_of(text, timezone)
+    if not timeline.writes:
+        raise OptionError(f"as of {text}: the table has no commit yet")
+    first = timeline.writes[0].time
+    if instant < first:
+        raise OptionError(f"as of {text}: the oldest commit that the table's timeline still has is {first}")
+    if instant > timeline.writes[-1].time and not is_calendar_time(instant):
+        raise OptionError(
+            f"as of {text}: there is no such time, and the table's newest commit is {timeline.writes[-1].time}"
+        )
+    refuse_archived(f"as of {text}", instant, timeline)
+    return instant
+
+
+def refuse_archived(query: str, instant: str, timeline: Timeline) -> None:
+    """Refuse a state whose newest write is archived, though older ones are active (`hoodie.archive.beyond.savepoint`).
+
+    Args:
+        query: the query in words, for the message.
+        instant: of the state.
+        timeline: of the table; its first write is not after the instant.
+
+    Raises:
+        CorruptFileError: the archived timeline has to tell, and is damaged.
+        OptionError: the state is such a one.
+    """
+    if not timeline.has_gaps:
+        return
+    unbroken = timeline.first_unbroken
+    last = next(write.time for write in reversed(timeline.writes) if write.time <= instant)
+    if last == instant or (unbroken is not None and last >= unbroken):
+        return
+    if any(last < time <= instant for time in timeline.archive.writes):
+        after = f", or {unbroken} or later" if unbroken else ""
+        raise OptionError(f"{query}: the commits after {last} are archived; ask for {last}{after}")
+
+
+def check_not_cleaned(listed: pa.Table, timeline: Timeline, as_of: str | None, *, read_optimized: bool = False) -> None:
+    """Refuse a past state some of whose files a clean has deleted.
+
+    Args:
+        listed: the files that exist: partition, file_name, size.
+        timeline: of the table.
+        as_of: an instant time; None for the timeline as it stands, because it was put back itself.
+        read_optimized: log files are not wanted.
+
+    Raises:
+        CorruptFileError: a clean, or the archived timeline where it has to tell, is damaged.
+        OptionError: a file of that state is gone; the message names it, and the oldest commit kept if known.
+    """
+    cleans, retained, reaches_back = _active_cleans(timeline, as_of)
+    lost = _lost(listed, cleans, timeline, as_of, read_optimized=read_optimized)
+    if not lost.num_rows and not reaches_back:
+        lost = _lost(listed, _archived_cleans(timeline, as_of), timeline, as_of, read_optimized=read_optimized)
+    if lost.num_rows:
+        oldest = f"; commits from {retained} on are kept" if retained else ""
+        place = posixpath.join(lost.column("partition")[0].as_py(), lost.column("file_name")[0].as_py())
+        raise OptionError(
+            f"as of {as_of or timeline.writes[-1].time}: {lost.num_rows} file(s) of that state were cleaned away, "
+            f"such as {place}{oldest}"
+        )
+
+
+def _lost(
+    listed: pa.Table, deleted: list[tuple[str, str]], timeline: Timeline, as_of: str | None, *, read_optimized: bool
+) -> pa.Table:
+    """Those of the deleted files that the state of then is made of."""
+    partitions, names = zip(*deleted, strict=True) if deleted else ((), ())
+    gone = pa.table(list(map(pa.array, (partitions, names, [1] * len(names)), FILES_SCHEMA.types)), FILES_SCHEMA.names)
+    there = listed.column("file_name").combine_chunks()
+    gone = gone.filter(pc.invert(pc.is_in(gone.column("file_name"), there)))
+    lost = _needed(listed, gone, timeline, as_of, archived=None, read_optimized=read_optimized)
+    if lost.num_rows:
+        # what had been replaced before, by what is archived since, was cleaned rightly
+        lost = _needed(listed, lost, timeline, as_of, archived=True, read_optimized=read_optimized)
+    return lost
+
+
+def _needed(
+    listed: pa.Table,
+    gone: pa.Table,
+    timeline: Timeline,
+    as_of: str | None,
+    *,
+    archived: bool | None,
+    read_optimized: bool,
+) -> pa.Table:
+    if not gone.num_rows:
+        return gone
+    both = pa.concat_tables([listed.select(FILES_SCHEMA.names), gone])
+    slices = read_optimized_slices if read_optimized else latest_file_slices
+    then = slices(both, timeline, as_of=as_of, replaced=replaced_file_groups(timeline, as_of, archived=archived))
+    logs: Any = then.column("logs").combine_chunks()
+    names = pc.struct_field(logs.flatten(), "file_name")
+    needed = pa.concat_arrays([then.column("file_name").combine_chunks(), names])
+    return gone.filter(pc.is_in(gone.column("file_name"), needed))
+
+
+def _active_cleans(timeline: Timeline, as_of: str | None) -> tuple[list[tuple[str, str]], str, bool]:
+    """Files that active cleans deleted, or are deleting, and that the state of `as_of` may have had.
+
+    Cleans delete nothing that the newest state has which they know. Those that knew no later one are left out.
+
+    Returns:
+        Partitions and names; the newest "earliest commit to retain"; and whether no archived clean matters: cleans are
+        archived oldest first, so none does once an active one was left out.
+    """
+    files: list[tuple[str, str]] = []
+    retained, reaches_back = "", as_of is not None and as_of >= timeline.writes[-1].time
+    for last, earliest, deleted in _cleans(timeline):
+        if as_of is not None and last <= as_of:
+            reaches_back = True
+        else:
+            retained = max(retained, earliest)
+            files += deleted
+    return files, retained, reaches_back
+
+
+def _archived_cleans(timeline: Timeline, as_of: str | None) -> list[tuple[str, str]]:
+    cleans = timeline.archive.cleans()
+    then = timeline.writes[0].time if as_of is None else as_of
+    return [file for time, of in cleans if (of.last_completed_commit or time) > then for file in _files_of(of)]
+
+
+def _cleans(timeline: Timeline) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
+    """Of each active clean the newest write that it knew, the earliest commit to retain, and its files."""
+    for instant in timeline.instants:
+        if instant.action != Action.CLEAN:
+            continue
+        if instant.state is State.COMPLETED:
+            metadata = CleanMetadata.from_avro(timeline.read(instant), timeline.path(instant))
+            last = metadata.last_completed_commit or instant.time
+            yield last, metadata.earliest_commit_to_retain, list(_files_of(metadata))
+            continue
+        requested = instant.at(State.REQUESTED)
+        try:
+            plan = CleanerPlan.from_avro(timeline.read(requested), timeline.path(requested))
+        except MissingFileError:  # completed meanwhile
+            continue
+        paths = ((partition, path) for partition, of in plan.files.items() for path in of)
+        yield plan.last_completed_commit or instant.time, "", list(_data_files(paths))
+
+
+def _files_of(metadata: CleanMetadata) -> Iterator[tuple[str, str]]:
+    for partition, done in metadata.partitions.items():
+        yield from _data_files((partition, name) for name in {*done.patterns, *done.deleted})
+
+
+def _data_files(paths: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    names = ((partition, path.rsplit("/", 1)[-1]) for partition, path in paths)
+    yield from (pair for pair in names if pair[1].endswith(".parquet") or pair[1].startswith("."))

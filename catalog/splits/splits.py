@@ -1,0 +1,154 @@
+"""File splits: what an engine reads. Kept as columns; objects are made as they are asked for."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from catalog.splits.json_rows import json_values
+from catalog.splits.residuals import Residuals
+from pushdown.expression import HudiExpression
+
+BATCH_SPLITS = 1000
+
+SPLIT_FIELDS = (
+    "path",
+    "log_files",
+    "partition",
+    "file_id",
+    "instant",
+    "file_name",
+    "size",
+    "start",
+    "length",
+    "row_groups",
+    "record_count",
+    "fully_matching",
+    "partition_values",
+    "residual",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSplit:
+    """A file slice, or a part of a base file, that may hold matching rows.
+
+    Attributes:
+        path: URI of the base file; None for a slice that has log files only.
+        log_files: URIs of the log files to merge over the base file, in this order.
+        partition: partition path, "" in a table without partitions.
+        file_id: the file group.
+        instant: of the file slice; that which wrote the base file.
+        file_name: of the base file, without its folder.
+        size: bytes of the base file.
+        start: first byte of the split.
+        length: bytes of the split.
+        row_groups: ordinals of the base file's row groups that make up the split; None for the whole file.
+        record_count: rows of the split, None when not known without opening it.
+        fully_matching: statistics prove that every row makes the filter true.
+        partition_values: by partition column; empty where the path does not tell them.
+        residual: what of the filter still has to be checked for each row; None when every row matches.
+    """
+
+    path: str | None
+    log_files: tuple[str, ...]
+    partition: str
+    file_id: str
+    instant: str
+    file_name: str | None
+    size: int
+    start: int
+    length: int
+    row_groups: tuple[int, ...] | None
+    record_count: int | None
+    fully_matching: bool
+    partition_values: dict[str, Any]
+    residual: HudiExpression | None
+
+
+class Splits:
+    """The splits of a plan, in the order of partition and file group.
+
+    Iteration and `batches` make them as they are asked for, so that memory does not grow with the plan. Where files are
+    divided by row groups, `len`, indexing and `to_arrow` need all of them, and open all large files once.
+
+    Args:
+        files: how many files the plan keeps.
+        make: the splits of files from a position on, so many files: a column for each of `SPLIT_FIELDS`, where
+            `partition_values` is a struct and `residual` the number of one of `residuals`.
+        residuals: of the plan.
+        one_a_file: whether each file is one split.
+    """
+
+    def __init__(
+        self, files: int, make: Callable[[int, int], pa.Table], residuals: Residuals, *, one_a_file: bool = True
+    ) -> None:
+        self._files = files
+        self._make = make
+        self._residuals = residuals
+        self._one_a_file = one_a_file
+
+    def __len__(self) -> int:
+        return self._files if self._one_a_file else self._whole.num_rows
+
+    def __iter__(self) -> Iterator[FileSplit]:
+        for batch in self.batches():
+            yield from batch
+
+    def __getitem__(self, position: int) -> FileSplit:
+        if not -len(self) <= position < len(self):
+            raise IndexError(f"split {position} of {len(self)}")
+        at = position % len(self)
+        return self._objects(self._make(at, 1) if self._one_a_file else self._whole.slice(at, 1))[0]
+
+    @functools.cached_property
+    def _whole(self) -> pa.Table:
+        return self._make(0, self._files).combine_chunks()
+
+    def to_arrow(self) -> pa.Table:
+        """All splits as one table; residuals as SQL text, null where every row matches."""
+        return self._with_texts(self._whole)
+
+    def batches(self, size: int = BATCH_SPLITS) -> Iterator[list[FileSplit]]:
+        """The splits in lists of at most `size`, each made when it is asked for."""
+        for part in self._parts(size):
+            yield self._objects(part)
+
+    def json_objects(self) -> Iterator[dict[str, Any]]:
+        """The splits as `json.dumps` takes them; partition values in the encoding of `catalog.splits.json_rows`."""
+        for part in self._parts(BATCH_SPLITS):
+            plain = self._with_texts(part).drop_columns(["partition_values"]).to_pylist()
+            for row, values in zip(plain, json_values(part.column("partition_values")).to_pylist(), strict=True):
+                told = {"partition_values": json.loads(values)}
+                yield {name: row[name] if name in row else told[name] for name in SPLIT_FIELDS}
+
+    def _parts(self, size: int) -> Iterator[pa.Table]:
+        """Tables of one up to `size` splits."""
+        if "_whole" in self.__dict__:
+            for start in range(0, self._whole.num_rows, size):
+                yield self._whole.slice(start, size)
+            return
+        for start in range(0, self._files, size):
+            made = self._make(start, min(size, self._files - start))
+            for begin in range(0, made.num_rows, size):
+                yield made.slice(begin, size)
+
+    def _with_texts(self, table: pa.Table) -> pa.Table:
+        at = table.schema.get_field_index("residual")
+        numbers: list[Any] = table.column(at).to_pylist()
+        distinct = {number: self._residuals.expression(number) for number in set(numbers)}
+        texts = {number: None if one is None else one.to_sql() for number, one in distinct.items()}
+        column: Any = pa.array([texts[number] for number in numbers], pa.string())
+        return table.set_column(at, "residual", column)
+
+    def _objects(self, table: pa.Table) -> list[FileSplit]:
+        columns: dict[str, list[Any]] = {name: table.column(name).to_pylist() for name in SPLIT_FIELDS}
+        columns["log_files"] = [tuple(files) for files in columns["log_files"]]
+        columns["row_groups"] = [None if groups is None else tuple(groups) for groups in columns["row_groups"]]
+        columns["residual"] = [self._residuals.expression(number) for number in columns["residual"]]
+        return [FileSplit(*values) for values in zip(*columns.values(), strict=True)]

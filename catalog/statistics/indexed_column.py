@@ -1,0 +1,131 @@
+"""What the metadata table's statistics say of one column in each file slice of a snapshot."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pushdown.statistics import ColumnStatistics
+from table_format.codecs.arrow_numpy import from_numpy
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnPart:
+    """One column in some of the slices.
+
+    Attributes:
+        statistics: one entry for each slice; null where nothing is known.
+        present: for each slice, whether all its files have an entry.
+        row_count: rows of each slice, null where not known.
+    """
+
+    statistics: ColumnStatistics
+    present: NDArray[np.bool_]
+    row_count: pa.Array[Any]
+    _remembered: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.present)
+
+    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` returned the first time for this key."""
+        if key not in self._remembered:
+            self._remembered[key] = make()
+        found: T = self._remembered[key]
+        return found
+
+    def take(self, rows: NDArray[np.int64]) -> ColumnPart:
+        """Some of the slices."""
+        return ColumnPart(self.statistics.take(rows), self.present[rows], self.row_count.take(from_numpy(rows)))
+
+    @classmethod
+    def joined(cls, parts: Sequence[ColumnPart]) -> ColumnPart:
+        """The slices of several parts, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        columns: list[Any] = [
+            pa.concat_arrays([getattr(part.statistics, name) for part in parts])
+            for name in ("lower", "upper", "null_count", "row_count")
+        ]
+        # Bounds that may leave NaN out make all of them so.
+        cover = all(part.statistics.bounds_cover_nan for part in parts)
+        certain = all(part.statistics.all_null_is_certain for part in parts)
+        return cls(
+            ColumnStatistics(
+                columns[0], columns[1], columns[2], columns[3], bounds_cover_nan=cover, all_null_is_certain=certain
+            ),
+            np.concatenate([part.present for part in parts]),
+            pa.concat_arrays([part.row_count for part in parts]),
+        )
+
+
+class IndexedColumn:
+    """One column in all slices: in those that the snapshot was loaded with, and in those that came later.
+
+    The parts are kept apart, so that the first one, which is large, is shared by the snapshots of a table that is held
+    open, with all that was made of it.
+    """
+
+    def __init__(self, main: ColumnPart, tail: ColumnPart | None = None) -> None:
+        self.parts = (main,) if tail is None or not len(tail) else (main, tail)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    @functools.cached_property
+    def _whole(self) -> ColumnPart:
+        return ColumnPart.joined(self.parts)
+
+    @property
+    def statistics(self) -> ColumnStatistics:
+        """One entry for each slice; null where nothing is known."""
+        return self._whole.statistics
+
+    @functools.cached_property
+    def present(self) -> NDArray[np.bool_]:
+        """For each slice, whether all its files have an entry."""
+        return np.concatenate([part.present for part in self.parts])
+
+    @functools.cached_property
+    def row_count(self) -> pa.Array[Any]:
+        """Rows of each slice, null where not known."""
+        return pa.concat_arrays([part.row_count for part in self.parts])
+
+    def take(self, rows: NDArray[np.int64]) -> ColumnPart:
+        """Some of the slices, by their positions in ascending order."""
+        if len(self.parts) == 1:
+            return self.parts[0].take(rows)
+        main, tail = self.parts
+        split = int(np.searchsorted(rows, len(main)))
+        return ColumnPart.joined([main.take(rows[:split]), tail.take(rows[split:] - len(main))])
+
+    def with_part(self, part: ColumnPart) -> IndexedColumn:
+        """The column with some slices more."""
+        main, *tail = self.parts
+        return IndexedColumn(main, ColumnPart.joined([*tail, part]))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes, with what is made of it for planning."""
+        return sum(_bytes_of(part) for part in self.parts)
+
+
+def _bytes_of(part: ColumnPart) -> int:
+    stats = part.statistics
+    stored = sum(int(array.nbytes) for array in (stats.lower, stats.upper, stats.null_count, stats.row_count))
+    # The bounds once more in comparable form, and six masks.
+    return stored + int(stats.lower.nbytes + stats.upper.nbytes) + 7 * len(part)
+
+
+def concat_statistics(parts: Sequence[ColumnStatistics]) -> ColumnStatistics:
+    """The entries of several statistics of one column, one after the other."""
+    every = [ColumnPart(part, np.ones(len(part), np.bool_), part.row_count) for part in parts]
+    return ColumnPart.joined(every).statistics

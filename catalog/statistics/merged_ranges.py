@@ -1,0 +1,122 @@
+"""Which statistics that Apache Hudi merged over the row groups of a file are not to be trusted.
+
+Parquet's Java library leaves `[0.0, 0.0]` for a chunk that holds NaN, and nothing for one whose texts are too long for
+statistics. Apache Hudi merges the chunks of a file as they are. From a file of one row group such statistics are known
+for what they are. From one of several they look sound, though a range that one row group was left out of always
+contains 0.0 or goes with nulls, since Hudi counts the rows of such a row group as null.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy
+
+pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+
+DEFAULT_BLOCK_SIZE = 125_829_120
+"""Bytes of a row group as Apache's writers count them, unless `hoodie.parquet.block.size` says otherwise."""
+_SLACK = 0.25
+_PAGE = 1_310_720
+_WIDEST = 20
+
+
+@dataclass(frozen=True)
+class RowGroupSize:
+    """When a base file may have several row groups.
+
+    A writer closes a row group at the block size. Until then it counts complete pages as they are compressed, but the
+    last page of each column as it is, so a row group can be smaller than the block size by a page a column.
+
+    Attributes:
+        block_size: bytes at which writers close a row group.
+        fixed: how many columns, fields of structs counted one by one, have values of a fixed width.
+        variable: how many others there are.
+    """
+
+    block_size: int
+    fixed: int
+    variable: int
+
+    @classmethod
+    def of(cls, schema: pa.Schema, block_size: int) -> RowGroupSize:
+        """That of files with these columns."""
+        widths = [width for field in schema for width in _leaves(field.type)]
+        return cls(block_size, sum(widths), len(widths) - sum(widths))
+
+    def may_be_several(self, sizes: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """For files of such sizes in bytes and so many rows, whether they may have several row groups."""
+        narrow = np.minimum(_PAGE, _WIDEST * np.maximum(rows, 0))
+        slack = np.maximum(_SLACK * self.block_size, _PAGE * self.variable + narrow * self.fixed)
+        several: NDArray[np.bool_] = sizes >= self.block_size - slack
+        return several
+
+
+def without_merged_ranges(entries: pa.Table, kind: pa.DataType, files: pa.Table, limit: RowGroupSize) -> pa.Table:
+    """A column's statistics by file, without those that may hide a row group.
+
+    Args:
+        entries: as `MetadataTable.column_stats` returns them.
+        kind: the column's type.
+        files: with the columns `file_name` and `size`: the base files.
+        limit: from which size on files may have several row groups.
+    """
+    largest = pc.max(files.column("size")).as_py() or 0
+    if not limit.may_be_several(np.array([largest]), np.array([_PAGE])).any():
+        return entries
+    doubtful = _doubtful(entries, kind)
+    if doubtful is None or not doubtful.any():
+        return entries
+    rows = np.flatnonzero(doubtful)
+    some = entries.take(from_numpy(rows))
+    at = pc.index_in(some.column("file_name"), files.column("file_name").combine_chunks())
+    sizes = _numbers(files.column("size").combine_chunks().take(at.combine_chunks()), 0)
+    # Where the number of rows is not known, there may be any number of them.
+    counts = _numbers(some.column("value_count").combine_chunks(), _PAGE)
+    is_base = ~_mask(pc.is_null(at))
+    gone = rows[is_base & limit.may_be_several(sizes, counts)]
+    if not len(gone):
+        return entries
+    keep = np.ones(entries.num_rows, np.bool_)
+    keep[gone] = False
+    return entries.filter(from_numpy(keep))
+
+
+def _doubtful(entries: pa.Table, kind: pa.DataType) -> NDArray[np.bool_] | None:
+    """Where statistics may hide a row group; None for types of which none can."""
+    types = pa.types
+    if types.is_floating(kind):
+        zero = pa.scalar(0.0, kind)
+        around = pc.and_kleene(pc.less_equal(entries["min"], zero), pc.greater_equal(entries["max"], zero))
+        bounded = pc.or_(pc.is_valid(entries["min"]), pc.is_valid(entries["max"]))
+        return _mask(pc.and_(bounded, pc.fill_null(around, True)))
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+        return _mask(pc.fill_null(pc.not_equal(entries["null_count"], 0), True))
+    return None
+
+
+def _leaves(kind: pa.DataType) -> list[bool]:
+    """For each leaf of a type, whether its values are of a fixed width."""
+    if pa.types.is_nested(kind):
+        # Elements of lists and maps are not one a row.
+        fixed = pa.types.is_struct(kind)
+        return [width and fixed for at in range(kind.num_fields) for width in _leaves(kind.field(at).type)]
+    variable = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)
+    return [not any(test(kind) for test in variable)]
+
+
+def _mask(found: Any) -> NDArray[np.bool_]:
+    whole = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    mask: NDArray[np.bool_] = to_numpy(whole).astype(np.bool_)
+    return mask
+
+
+def _numbers(column: Any, default: int) -> NDArray[np.int64]:
+    numbers: NDArray[np.int64] = to_numpy(pc.fill_null(column, default)).astype(np.int64)
+    return numbers

@@ -1,0 +1,1 @@
+"""Apache Hudi tables: read, planned, written and served."""

@@ -1,0 +1,259 @@
+"""The commands that run services: `hudi-catalog serve trino`, `hudi-catalog serve hive` and `hudi-catalog gateway`.
+
+What they run is imported when they run: the other commands start without it, and do without its libraries.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+
+from hudi_catalog.option_groups import key_value, read_option_file
+from table_format.extras import require
+
+SERVICES = ("aiohttp", "prometheus_client", "thriftpy2")
+"""Packages that services need."""
+SERVICE_PORT, SERVICE_HTTP_PORT = 9779, 9780
+HIVE_PORT, HIVE_HTTP_PORT = 9790, 9791
+GATEWAY_PORT, GATEWAY_HTTP_PORT = 9880, 9881
+
+serve_app = typer.Typer(
+    help="Run a service through which an engine uses the plans.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Warehouse = Annotated[str, typer.Argument(help="Folder or URI under which tables lie.")]
+Host = Annotated[str, typer.Option("--host", help="Address to listen at; 0.0.0.0 for all of this machine's.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0 for a free one.")]
+HttpPort = Annotated[
+    int, typer.Option("--http-port", min=0, max=65535, help="Port of /health, /ready, /metrics and the status page.")
+]
+HttpHost = Annotated[
+    str, typer.Option("--http-host", help="Address that this port listens at; beyond loopback with TLS and secret.")
+]
+SecretFile = Annotated[
+    str | None, typer.Option("--secret-file", help="File with the shared secret; else HUDI_CATALOG_SECRET counts.")
+]
+TlsCertificate = Annotated[
+    str | None, typer.Option("--tls-certificate", help="PEM file with the certificate; turns TLS on.")
+]
+TlsKey = Annotated[str | None, typer.Option("--tls-key", help="PEM file with its key, if it is not in the same file.")]
+TlsClientCa = Annotated[
+    str | None, typer.Option("--tls-client-ca", help="PEM file; only clients with a certificate signed by it get in.")
+]
+QueryLogTarget = Annotated[
+    str, typer.Option("--query-log", help="File that a line of JSON is appended to for each query; - is stdout.")
+]
+Options = Annotated[list[str] | None, typer.Option("--option", "-o", help="Option as key=value; repeatable.")]
+Config = Annotated[str | None, typer.Option("--config", help="File of options, one key=value a line; flags win.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more of what happens on standard error.")]
+
+
+@serve_app.callback()
+def _serve() -> None:
+    """Run a service through which an engine uses the plans."""
+
+
+@serve_app.command("trino")
+def serve_trino(
+    warehouse: Warehouse,
+    *,
+    host: Host = "127.0.0.1",
+    port: Port = SERVICE_PORT,
+    http_port: HttpPort = SERVICE_HTTP_PORT,
+    http_host: HttpHost = "127.0.0.1",
+    secret_file: SecretFile = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
+    query_log: QueryLogTarget = "-",
+    option: Options = None,
+    config: Config = None,
+    print_catalog: Annotated[
+        bool, typer.Option("--print-catalog", help="Print the catalog file for Trino, and do nothing else.")
+    ] = False,
+    presto: Annotated[bool, typer.Option("--presto", help="Print the catalog file for Presto instead.")] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Serve tables to Trino's and Presto's Thrift connector."""
+    from hudi_catalog.trino.catalog_file import catalog_lines
+
+    has_tls = tls_certificate is not None
+    if print_catalog:
+        sys.stdout.write("\n".join(catalog_lines(host, port, tls=has_tls, presto=presto)) + "\n")
+        return
+    require("hudi-catalog serve", "services", *SERVICES)
+    from hudi_catalog.server.hosting import serve
+    from hudi_catalog.server.secret import load_secret
+    from hudi_catalog.server.tls import tls_files
+    from hudi_catalog.trino.serve import ServingTrino, TrinoSettings
+
+    _log_to_stderr(verbose=verbose)
+    serving = ServingTrino(
+        TrinoSettings(
+            warehouse=warehouse,
+            host=host,
+            port=port,
+            http_port=http_port,
+            http_host=http_host,
+            options=_all_options(config, option),
+            secret=load_secret(secret_file),
+            tls=tls_files(tls_certificate, tls_key, tls_client_ca),
+            query_log=query_log,
+        )
+    )
+
+    def started() -> None:
+        engine = "Presto" if presto else "Trino"
+        lines = catalog_lines(host, serving.port, tls=has_tls, presto=presto)
+        _say(
+            f"serving {warehouse} to {engine} at {host}:{serving.port}; a catalog file for {engine}:",
+            *(f"    {line}" for line in lines),
+            f"status at {serving.status_scheme}://{http_host}:{serving.http_port}/",
+        )
+
+    serve(serving, started)
+    _say("stopped")
+
+
+@serve_app.command("hive")
+def serve_hive(
+    warehouse: Warehouse,
+    *,
+    host: Host = "127.0.0.1",
+    port: Port = HIVE_PORT,
+    http_port: HttpPort = HIVE_HTTP_PORT,
+    http_host: HttpHost = "127.0.0.1",
+    secret_file: SecretFile = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
+    query_log: QueryLogTarget = "-",
+    option: Options = None,
+    config: Config = None,
+    print_hive_site: Annotated[
+        bool, typer.Option("--print-hive-site", help="Print the properties for hive-site.xml, and do nothing else.")
+    ] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Serve tables to Hive's storage handler, whose jar `hudi-catalog hive-jar` names."""
+    from hudi_catalog.hive.hive_site import site_lines
+
+    has_tls = tls_certificate is not None
+    if print_hive_site:
+        lines = site_lines(host, port, tls=has_tls, secret=secret_file is not None)
+        sys.stdout.write("\n".join(lines) + "\n")
+        return
+    require("hudi-catalog serve", "services", *SERVICES)
+    from hudi_catalog.hive.serve import HiveSettings, ServingHive
+    from hudi_catalog.server.hosting import serve
+    from hudi_catalog.server.secret import load_secret
+    from hudi_catalog.server.tls import tls_files
+
+    _log_to_stderr(verbose=verbose)
+    secret = load_secret(secret_file)
+    serving = ServingHive(
+        HiveSettings(
+            warehouse=warehouse,
+            host=host,
+            port=port,
+            http_port=http_port,
+            http_host=http_host,
+            options=_all_options(config, option),
+            secret=secret,
+            tls=tls_files(tls_certificate, tls_key, tls_client_ca),
+            query_log=query_log,
+        )
+    )
+
+    def started() -> None:
+        lines = site_lines(host, serving.port, tls=has_tls, secret=secret is not None)
+        _say(
+            f"serving {warehouse} to Hive at {host}:{serving.port}; for Hive's hive-site.xml:",
+            *(f"    {line}" for line in lines),
+            f"status at {serving.status_scheme}://{http_host}:{serving.http_port}/",
+        )
+
+    serve(serving, started)
+    _say("stopped")
+
+
+def gateway(
+    upstream: Annotated[str, typer.Argument(help="Trino's coordinator, such as http://trino:8080.")],
+    *,
+    metastore: Annotated[
+        str, typer.Option("--metastore", help="That of Trino's hive catalog: thrift://host:port, or a folder's URI.")
+    ],
+    host: Host = "127.0.0.1",
+    port: Port = GATEWAY_PORT,
+    http_port: HttpPort = GATEWAY_HTTP_PORT,
+    http_host: HttpHost = "127.0.0.1",
+    secret_file: SecretFile = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
+    upstream_ca: Annotated[
+        str | None, typer.Option("--upstream-ca", help="PEM file that signs Trino's certificate; else the system's.")
+    ] = None,
+    query_log: QueryLogTarget = "-",
+    option: Options = None,
+    config: Config = None,
+    verbose: Verbose = False,
+) -> None:
+    """Stand in front of Trino: queries over registered tables read only the files of their plans."""
+    require("hudi-catalog gateway", "services", *SERVICES)
+    from hudi_catalog.gateway.serve import GatewaySettings, ServingGateway
+    from hudi_catalog.server.hosting import serve
+    from hudi_catalog.server.secret import load_secret
+    from hudi_catalog.server.tls import tls_files
+
+    _log_to_stderr(verbose=verbose)
+    serving = ServingGateway(
+        GatewaySettings(
+            upstream=upstream,
+            metastore=metastore,
+            host=host,
+            port=port,
+            http_port=http_port,
+            http_host=http_host,
+            options=_all_options(config, option),
+            secret=load_secret(secret_file),
+            tls=tls_files(tls_certificate, tls_key, tls_client_ca),
+            upstream_ca=upstream_ca,
+            query_log=query_log,
+        )
+    )
+
+    def started() -> None:
+        scheme = "http" if tls_certificate is None else "https"
+        _say(
+            f"clients connect to {scheme}://{host}:{serving.port} instead of {upstream}",
+            f"status at {serving.status_scheme}://{http_host}:{serving.http_port}/",
+        )
+
+    serve(serving, started)
+    _say("stopped")
+
+
+def _all_options(config: str | None, option: Iterable[str] | None) -> dict[str, str]:
+    stored = {} if config is None else read_option_file(config)
+    return {**stored, **dict(key_value(text) for text in option or [])}
+
+
+def _log_to_stderr(*, verbose: bool) -> None:
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
+    )
+
+
+def _say(*lines: str) -> None:
+    # standard output is the query log's
+    sys.stderr.write("".join(f"hudi-catalog: {line}\n" if not line.startswith(" ") else f"{line}\n" for line in lines))
+    sys.stderr.flush()

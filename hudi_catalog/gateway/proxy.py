@@ -1,0 +1,271 @@
+"""The gateway: clients speak Trino's protocol to it, it speaks it to Trino, and statements are rewritten in between."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import AsyncIterator
+from urllib.parse import unquote
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+from hudi_catalog.gateway.access import Access
+from hudi_catalog.gateway.answer import UpstreamError
+from hudi_catalog.gateway.headers import passed_on, replace_all
+from hudi_catalog.gateway.listening import Listening
+from hudi_catalog.gateway.logged import logged_text
+from hudi_catalog.gateway.proxy_settings import ProxySettings
+from hudi_catalog.gateway.relay import Way, refusal, relay
+from hudi_catalog.gateway.running_queries import RunningQueries
+from hudi_catalog.gateway.statement_requests import Passed, StatementRewriter, Statements
+from hudi_catalog.gateway.upstream import Upstream
+from hudi_catalog.server.metrics import Metrics
+from hudi_catalog.server.query_log import QueryLog
+from hudi_catalog.server.secret import Secret
+
+_LOGGER = logging.getLogger(__name__)
+_SERVICE = "gateway"
+_STATEMENT = "/v1/statement"
+_METHODS = {"/v1/statement": "statement", "/v1/spooled": "spooled", "/v1/info": "info", "/ui": "ui"}
+_POLL_SECONDS = 0.05
+_CLIENT_GONE = 499
+
+
+class GatewayProxy:
+    """Passes Trino's client protocol on, byte for byte but for the statements that the rewriter changes.
+
+    Args:
+        settings: where Trino is, where to listen, times and limits.
+        rewriter: changes statements; None to pass all of them on as they are.
+        log: gets a line for each statement that the rewriter was not asked about or did not finish; None for none.
+        metrics: counts requests; None for nobody.
+        secret: clients must name it in the extra credential `hudi-catalog-secret`; None for open doors.
+        tls: to serve HTTPS with; None for HTTP.
+        upstream_tls: how Trino's certificate is checked; None for the system's authorities.
+    """
+
+    def __init__(
+        self,
+        settings: ProxySettings,
+        rewriter: StatementRewriter | None,
+        *,
+        log: QueryLog | None = None,
+        metrics: Metrics | None = None,
+        secret: Secret | None = None,
+        tls: ssl.SSLContext | None = None,
+        upstream_tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._settings = settings
+        self._rewriter = rewriter
+        self._log = log
+        self._metrics = metrics
+        self._access = Access(secret)
+        self._secure = tls is not None
+        self._upstream = Upstream(settings, upstream_tls)
+        self._queries = RunningQueries(settings.abandoned_after)
+        self._listening = Listening(self._handle, settings, tls)
+        self._statements: Statements | None = None
+        self._requests = 0
+        self._draining = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def start(self) -> int:
+        """Listen; the port.
+
+        Raises:
+            ServiceError: the address is taken, or not one of this machine.
+        """
+        self._statements = None if self._rewriter is None else Statements(self._rewriter, self._settings)
+        self._loop = asyncio.get_running_loop()
+        await self._upstream.start()
+        try:
+            port = await self._listening.start()
+        except BaseException:
+            await self._upstream.stop()
+            raise
+        if self._metrics is not None:
+            self._metrics.watch(_SERVICE, "connections", lambda: self._listening.connections)
+            self._metrics.watch(_SERVICE, "requests", lambda: self._requests)
+            self._metrics.watch(_SERVICE, "queries", lambda: len(self._queries))
+        return port
+
+    def begin_drain(self) -> None:
+        """Take no new statements; what runs goes on."""
+        self._draining = True
+
+    def busy(self) -> bool:
+        """Whether a client still waits for an answer or has rows of a query to fetch."""
+        return self._requests > 0 or self._queries.busy
+
+    async def stop(self, drain_seconds: float = 0.0) -> None:
+        """Let running queries come to their end, at most so long, then close everything."""
+        self.begin_drain()
+        until = time.monotonic() + drain_seconds
+        while self.busy() and time.monotonic() < until:  # noqa: ASYNC110  # queries become idle by the clock alone
+            await asyncio.sleep(_POLL_SECONDS)
+        await self._listening.stop()
+        await self._upstream.stop()
+        if self._statements is not None:
+            self._statements.close()
+
+    def check_upstream(self) -> None:
+        """Ask Trino whether it takes queries; for other threads than the one that runs the gateway.
+
+        Raises:
+            ServiceError: it does not answer, or is still starting.
+        """
+        if self._loop is None:
+            raise UpstreamError(502, "the gateway has not been started")
+        asyncio.run_coroutine_threadsafe(self._ask(), self._loop).result()
+
+    async def _ask(self) -> None:
+        where = self._settings.upstream
+        headers = CIMultiDict({"Host": self._settings.authority})
+        async with self._upstream.exchange("GET", "/v1/info", headers, None) as answer:
+            text = await answer.read_whole()
+        if answer.status != 200:
+            raise UpstreamError(502, f"Trino at {where} answers /v1/info with status {answer.status}")
+        if b'"starting":true' in text:
+            raise UpstreamError(502, f"Trino at {where} is still starting")
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        began = time.monotonic()
+        self._requests += 1
+        outcome = "client gone"
+        try:
+            response = await self._answer(request)
+            outcome = "ok" if response.status < 400 else str(response.status)
+        except ConnectionResetError:
+            return web.Response(status=_CLIENT_GONE)  # for aiohttp, which finds nobody to send it to
+        except web.RequestPayloadError as error:
+            outcome = "400"
+            return refusal(400, f"the request's body broke off: {error}")
+        except TimeoutError:
+            outcome = "408"
+            return refusal(408, f"the request's body did not arrive within {self._settings.answer_timeout:g} s")
+        except UpstreamError as error:
+            _LOGGER.warning("%s %s: %s", request.method, request.path, error)
+            outcome = str(error.status)
+            return refusal(error.status, str(error))
+        else:
+            return response
+        finally:
+            self._requests -= 1
+            if self._metrics is not None:
+                method = next((name for path, name in _METHODS.items() if request.path.startswith(path)), "other")
+                self._metrics.request(_SERVICE, method, time.monotonic() - began, outcome)
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        target = request.raw_path
+        if not target.startswith("/"):
+            return refusal(400, "the gateway is no forward proxy: a request's target has to begin with /")
+        headers = passed_on(request.raw_headers, without=("expect",))
+        path = unquote(target.partition("?")[0])
+        refused = self._access.refused(path, headers)
+        if refused is not None:
+            return refused
+        statement = request.method == "POST" and path.rstrip("/") == _STATEMENT
+        if statement and self._draining:
+            return refusal(503, "the gateway is shutting down and takes no new statements", {"Retry-After": "1"})
+        way = self._way(request, headers)
+        passed: Passed | None = None
+        content = _in_time(request, self._settings.answer_timeout) if request.can_read_body else None
+        body: bytes | AsyncIterator[bytes] | None = content
+        if statement and content is not None:
+            body = await self._read(request, content)
+        if isinstance(body, bytes):
+            if self._statements is not None:
+                passed = await self._statements.for_trino(body, headers)
+                body = passed.body
+            headers.popall("Content-Length", None)
+        self._queries.asked(path)
+        async with self._upstream.exchange(
+            request.method,
+            target,
+            headers,
+            body,
+            # Trino only registers a statement until its first URI is asked for, which nobody can do for a lost answer.
+            repeatable=isinstance(body, bytes),
+        ) as answer:
+            head = bytearray()
+            try:
+                return await relay(request, answer, way, head)
+            finally:
+                # a client that has all it wants may be gone before the answer's end is written
+                if path.startswith(_STATEMENT):
+                    encoding = answer.header("Content-Encoding")
+                    identity = self._queries.answered(request.method, path, answer.status, bytes(head), encoding)
+                    if passed is not None:
+                        self._note(passed, identity)
+
+    async def _read(self, request: web.Request, content: AsyncIterator[bytes]) -> bytes | AsyncIterator[bytes]:
+        """The body of a statement, unread when it is too long to be looked at."""
+        most = self._settings.statement_size
+        if (request.content_length or 0) > most:
+            return content
+        body = bytearray()
+        async with asyncio.timeout(self._settings.answer_timeout):
+            async for chunk in content:
+                body += chunk
+                if len(body) > most:
+                    return _joined(bytes(body), content)
+        return bytes(body)
+
+    def _note(self, passed: Passed, identity: str | None) -> None:
+        """Log a statement that the rewriter has not logged, as it never came to its end there."""
+        if self._log is not None and passed.unplanned is not None:
+            self._log.query(
+                _SERVICE,
+                outcome="unchanged",
+                reason=passed.unplanned,
+                detail=passed.detail,
+                sql=logged_text(passed.sql),
+                query_id=identity,
+            )
+
+    def _way(self, request: web.Request, headers: CIMultiDict[str]) -> Way | None:
+        """What to change in the answer; the headers for Trino are set so that it is as little as can be."""
+        client = "https" if self._secure else "http"
+        server = self._settings.scheme
+        uris = self._settings.uris
+        host = headers.get("Host", "")
+        if uris == "auto":
+            uris = "rewrite" if client != server or server == "https" else "host"
+        if uris == "forwarded":
+            peer = request.remote or "unknown"
+            earlier = headers.get("X-Forwarded-For")
+            headers["X-Forwarded-For"] = f"{earlier}, {peer}" if earlier else peer
+            headers.setdefault("X-Forwarded-Proto", client)
+            headers.setdefault("X-Forwarded-Host", host)
+        if uris != "rewrite" or not host:
+            return None
+        replace_all(headers, "Host", [self._settings.authority])
+        # The opening of an answer has to be read, and gzip would hide it.
+        replace_all(headers, "Accept-Encoding", ["identity"])
+        return Way(f"{client}://{host}", self._settings.upstream)
+
+
+async def _in_time(request: web.Request, seconds: float) -> AsyncIterator[bytes]:
+    """The pieces of a request's body, each of which has to arrive in time; a client that stops is disconnected."""
+    pieces = request.content.iter_any()
+    while True:
+        try:
+            async with asyncio.timeout(seconds):
+                piece = await anext(pieces)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            # Trino waits for the rest, so there is no answer to pass on
+            if request.transport is not None:
+                request.transport.close()
+            raise
+        yield piece
+
+
+async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for chunk in rest:
+        yield chunk

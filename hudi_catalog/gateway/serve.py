@@ -1,0 +1,205 @@
+"""The gateway, put together from its parts."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from catalog.late_tables import LateTables
+from hudi_catalog.gateway.access_rules import NONE
+from hudi_catalog.gateway.options import KEYS as REWRITE_KEYS
+from hudi_catalog.gateway.options import RULES, SCAN_KEYS, GatewayOptions
+from hudi_catalog.gateway.proxy import GatewayProxy
+from hudi_catalog.gateway.proxy_settings import KEYS as PROXY_KEYS
+from hudi_catalog.gateway.proxy_settings import UPSTREAM, ProxySettings
+from hudi_catalog.gateway.rewrite import Rewriter
+from hudi_catalog.metastore.metastore import Metastore
+from hudi_catalog.metastore.metastore_options import KERBEROS, MetastoreOptions
+from hudi_catalog.metastore.metastore_options import KEYS as METASTORE_KEYS
+from hudi_catalog.metastore.open_metastore import hive_addresses, open_metastore
+from hudi_catalog.metastore.options import KEYS as SYNC_KEYS
+from hudi_catalog.metastore.options import SyncOptions
+from hudi_catalog.metastore.trino_tables import SNAPSHOTS, TrinoTables
+from hudi_catalog.option_groups import divided
+from hudi_catalog.server.beside_status import ServiceBesideStatus
+from hudi_catalog.server.doors import LOOPBACK, Door, StatusGuard
+from hudi_catalog.server.hosting import hosted
+from hudi_catalog.server.metrics import Metrics
+from hudi_catalog.server.options import DRAIN_TIMEOUT, READ_TIMEOUT, TABLE_TIMEOUT, ServiceOptions
+from hudi_catalog.server.query_log import open_log
+from hudi_catalog.server.secret import Secret
+from hudi_catalog.server.status_server import StatusServer
+from hudi_catalog.server.tls import TlsFiles, client_context, server_context
+
+_LOG = logging.getLogger(__name__)
+_NAME = "gateway"
+_RULES_UNKNOWN = (
+    f"rights, row filters and column masks that Trino has for a table `s.t` do not hold for `s{SNAPSHOTS}.t__…`, which "
+    f"queries are rewritten to, unless its rules match both names. Name the files of its rules in {RULES}, and tables "
+    f"for which they do not are left alone; or say {NONE} there if Trino has no such rules"
+)
+
+
+@dataclass(frozen=True)
+class GatewaySettings:
+    """What the gateway is told.
+
+    Attributes:
+        upstream: Trino's coordinator, `http://host:port` or `https://host:port`.
+        metastore: that Trino's hive catalog uses, `thrift://host:port` or the URI of a file metastore's folder.
+        host: address to listen at.
+        port: for clients, 0 for a free one.
+        http_port: of the status page, 0 for a free one.
+        http_host: address that the status page listens at.
+        options: by key: `hoodie.catalog.gateway.*`, `hoodie.catalog.sync.*`.
+        secret: that clients have to name; None for open doors.
+        tls: what clients' connections are encrypted with; None for no encryption.
+        upstream_ca: certificates that sign Trino's; None for the system's.
+        query_log: file of the query log, `-` for standard output, None to keep the newest records only.
+    """
+
+    upstream: str
+    metastore: str
+    host: str = LOOPBACK
+    port: int = 0
+    http_port: int = 0
+    http_host: str = LOOPBACK
+    options: Mapping[str, str] = field(default_factory=dict)
+    secret: Secret | None = None
+    tls: TlsFiles | None = None
+    upstream_ca: str | None = None
+    query_log: str | None = None
+
+
+class ServingGateway(ServiceBesideStatus):
+    """The gateway with its port, status page, log and counts.
+
+    Args:
+        settings: what it is told.
+
+    Attributes:
+        port: for clients, once it has started.
+        http_port: of the status page, once it has started.
+        log: of planned scans and statements.
+        metrics: counts.
+        rewriter: changes the statements.
+
+    Raises:
+        OptionError: an option, a certificate or the log file cannot be used.
+        MetastoreError: the metastore cannot be reached.
+    """
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        given = {UPSTREAM: settings.upstream, **settings.options}
+        options = divided(
+            given,
+            {
+                "proxy": PROXY_KEYS,
+                "rewrite": (*REWRITE_KEYS, *SCAN_KEYS),
+                "sync": SYNC_KEYS,
+                "metastore": METASTORE_KEYS,
+                "service": (DRAIN_TIMEOUT, READ_TIMEOUT, TABLE_TIMEOUT),
+            },
+        )
+        limits = ServiceOptions.parse(options["service"])
+        proxy = ProxySettings.parse(
+            options["proxy"], host=settings.host, port=settings.port, read_timeout=limits.read_timeout
+        )
+        tls = None if settings.tls is None else server_context(settings.tls)
+        upstream_tls = None if settings.upstream_ca is None else client_context(ca=settings.upstream_ca)
+        metastore = open_metastore(settings.metastore, options=options["metastore"])
+        self.metrics = Metrics()
+        log = open_log(settings.query_log, self.metrics)
+        late = LateTables(limits.table_timeout)
+        tables = TrinoTables(metastore, SyncOptions.parse(options["sync"]), late=late)
+        self.metrics.watch(_NAME, "late tables", lambda: len(late))
+        self.metrics.watch_total(_NAME, "late", lambda: late.refused)
+        self.rewriter = Rewriter(tables, GatewayOptions.parse(options["rewrite"]), log)
+        self._proxy = GatewayProxy(
+            proxy,
+            self.rewriter,
+            log=log,
+            metrics=self.metrics,
+            secret=settings.secret,
+            tls=tls,
+            upstream_tls=upstream_tls,
+        )
+        status = StatusServer(
+            _NAME,
+            self.metrics,
+            log,
+            checks={"trino": self._proxy.check_upstream, "metastore": lambda: _check(metastore)},
+            facts={"trino": proxy.upstream, "metastore": settings.metastore},
+            host=settings.http_host,
+            port=settings.http_port,
+            guard=StatusGuard.of(settings.http_host, settings.tls, settings.secret),
+            late=late,
+            read_seconds=limits.read_timeout,
+        )
+        self._settings = settings
+        self._metastore = MetastoreOptions.parse(options["metastore"])
+        super().__init__(self._proxy, status, log, limits.drain_timeout)
+
+    async def start(self) -> None:
+        """Listen, and say so if nobody has said which access rules Trino has.
+
+        Raises:
+            ServiceError: an address is taken, or not one of this machine.
+        """
+        await super().start()
+        if self.rewriter.options.rules is None:
+            _LOG.warning("%s", _RULES_UNKNOWN)
+            self.log.event(_NAME, "access rules", message=_RULES_UNKNOWN)
+
+    def _doors(self) -> list[Door]:
+        tls, known = self._settings.tls, self._metastore
+        own = Door(
+            "the gateway",
+            self._settings.host,
+            self.port,
+            encrypted=tls is not None,
+            checked=self._settings.secret is not None or (tls is not None and tls.client_ca is not None),
+            anybody="asks Trino as whomever Trino takes them for",
+            remedy="give it --tls-certificate, and --secret-file or --tls-client-ca",
+        )
+        metastores = [
+            Door(
+                "the metastore",
+                host,
+                port,
+                encrypted=known.tls or known.auth == KERBEROS,  # which protects messages itself
+                checked=known.wants_password or known.auth == KERBEROS,
+                anybody="changes where tables lie",
+                remedy="see hoodie.catalog.metastore.auth and .tls",
+            )
+            for host, port in hive_addresses(self._settings.metastore)
+        ]
+        return [own, *metastores]
+
+    def set_ready(self, ready: bool, /) -> None:
+        """Say whether queries are to be sent here; without, new statements are refused."""
+        super().set_ready(ready)
+        if not ready:
+            self._proxy.begin_drain()
+
+    def busy(self) -> bool:
+        """Whether queries are running."""
+        return self._proxy.busy()
+
+
+@contextlib.contextmanager
+def running_gateway(settings: GatewaySettings) -> Iterator[ServingGateway]:
+    """The gateway in a thread of its own for as long as a `with` block lasts.
+
+    Raises:
+        HudiError: it cannot be started.
+    """
+    serving = ServingGateway(settings)
+    with hosted(serving):
+        yield serving
+
+
+def _check(metastore: Metastore) -> None:
+    metastore.schemas()

@@ -1,0 +1,168 @@
+"""Which part of a statement is a query whose tables may be replaced, and what an EXECUTE runs."""
+
+from __future__ import annotations
+
+import enum
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hudi_catalog.gateway.lexing import Kind, Lexeme, lexemes_of
+
+_BEGINS_QUERY = frozenset({"SELECT", "WITH", "("})
+# The forms of EXPLAIN that show how the query runs; the others tell of the tables that it names.
+_SHOWN_PLANS = frozenset({"LOGICAL", "DISTRIBUTED", "TEXT", "GRAPHVIZ", "JSON", "TYPE", "FORMAT", ",", "(", ")"})
+
+
+class Form(enum.Enum):
+    """What kind of statement it is."""
+
+    QUERY = "query"
+    EXECUTE = "execute"
+    IMMEDIATE = "immediate"
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement, as far as rewriting needs to know it.
+
+    Attributes:
+        form: its kind; `OTHER` is left as it is.
+        start: where the query begins, or the string of EXECUTE IMMEDIATE.
+        end: the position behind it.
+        name: of the prepared statement that EXECUTE runs, in the case in which it is written: Trino does not fold it.
+        parameters: the texts of the values behind USING.
+    """
+
+    form: Form
+    start: int = 0
+    end: int = 0
+    name: str = ""
+    parameters: tuple[str, ...] = ()
+
+
+_OTHER = Statement(Form.OTHER)
+
+
+def read_statement(sql: str, lexemes: Sequence[Lexeme]) -> Statement:
+    """Find the query in a statement: itself, or that of EXPLAIN, INSERT INTO or CREATE TABLE AS.
+
+    A view keeps its text for later, a PREPARE too: their queries are left alone.
+    """
+    real = [lexeme for lexeme in lexemes if lexeme.kind is not Kind.COMMENT]
+    position = _behind_explain(real)
+    words = [lexeme.word for lexeme in real[position : position + 2]]
+    if words[:1] == ["EXECUTE"]:
+        return _execute(sql, real) if position == 0 else _OTHER
+    start, end = position, len(real)
+    if words == ["INSERT", "INTO"]:
+        start = _behind_target(real, position + 2)
+    elif words[:1] == ["CREATE"]:
+        start, end = _created(real, position)
+    if start >= end or real[start].word not in _BEGINS_QUERY or _has_functions(real[start:end]):
+        return _OTHER
+    return Statement(Form.QUERY, real[start].start, real[end - 1].end)
+
+
+def prepared_call(sql: str) -> tuple[str, tuple[str, ...]] | None:
+    """The name and the parameters' texts of an EXECUTE of a prepared statement; None for any other statement.
+
+    >>> prepared_call("EXECUTE monthly USING 3, DATE '2024-01-01'")
+    ('monthly', ('3', "DATE '2024-01-01'"))
+    """
+    lexemes = lexemes_of(sql)
+    statement = _OTHER if lexemes is None else read_statement(sql, lexemes)
+    return (statement.name, statement.parameters) if statement.form is Form.EXECUTE else None
+
+
+def _has_functions(query: Sequence[Lexeme]) -> bool:
+    """Whether a query defines functions or session properties of its own, which change what names mean."""
+    pairs = itertools.pairwise(query)
+    return any(first.word == "WITH" and second.word in {"FUNCTION", "SESSION"} for first, second in pairs)
+
+
+def _behind_explain(real: Sequence[Lexeme]) -> int:
+    """Where the statement begins that is explained; the end for an explanation that is left alone."""
+    if not real or real[0].word != "EXPLAIN":
+        return 0
+    position = 1
+    while position < len(real) and real[position].word in {"ANALYZE", "VERBOSE"}:
+        position += 1
+    if position + 1 < len(real) and real[position].word == "(" and real[position + 1].word in {"TYPE", "FORMAT"}:
+        end = _closing(real, position)
+        if any(lexeme.word not in _SHOWN_PLANS for lexeme in real[position:end]):
+            return len(real)
+        position = end
+    return position
+
+
+def _closing(real: Sequence[Lexeme], position: int) -> int:
+    """The position behind the parenthesis that closes the one at a position."""
+    depth = 0
+    for index in range(position, len(real)):
+        depth += {"(": 1, ")": -1}.get(real[index].word, 0)
+        if depth == 0:
+            return index + 1
+    return len(real)
+
+
+def _behind_target(real: Sequence[Lexeme], position: int) -> int:
+    """Behind the name and columns of the table that is inserted into."""
+    position += 1
+    while position + 1 < len(real) and real[position].word == ".":
+        position += 2
+    opens = position + 1 < len(real) and real[position].word == "("
+    if opens and real[position + 1].word not in _BEGINS_QUERY | {"VALUES", "TABLE"}:
+        return _closing(real, position)
+    return position
+
+
+def _created(real: Sequence[Lexeme], position: int) -> tuple[int, int]:
+    """The query of CREATE TABLE AS; an empty range for anything else that is created."""
+    nothing = len(real), len(real)
+    words = [lexeme.word for lexeme in real[position : position + 4]]
+    if words[1:2] != ["TABLE"] and words[1:] != ["OR", "REPLACE", "TABLE"]:
+        return nothing
+    depth = 0
+    for index in range(position, len(real)):
+        depth += {"(": 1, ")": -1}.get(real[index].word, 0)
+        if depth == 0 and real[index].word == "AS":
+            tail = [lexeme.word for lexeme in real[-3:]]
+            drop = 3 if tail == ["WITH", "NO", "DATA"] else 2 if tail[1:] == ["WITH", "DATA"] else 0
+            return index + 1, len(real) - drop
+    return nothing
+
+
+def _execute(sql: str, real: Sequence[Lexeme]) -> Statement:
+    if len(real) < 2:
+        return _OTHER
+    immediate = real[1].word == "IMMEDIATE" and len(real) > 2 and real[2].kind is Kind.STRING
+    at = 2 if immediate else 1
+    target = real[at]
+    parameters = _parameters(sql, real, at + 1)
+    if parameters is None or (immediate and not target.text.startswith("'")):
+        return _OTHER
+    if immediate:
+        return Statement(Form.IMMEDIATE, target.start, target.end, parameters=parameters)
+    if target.name is None:
+        return _OTHER
+    return Statement(Form.EXECUTE, name=target.spelled, parameters=parameters)
+
+
+def _parameters(sql: str, real: Sequence[Lexeme], position: int) -> tuple[str, ...] | None:
+    """The values behind USING; None where something else stands there."""
+    if position == len(real):
+        return ()
+    if real[position].word != "USING" or position + 1 == len(real):
+        return None
+    found: list[str] = []
+    depth = 0
+    start = real[position + 1].start
+    for lexeme in real[position + 1 :]:
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(lexeme.word, 0)
+        if lexeme.word == "," and depth == 0:
+            found.append(sql[start : lexeme.start].strip())
+            start = lexeme.end
+    found.append(sql[start : real[-1].end].strip())
+    return tuple(found) if all(found) and depth == 0 else None

@@ -1,0 +1,1 @@
+"""Hive: the service that its storage handler asks which splits a query reads."""

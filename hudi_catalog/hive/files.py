@@ -1,0 +1,111 @@
+"""The files that Hive reads of the slices of a snapshot: base files as they are, copies of what it would misread.
+
+Copies are made of slices with log files, and of base files with a column that is read and that Hive would get wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.late_tables import LateTables
+from catalog.snapshot.snapshot import Snapshot
+from hudi_catalog.hive.copies import Copies
+from hudi_catalog.hive.misread import MisreadColumns
+from hudi_catalog.hive.options import HiveOptions
+from hudi_catalog.hive.settings import MATERIALIZE, QUERY_TYPE
+from table_format.codecs.arrow_numpy import one_chunk, valid_mask
+from table_format.errors import UnsupportedTableError
+
+_LOGS = f"log files change base files of it, which {QUERY_TYPE}=read_optimized leaves aside"
+
+
+@dataclass(frozen=True, slots=True)
+class HiveFile:
+    """A Parquet file that Hive reads.
+
+    Attributes:
+        path: inside the table's folder.
+        size: bytes.
+        materialized: whether it was written for Hive, with the columns and types that the table has.
+    """
+
+    path: str
+    size: int
+    materialized: bool = False
+
+
+class HiveFiles:
+    """Finds the files to read, and makes those that are needed. Threads may share it.
+
+    Args:
+        options: of the service.
+        late: tables whose storage does not answer.
+    """
+
+    def __init__(self, options: HiveOptions, late: LateTables | None = None) -> None:
+        self._misread = MisreadColumns()
+        self._copies = Copies(options.materialized_retention, options.materialized_threads, late)
+
+    def close(self) -> None:
+        """Make no more copies; those that are begun are finished."""
+        self._copies.close()
+
+    def files(
+        self,
+        snapshot: Snapshot,
+        rows: NDArray[np.int64],
+        *,
+        columns: Collection[str] | None,
+        materialize: bool,
+    ) -> list[HiveFile]:
+        """The files of some slices, in their order; returns when all are there.
+
+        Args:
+            snapshot: of the table.
+            rows: positions of slices in it.
+            columns: names of the columns that are read, those of the filter among them; None for all.
+            materialize: whether copies may be made.
+
+        Raises:
+            UnsupportedTableError: Hive would misread files, and no copies may be made.
+            StorageError: copies cannot be written.
+            HudiError: a file that would be copied cannot be read.
+        """
+        taken = snapshot.take_files(rows)
+        has_base = valid_mask(one_chunk(taken.column("path")))
+        copied = snapshot.has_logs[rows] | ~has_base
+        why = _LOGS
+        wrong = self._wrong(snapshot, rows[~copied], columns)
+        if wrong:
+            instants: list[Any] = taken.column("instant").to_pylist()
+            copied |= np.array([instant in wrong for instant in instants], np.bool_) & has_base
+            why = next(iter(wrong.values()))
+        paths: list[Any] = taken.column("path").to_pylist()
+        sizes: list[Any] = taken.column("size").to_pylist()
+        files = [HiveFile(str(path), int(size or 0)) for path, size in zip(paths, sizes, strict=True)]
+        places = np.flatnonzero(copied)
+        if len(places) and not materialize:
+            raise UnsupportedTableError(
+                f"{snapshot.config.name}: Hive would read it wrong: {why}; let the service make copies of its files "
+                f"({MATERIALIZE}=true), or rewrite them (compaction, clustering)"
+            )
+        for place, copy in zip(places, self._copies.of(snapshot, rows[places]), strict=True):
+            files[place] = HiveFile(copy.path, copy.size, materialized=True)
+        return files
+
+    def _wrong(self, snapshot: Snapshot, rows: NDArray[np.int64], columns: Collection[str] | None) -> dict[str, str]:
+        """For each instant of whose base files a column is read and would be got wrong, what is wrong."""
+        if not len(rows):
+            return {}
+        read = None if columns is None else {name.lower() for name in columns}
+        wrong = {}
+        for instant, found in self._misread.of(snapshot, rows).items():
+            for column, said in found.items():
+                if read is None or column in read:
+                    wrong[instant] = f"its files of {instant} {said} (column {column})"
+        return wrong

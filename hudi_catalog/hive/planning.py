@@ -1,0 +1,161 @@
+"""Scans of Hive: the filter becomes an expression, the expression a plan, and the plan the splits that Hive reads."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.planner import Plan, make_plan
+from catalog.snapshot.snapshot import Snapshot
+from hudi_catalog.hive.columns import check_columns
+from hudi_catalog.hive.files import HiveFile, HiveFiles
+from hudi_catalog.hive.filters import bound_filter
+from hudi_catalog.hive.leases import QueryLeases
+from hudi_catalog.hive.options import HiveOptions
+from hudi_catalog.hive.places import Places
+from hudi_catalog.hive.settings import ScanSettings
+from hudi_catalog.hive.splitting import HiveSplit, Splitter
+from hudi_catalog.hive.tables import TableFolders
+from hudi_catalog.hive.zones import agreed_zone
+from hudi_catalog.server.query_log import QueryLog
+from table_format.errors import ServiceError
+
+# Of smaller splits, large files would have millions.
+_LEAST_SPLIT = 1 << 20
+
+
+@dataclass(frozen=True)
+class PlannedScan:
+    """What a scan reads.
+
+    Attributes:
+        pin: of the snapshot that was planned for.
+        splits: to be read.
+        files_total: files of the snapshot.
+        files_kept: those that are read.
+    """
+
+    pin: str
+    splits: Sequence[HiveSplit]
+    files_total: int
+    files_kept: int
+
+
+class HivePlanner:
+    """Answers requests of Hive's storage handler; threads may share it.
+
+    Args:
+        tables: of the warehouse.
+        options: of the service.
+        log: of planned scans.
+    """
+
+    def __init__(self, tables: TableFolders, options: HiveOptions, log: QueryLog) -> None:
+        self._tables = tables
+        self._places = Places(tables.uri, options.locations)
+        self._options = options
+        self._log = log
+        self._leases = QueryLeases(options.lease_idle)
+        self._files = HiveFiles(options, tables.late)
+        self._splitter = Splitter(options.scan.footer_limit)
+
+    def close(self) -> None:
+        """Write no more files for Hive; those that are begun are finished."""
+        self._files.close()
+
+    def pin(self, asked: Any) -> str:
+        """The snapshot that a query is to read of a table: the newest one, or that of the time it is asked for.
+
+        Args:
+            asked: a `ScanRequest`.
+
+        Raises:
+            HudiError: there is no such table in the warehouse, or it cannot be read.
+        """
+        path = self._places.path(asked.location)
+        with self._tables.watched(path):
+            return self._pinned(asked, path, ScanSettings.parse(asked.settings))
+
+    def splits(self, asked: Any) -> PlannedScan:
+        """The splits of a scan.
+
+        Args:
+            asked: a `ScanRequest`.
+
+        Raises:
+            SplitError: the snapshot that the query reads is gone.
+            HudiError: there is no such table in the warehouse, or Hive cannot read it.
+        """
+        path = self._places.path(asked.location)
+        with self._tables.watched(path):
+            return self._scan(asked, path, ScanSettings.parse(asked.settings))
+
+    def _scan(self, asked: Any, path: str, settings: ScanSettings) -> PlannedScan:
+        begin = time.perf_counter()
+        pin = asked.pin or self._pinned(asked, path, settings)
+        snapshot = self._tables.at(path, pin, settings.query_type)
+        check_columns(snapshot, settings, asked.columns, asked.table)
+        expression = bound_filter(snapshot, asked.filter, agreed_zone(asked.timeZone, asked.zoneOffsets))
+        plan = make_plan(snapshot, expression, self._options.scan)
+        _check_links(snapshot, plan)
+        files = self._files.files(snapshot, plan.rows, columns=asked.columns, materialize=settings.materialize)
+        splits = self._splits(plan, files, asked.splitBytes)
+        self._log.planned(
+            "hive",
+            asked.table,
+            plan,
+            received=asked.filter,
+            seconds=time.perf_counter() - begin,
+            query=asked.queryId,
+            columns=asked.columns,
+            query_type=settings.query_type,
+            splits=len(splits),
+            materialized=sum(file.materialized for file in files),
+        )
+        return PlannedScan(pin, splits, plan.files_total, len({split.path for split in splits}))
+
+    def _pinned(self, asked: Any, path: str, settings: ScanSettings) -> str:
+        if not asked.queryId:
+            raise ServiceError(f"{asked.table}: the request names no query; Hive has its id in hive.query.id")
+
+        def newest() -> str:
+            return self._tables.pin(self._newest(path, settings))
+
+        # of a fixed size, whatever a caller sends
+        key = hashlib.sha256(repr((asked.queryId, path, settings.as_of)).encode()).digest()
+        return self._leases.take(key, newest)
+
+    def _newest(self, path: str, settings: ScanSettings) -> Snapshot:
+        if settings.as_of is None:
+            return self._tables.newest(path, settings.query_type)[1]
+        return self._tables.at(path, settings.as_of, settings.query_type)
+
+    def _splits(self, plan: Plan, files: Sequence[HiveFile], asked_bytes: int | None) -> list[HiveSplit]:
+        snapshot, own = plan.snapshot, self._options.split_size
+        most = own if asked_bytes is None else max(min(own, asked_bytes), min(own, _LEAST_SPLIT))
+        storage = snapshot.client.storage
+        if snapshot.schema_history is None:
+            return self._splitter.splits(storage, files, plan.expression, most)
+        # Footers do not tell under which name a file as it stands holds a column.
+        copies = [file for file in files if file.materialized]
+        others = [file for file in files if not file.materialized]
+        return [
+            *self._splitter.splits(storage, others, None, most),
+            *self._splitter.splits(storage, copies, plan.expression, most),
+        ]
+
+
+def _check_links(snapshot: Snapshot, plan: Plan) -> None:
+    """Refuse files to which links lead out of the warehouse: Hive opens them itself, and follows any link.
+
+    Raises:
+        StorageError: there is one.
+    """
+    storage = snapshot.client.storage
+    if storage.within is not None:
+        for path in snapshot.take_files(plan.rows).column("path").to_pylist():
+            if path is not None:
+                storage.check_within(path)

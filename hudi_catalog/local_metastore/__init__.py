@@ -1,0 +1,1 @@
+"""A Hive Metastore as a local process, for trying things with nothing else installed."""

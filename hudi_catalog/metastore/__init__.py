@@ -1,0 +1,1 @@
+"""Hudi tables in the metastores of other engines."""

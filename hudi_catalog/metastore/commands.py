@@ -1,0 +1,269 @@
+"""The command line of the sync: `hudi-catalog sync`."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import pyarrow as pa
+import typer
+from rich.console import Console
+from rich.progress import track
+
+from catalog.catalog import Catalog, TableEntry
+from catalog.late_tables import DEFAULT_SECONDS, LateTables
+from catalog.table import Table
+from catalog.workers import each, leave_if_hung
+from hudi_catalog.option_groups import key_value
+from table_format.errors import HudiError, LateTableError, OptionError
+from table_format.storage import Storage
+
+if TYPE_CHECKING:
+    from hudi_catalog.metastore.hive_target import HiveSync
+    from hudi_catalog.metastore.options import SyncOptions
+    from hudi_catalog.metastore.trino_target import TrinoSync
+
+_THREADS = 8
+_WRONG_USAGE = 2
+_MOST_TOLD = 100
+
+TableTimeout = Annotated[
+    float,
+    typer.Option("--table-timeout", min=0.01, help="Seconds for which a table's storage may leave a call unanswered."),
+]
+
+
+class Target(StrEnum):
+    """For which engine tables are registered."""
+
+    hive = "hive"
+    trino = "trino"
+
+
+class Format(StrEnum):
+    """By what engines read tables."""
+
+    handler = "handler"
+    apache = "apache"
+    symlink = "symlink"
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What became of one table."""
+
+    path: str
+    done: TrinoSync | HiveSync | None
+    problem: str | None = None
+
+
+def sync(
+    path: Annotated[str, typer.Argument(help="Folder or URI of a table; with --all of a warehouse.")],
+    *,
+    metastore: Annotated[
+        str, typer.Option("--metastore", help="thrift://host:port, or the folder of Trino's file metastore.")
+    ],
+    target: Annotated[
+        Target | None,
+        typer.Option("--target", help="Engine that is to read the tables: hive, for Spark too, or trino."),
+    ] = None,
+    entry_format: Annotated[
+        Format | None, typer.Option("--format", help="How it reads them; handler by default, for Trino symlink.")
+    ] = None,
+    service: Annotated[
+        str | None, typer.Option("--service", help="host:port of the service for Hive, to stand in the entries.")
+    ] = None,
+    schema: Annotated[
+        str | None, typer.Option("--schema", help="Schema of the entries; the table's database by default.")
+    ] = None,
+    table: Annotated[str | None, typer.Option("--table", help="Name of the entry; the table's by default.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All tables under the folder.")] = False,
+    keep_dropped: Annotated[
+        bool, typer.Option("--keep-dropped", help="Partitions that somebody dropped from the metastore stay away.")
+    ] = False,
+    also_hudi: Annotated[
+        bool, typer.Option("--also-hudi", help="Also register for Trino's own Hudi connector, as NAME_hudi.")
+    ] = False,
+    locations: Annotated[
+        str | None,
+        typer.Option("--location-prefix", help="How the engine spells places, ours=theirs: file:///data=local:///"),
+    ] = None,
+    table_timeout: TableTimeout = DEFAULT_SECONDS,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the changes, make none.")] = False,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="Option of the sync as key=value; repeatable.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="For scripts: JSON on standard output, nothing else.")
+    ] = False,
+) -> None:
+    """Register tables in a metastore, or bring what is registered up to date.
+
+    The exit code is 0 when every table is as it should be, 1 when something failed, 2 for wrong usage.
+    """
+    # here, because what the other commands need is imported faster alone
+    from hudi_catalog.metastore import options as keys
+    from hudi_catalog.metastore.metastore_options import parted
+    from hudi_catalog.metastore.open_metastore import open_metastore
+
+    flags = {
+        keys.DATABASE: schema,
+        keys.TABLE: table,
+        keys.LOCATIONS: locations,
+        keys.SERVICE: service,
+        keys.FORMAT: entry_format,
+        keys.DROPPED: keys.KEEP if keep_dropped else None,
+    }
+    try:
+        of_store, values = parted(_values(option or [], flags, every=every))
+        run = _runner(target, keys.SyncOptions.parse(values), metastore, also_hudi=also_hudi)
+        store = open_metastore(metastore, options=of_store)
+    except OptionError as error:
+        sys.stderr.write(f"hudi-catalog: {' '.join(str(error).split())}\n")
+        raise typer.Exit(_WRONG_USAGE) from error
+
+    def one(path: str, names: Mapping[str, str]) -> TrinoSync | HiveSync:
+        return run(Table.open(path), store, keys.SyncOptions.parse({**names, **values}), dry_run=dry_run)
+
+    def named(entry: TableEntry) -> TrinoSync | HiveSync:
+        database, _, name = entry.name.rpartition(".")
+        return one(entry.uri, {keys.DATABASE: database or "default", keys.TABLE: name})
+
+    late = LateTables(table_timeout)
+    try:
+        outcomes = list(_all(path, named, late)) if every else [_single(path, lambda: one(path, {}), late)]
+    finally:
+        store.close()
+    _print(outcomes, dry_run=dry_run, as_json=as_json)
+    if len(late):
+        leave_if_hung(1)
+    if any(outcome.problem for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+def _values(given: list[str], flags: Mapping[str, str | None], *, every: bool) -> dict[str, str]:
+    """Options by their keys, of which flags win.
+
+    Raises:
+        OptionError: one is malformed, or they do not go together.
+    """
+    from hudi_catalog.metastore.options import TABLE
+
+    if every and flags[TABLE] is not None:
+        raise OptionError("--table names one entry, and --all makes many; leave one of them out")
+    values = dict(key_value(text) for text in given)
+    return values | {key: str(value) for key, value in flags.items() if value is not None}
+
+
+def _runner(
+    target: Target | None, options: SyncOptions, metastore: str, *, also_hudi: bool
+) -> Callable[..., TrinoSync | HiveSync]:
+    """What registers a table: for Hive in a Hive Metastore, for Trino in a folder, unless told otherwise.
+
+    Raises:
+        OptionError: flags that do not go together.
+    """
+    from hudi_catalog.metastore.hive_target import sync as sync_for_hive
+    from hudi_catalog.metastore.trino_target import sync as sync_for_trino
+
+    symlink = options.hive.format in (None, Format.symlink)
+    wanted = target or (Target.trino if symlink and not metastore.strip().startswith("thrift:") else Target.hive)
+    if wanted is Target.trino:
+        if not symlink:
+            raise OptionError(f"--format {options.hive.format} is for Hive; write --target hive, or leave it out")
+        return functools.partial(sync_for_trino, also_hudi=also_hudi)
+    if also_hudi:
+        raise OptionError("--also-hudi registers for Trino; write --target trino")
+    return sync_for_hive
+
+
+def _single(path: str, run: Callable[[], TrinoSync | HiveSync], late: LateTables) -> _Outcome:
+    def attempt(folder: str) -> TrinoSync | HiveSync:
+        with late.working(path, folder):
+            return run()
+
+    (done,) = each([Storage(path).base], attempt, 1, "hudi-sync")
+    if isinstance(done, LateTableError):
+        return _Outcome(path, None, str(done))
+    if isinstance(done, Exception):
+        raise done
+    return _Outcome(path, done)
+
+
+def _all(warehouse: str, named: Callable[[TableEntry], TrinoSync | HiveSync], late: LateTables) -> Iterator[_Outcome]:
+    """Each table of a warehouse; what one of them fails at, or waits for, does not keep the others."""
+    catalog = Catalog(warehouse, late=late)
+    entries = catalog.tables()
+    first: dict[str, str] = {}
+    for entry in entries:
+        first.setdefault(entry.name.lower(), entry.path)
+
+    def attempt(entry: TableEntry) -> _Outcome:
+        other = first[entry.name.lower()]
+        if entry.problem is not None or other != entry.path:
+            return _Outcome(
+                entry.path, None, entry.problem or f"{other} has the same name for a metastore; sync it alone"
+            )
+        try:
+            with late.working(entry.name, catalog.storage.full_path(entry.path)):
+                return _Outcome(entry.path, named(entry))
+        except (HudiError, pa.ArrowException, OSError) as error:
+            return _Outcome(entry.path, None, str(error))
+
+    console = Console(stderr=True)
+    done = each(entries, attempt, _THREADS, "hudi-sync")
+    disable = not console.is_terminal
+    outcomes = track(done, "tables", len(entries), console=console, transient=True, disable=disable)
+    for entry, outcome in zip(entries, outcomes, strict=True):
+        if isinstance(outcome, LateTableError):
+            yield _Outcome(entry.path, None, str(outcome))
+        elif isinstance(outcome, Exception):
+            raise outcome
+        else:
+            yield outcome
+
+
+def _print(outcomes: list[_Outcome], *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps([_json(outcome) for outcome in outcomes], ensure_ascii=False, indent=2) + "\n")
+        return
+    for outcome in outcomes:
+        done = outcome.done
+        if done is None:
+            sys.stderr.write(f"hudi-catalog: {outcome.path}: {' '.join((outcome.problem or '').split())}\n")
+            continue
+        said = f"{len(done.changes)} change{'' if len(done.changes) == 1 else 's'}" if done.changes else "up to date"
+        when = f" at {done.instant}" if done.instant else ""
+        names = ", ".join(f"{done.schema}.{name}" for name in done.names)
+        sys.stdout.write(f"{names}{when}: {said}{', not made' if dry_run and done.changes else ''}\n")
+        for danger in done.warnings:
+            sys.stderr.write(f"hudi-catalog: warning: {danger}\n")
+        told = done.changes if dry_run else done.changes[:_MOST_TOLD] if len(outcomes) == 1 else ()
+        for change in told:
+            sys.stdout.write(f"  {change}\n")
+        if len(outcomes) == 1 and len(told) < len(done.changes):
+            sys.stdout.write(f"  … and {len(done.changes) - len(told):,} more; --json tells all\n")
+
+
+def _json(outcome: _Outcome) -> dict[str, object]:
+    done = outcome.done
+    if done is None:
+        return {"path": outcome.path, "problem": outcome.problem}
+    changes = [
+        {"kind": change.kind, "what": change.what, "before": change.before, "after": change.after}
+        for change in done.changes
+    ]
+    return {
+        "path": outcome.path,
+        "schema": done.schema,
+        "table": done.names[0],
+        "tables": list(done.names),
+        "instant": done.instant,
+        "changes": changes,
+        "warnings": list(done.warnings),
+    }

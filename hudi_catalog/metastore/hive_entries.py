@@ -1,0 +1,218 @@
+"""What the entries of a Hudi table say to Hive and Spark, made from one snapshot of the table.
+
+Two formats: our storage handler, for which partition columns are ordinary ones, and Apache Hudi's input formats, for
+which they stand apart and the metastore keeps the partitions.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+
+from catalog.snapshot.snapshot import Snapshot
+from catalog.table import READ_OPTIMIZED
+from hudi_catalog.metastore import entries, options, partition_record, spark_properties
+from hudi_catalog.metastore.hive_names import EntryName
+from hudi_catalog.metastore.hive_types import hive_columns
+from hudi_catalog.metastore.metastore import (
+    EXTERNAL_TABLE,
+    HANDLER,
+    HANDLER_CLASSES,
+    HUDI,
+    HUDI_REAL_TIME,
+    ROW_HANDLER,
+    STORAGE_HANDLER,
+    HiveColumn,
+    HiveTable,
+    StorageFormat,
+)
+from hudi_catalog.metastore.options import SyncOptions
+from hudi_catalog.metastore.owners import HIVE, same_place
+from table_format.errors import OptionError
+from table_format.instant import Instant, format_instant_time
+from table_format.meta_columns import META_COLUMNS
+
+QUERY_TYPE: Final = "hoodie.catalog.hive.query.type"
+LAST_SYNCED: Final = "last_commit_time_sync"
+LAST_COMPLETED: Final = "last_commit_completion_time_sync"
+TOTAL_SIZE: Final = "totalSize"
+INSTANTS: Final = (entries.INSTANT, LAST_SYNCED, LAST_COMPLETED, TOTAL_SIZE)
+"""Parameters that say up to which commit an entry was brought."""
+
+_TIMESTAMP: Final = "timestamp"
+_NUMBER: Final = "bigint"
+# as a type, not as the name of a struct's field
+_HAS_TIMES: Final = re.compile(r"(?<![\w$])timestamp(?![\w$:])")
+_HANDLER_SETTINGS: Final = "hoodie.catalog.hive."
+_OWN: Final = frozenset(
+    {entries.BASE_PATH, entries.TARGET, entries.QUERY_TYPE, entries.META_FIELDS, entries.ENTRY_ID, entries.LOCATIONS}
+    | {entries.MANIFESTS, options.FORMAT, QUERY_TYPE, STORAGE_HANDLER, *INSTANTS}
+    # what Hive counted of an earlier state of the table
+    | {"COLUMN_STATS_ACCURATE", "numRows", "rawDataSize", "numFiles"}
+)
+
+
+@dataclass(frozen=True)
+class HiveEntries:
+    """Makes the entries of one table.
+
+    Attributes:
+        snapshot: of the table.
+        base: URI of the table's folder, as we spell it.
+        location: the same as the engine spells it.
+        format: `handler` or `apache`.
+        options: of the sync.
+    """
+
+    snapshot: Snapshot
+    base: str
+    location: str
+    format: str
+    options: SyncOptions
+
+    def entry(self, before: HiveTable | None, schema: str, name: EntryName) -> HiveTable:
+        """An entry as it should be, all but its partitions.
+
+        What engines and users added to the entry stays: parameters, and comments of columns that have none of their
+        own.
+
+        Args:
+            before: the entry as it is; None when there is none.
+            schema: its database.
+            name: its name, and how it reads the table.
+
+        Raises:
+            OptionError: an option that does not go with the format.
+            UnsupportedTableError: a column that Hive or Spark has no type for; the message names it.
+        """
+        base = before or HiveTable(schema, name.name, (), self.location, HUDI, {})
+        comments = self._comments(base)
+        typed = hive_columns(self._fields, comments, times=self._times(base))
+        columns = [replace(column, type=column.type.lower()) for column in typed]
+        apart = self._partition_columns(columns) if self.format == options.APACHE else ()
+        names = {column.name for column in apart}
+        return replace(
+            base,
+            columns=tuple(column for column in columns if column.name not in names),
+            partition_columns=apart,
+            location=self.location,
+            format=self._storage_format(base, name),
+            parameters=self._parameters(base, name, comments),
+            table_type=EXTERNAL_TABLE,
+        )
+
+    @functools.cached_property
+    def _fields(self) -> pa.Schema:
+        omitted = META_COLUMNS if self.options.omit_meta_fields else ()
+        return pa.schema([field for field in self.snapshot.schema if field.name not in omitted])
+
+    def _comments(self, before: HiveTable) -> dict[str, str]:
+        """Of columns, by name: the table's own, else those that somebody gave to the entry's."""
+        own = entries.column_comments(self.snapshot) if self.options.hive.comments else {}
+        columns = (*before.columns, *before.partition_columns)
+        given = {column.name: column.comment for column in columns if column.comment}
+        found = {field.name: own.get(field.name) or given.get(field.name.lower()) for field in self._fields}
+        return {name: comment for name, comment in found.items() if comment}
+
+    def _times(self, before: HiveTable) -> str:
+        """The type of timestamps: Apache's sync registers them as numbers, unless told otherwise."""
+        wanted = self.options.hive.timestamps
+        if self.format == options.HANDLER:
+            if wanted is False:
+                raise OptionError(f"{options.TIMESTAMPS}=false goes with {options.FORMAT}={options.APACHE} only")
+            return _TIMESTAMP
+        if wanted is None:
+            either = zip(
+                hive_columns(self._fields, times=_TIMESTAMP), hive_columns(self._fields, times=_NUMBER), strict=True
+            )
+            times = {column.name for column, other in either if column != other}
+            columns = (*before.columns, *before.partition_columns)
+            wanted = any(column.name in times and _HAS_TIMES.search(column.type) for column in columns)
+        return _TIMESTAMP if wanted else _NUMBER
+
+    def _partition_columns(self, columns: list[HiveColumn]) -> tuple[HiveColumn, ...]:
+        """The columns that partition the table; those that it does not have are text, as from Apache's sync."""
+        by_name = {column.name: column for column in columns}
+        fields = [field.lower() for field in self.snapshot.config.partition_fields]
+        return tuple(by_name.get(field) or HiveColumn(field, "string") for field in fields)
+
+    def _storage_format(self, before: HiveTable, name: EntryName) -> StorageFormat:
+        """The classes by which Hive reads the entry; other parameters of the SerDe stay."""
+        if self.format == options.HANDLER:
+            form = ROW_HANDLER if any(pa.types.is_nested(field.type) for field in self._fields) else HANDLER
+        else:
+            with_logs = name.query_type != READ_OPTIMIZED and self.snapshot.config.table_type != "COPY_ON_WRITE"
+            form = HUDI_REAL_TIME if with_logs else HUDI
+        hive = self.options.hive
+        serde = {**before.format.serde_parameters, **hive.serde_properties}
+        if hive.as_datasource:
+            told = serde.get(spark_properties.PATH, "")
+            path = told if told and same_place(told, self.base, self.location) else self.location
+            read_optimized = name.query_type == READ_OPTIMIZED
+            serde |= spark_properties.spark_serde_properties(path, read_optimized=read_optimized)
+        return replace(form, serde_parameters=serde)
+
+    def _parameters(self, before: HiveTable, name: EntryName, comments: Mapping[str, str]) -> dict[str, str]:
+        hive = self.options.hive
+        with_handler = self.format == options.HANDLER
+        foreign = (partition_record.PREFIX,) if with_handler else (partition_record.PREFIX, _HANDLER_SETTINGS)
+        kept = {
+            key: value
+            for key, value in before.parameters.items()
+            if key not in _OWN and not key.startswith((spark_properties.PREFIX, *foreign))
+        }
+        said = {
+            "EXTERNAL": "TRUE",
+            entries.BASE_PATH: self.base,
+            entries.TARGET: HIVE,
+            entries.META_FIELDS: str(not self.options.omit_meta_fields).lower(),
+            options.FORMAT: self.format,
+            **self._instants(before),
+        }
+        if with_handler:
+            said[STORAGE_HANDLER] = HANDLER_CLASSES[self._storage_format(before, name).input_format]
+            said |= {options.SERVICE: hive.service} if hive.service else {}
+            if self.snapshot.config.table_type != "COPY_ON_WRITE":
+                said[QUERY_TYPE] = name.query_type
+        if self.options.locations and self.options.locations.prefixes:
+            said[entries.LOCATIONS] = self.options.locations.to_text()
+        spark = {}
+        if hive.as_datasource:
+            fields = self.snapshot.config.partition_fields
+            spark = spark_properties.spark_properties(
+                self._fields, fields, comments, hive.schema_part, hive.spark_version
+            )
+        return {**kept, **hive.table_properties, **spark, **said}
+
+    def _instants(self, before: HiveTable) -> dict[str, str]:
+        """Up to which commit the entry is brought; Apache's sync goes on from there."""
+        last = self.snapshot.timeline.last_completed_write(self.snapshot.as_of)
+        if last is None:
+            return {}
+        found = {entries.INSTANT: last.time, LAST_SYNCED: last.time, LAST_COMPLETED: _completed(self.snapshot, last)}
+        if self.format == options.HANDLER:
+            found[TOTAL_SIZE] = self._total_size(before, last)
+        return {key: value for key, value in found.items() if value}
+
+    def _total_size(self, before: HiveTable, last: Instant) -> str | None:
+        """Bytes of the table's files; Hive lists the folder for each query of an entry that does not tell, to guess."""
+        known = before.parameters.get(TOTAL_SIZE)
+        if known and before.parameters.get(entries.INSTANT) == last.time:
+            return known
+        return str(self.snapshot.live_bytes) if self.snapshot.live_bytes else None
+
+
+def _completed(snapshot: Snapshot, write: Instant) -> str | None:
+    """When a write completed; timeline layout 1 does not note it, but the file says it was then."""
+    noted = snapshot.timeline.completion_time(write.time)
+    entry = None if noted else snapshot.client.storage.entry(snapshot.timeline.path(write))
+    if entry is None:
+        return noted
+    zone = dt.UTC if snapshot.config.timeline_timezone == "UTC" else None
+    return format_instant_time(dt.datetime.fromtimestamp(entry.mtime_ms / 1000, dt.UTC).astimezone(zone))

@@ -1,0 +1,261 @@
+"""Registering a Hudi table for Hive and Spark SQL.
+
+Each entry is brought up to date in an order that lets a sync be broken off anywhere: first what the entry says, then
+its partitions, and last up to which commit it was brought. The next sync compares all of it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from catalog.snapshot.snapshot import Snapshot
+from catalog.table import SNAPSHOT, Table
+from hudi_catalog.metastore import entries, partition_record, trino_target
+from hudi_catalog.metastore.changes import Change, changes_of, schema_changes
+from hudi_catalog.metastore.extractors import check_extractor
+from hudi_catalog.metastore.hive_entries import INSTANTS, HiveEntries
+from hudi_catalog.metastore.hive_names import EntryName, hive_names, hive_schema
+from hudi_catalog.metastore.locations import Locations
+from hudi_catalog.metastore.metastore import HivePartition, HiveTable, Metastore
+from hudi_catalog.metastore.options import (
+    APACHE,
+    AS_DATASOURCE,
+    FORMAT,
+    HANDLER,
+    KEEP,
+    PARTITION_FIELDS,
+    SYMLINK,
+    SyncOptions,
+)
+from hudi_catalog.metastore.owners import HIVE, check_owner, deletions, hudi_format, same_place
+from hudi_catalog.metastore.partition_sync import PartitionChanges, keeps_partitions, partitions_of, registered
+from hudi_catalog.metastore.reading_rules import HIVE_ALONE
+from hudi_catalog.metastore.stored_types import StoredTypes
+from table_format.errors import OptionError
+
+_READER: Final = "Apache Hudi's input formats"
+_MOST_ROUNDS: Final = 4
+_OTHERWISE: Final = "register it with the storage handler (handler format), for which paths need tell nothing"
+
+
+@dataclass(frozen=True)
+class HiveSync:
+    """What was changed in the metastore, or would be.
+
+    Attributes:
+        schema: of the entries.
+        names: of the entries; a merge-on-read table has several.
+        instant: up to which they were brought; "" for a table without commits.
+        changes: none when everything was as it should be.
+        warnings: by which statements Hive would delete the table's files.
+    """
+
+    schema: str
+    names: tuple[str, ...]
+    instant: str
+    changes: tuple[Change, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def sync(
+    table: Table,
+    metastore: Metastore,
+    options: SyncOptions | None = None,
+    *,
+    format: str | None = None,  # noqa: A002  # the name of the flag
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> HiveSync:
+    """Register a table for Hive and Spark SQL, or bring its entries up to date.
+
+    Args:
+        table: brought up to date first.
+        metastore: that Hive and Spark use.
+        options: see `SyncOptions`.
+        format: `handler`: Hive reads by our storage handler; `apache`: by Apache Hudi's input formats; `symlink`: by a
+            list of files, see `trino_target`. None for what the options say, else for what an entry of the table
+            has already, else for `handler`.
+        dry_run: tell the changes, make none.
+        storage_options: keyword arguments for the `pyarrow.fs` file systems, for lists of files.
+
+    Raises:
+        MetastoreError: a name is taken by another table, or the metastore does not answer.
+        OptionError: options that do not go together, or not with the table.
+        UnsupportedTableError: Hive cannot read the table so; the message names the column.
+    """
+    options = options or SyncOptions()
+    wanted = format or options.hive.format or _format_there(table, metastore, options) or HANDLER
+    if wanted != APACHE and not options.hive.as_datasource:
+        # Spark would take the entry for plain Parquet files, and list the folder: replaced rows, or none
+        raise OptionError(f"{AS_DATASOURCE}=false goes with {FORMAT}={APACHE} only")
+    if wanted == SYMLINK:
+        done = trino_target.sync(
+            table, metastore, options, for_spark=True, dry_run=dry_run, storage_options=storage_options
+        )
+        return HiveSync(done.schema, (done.name,), done.instant, done.changes, done.warnings)
+    if wanted not in (HANDLER, APACHE):
+        raise OptionError(f"format {wanted!r}: there are {HANDLER}, {APACHE} and {SYMLINK}")
+    return _until_newest(_TableSync(metastore, table, options, wanted, dry_run=dry_run), table, dry_run=dry_run)
+
+
+def _until_newest(one: _TableSync, table: Table, *, dry_run: bool) -> HiveSync:
+    """Sync, and again where the sync of a later commit ended before this one, which has then written over it."""
+    changes: tuple[Change, ...] = ()
+    for _ in range(_MOST_ROUNDS):
+        done = one.run()
+        changes += done.changes
+        if dry_run or not done.changes or done.instant == (table.refresh().snapshot(None, SNAPSHOT).instant or ""):
+            break
+    return replace(done, changes=changes)
+
+
+def _format_there(table: Table, metastore: Metastore, options: SyncOptions) -> str | None:
+    """By what an entry of the table reads it already; None where there is none."""
+    schema, base = hive_schema(table, options), table.client.storage.full_uri("")
+    own = trino_target.entry_name(table, options)
+    for key in dict.fromkeys([*((schema, name.name) for name in hive_names(table, options)), own]):
+        entry = metastore.table(*key)
+        if entry is not None and base == entry.parameters.get(entries.BASE_PATH, base):
+            known = hudi_format(entry)
+            if known is not None:
+                return known
+    return None
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """An entry as it is and as it should be, its partitions by their paths, and the paths that stay away."""
+
+    before: HiveTable | None
+    after: HiveTable
+    partitions: Mapping[str, HivePartition]
+    away: Collection[str] = ()
+
+
+class _TableSync:
+    """One sync of one table."""
+
+    def __init__(
+        self, metastore: Metastore, table: Table, options: SyncOptions, entry_format: str, *, dry_run: bool
+    ) -> None:
+        self._metastore = metastore
+        self._table = table
+        self._options = options
+        self._format = entry_format
+        self._dry_run = dry_run
+        self._base = table.client.storage.full_uri("")
+
+    def run(self) -> HiveSync:
+        schema, names = hive_schema(self._table, self._options), hive_names(self._table, self._options)
+        self._check_partition_fields()
+        found = [self._metastore.table(schema, name.name) for name in names]
+        for before in found:
+            check_owner(before, HIVE, self._base, self._location(None), self._metastore)
+        if self._options.locations is None:
+            self._options = replace(self._options, locations=entries.told_locations(found, self._base))
+        snapshot = self._newest(found)
+        # all that may be refused is looked at before the first change
+        planned = [self._plan(before, schema, name, snapshot) for before, name in zip(found, names, strict=True)]
+        changes = schema_changes(self._metastore, schema, may_create=self._options.hive.create_database)
+        if changes and not self._dry_run:
+            self._metastore.create_schema(schema)
+        for entry in planned:
+            changes += self._make(entry)
+        warnings = deletions(self._metastore, schema, (entry.after for entry in planned), self._base)
+        return HiveSync(schema, tuple(name.name for name in names), snapshot.instant or "", tuple(changes), warnings)
+
+    def _newest(self, found: list[HiveTable | None]) -> Snapshot:
+        """The newest snapshot; no older than what another sync has just registered, unless commits were taken back."""
+        snapshot = self._table.refresh().snapshot(None, SNAPSHOT)
+        seen = [before.parameters.get(entries.INSTANT, "") for before in found if before is not None]
+        if max(seen, default="") > (snapshot.instant or ""):
+            snapshot = self._table.refresh().snapshot(None, SNAPSHOT)
+        return snapshot
+
+    def _location(self, before: HiveTable | None) -> str:
+        """The table's folder as the engine spells it; as the entry spells it already, unless told otherwise."""
+        if self._options.locations is not None:
+            return self._options.locations.spelled(self._base)
+        if before is not None and same_place(before.location, self._base):
+            return before.location
+        return Locations().spelled(self._base)
+
+    def _check_partition_fields(self) -> None:
+        given = [field.lower() for field in self._options.hive.partition_fields]
+        own = self._table.config.partition_fields
+        if given and given != [field.lower() for field in own]:
+            raise OptionError(
+                f"{PARTITION_FIELDS}={','.join(given)}: {self._table.name} is partitioned by {', '.join(own) or 'none'}"
+            )
+
+    def _plan(self, before: HiveTable | None, schema: str, name: EntryName, snapshot: Snapshot) -> _Entry:
+        location = self._location(before)
+        maker = HiveEntries(snapshot, self._base, location, self._format, self._options)
+        after = maker.entry(before, schema, name)
+        partitions: Mapping[str, HivePartition] = {}
+        away: Collection[str] = ()
+        if self._format == APACHE:
+            entries.check_files_have_columns(snapshot, HIVE_ALONE)
+            StoredTypes(HIVE_ALONE).check(snapshot)
+            partitions = partitions_of(snapshot, location, _READER, _OTHERWISE)
+            check_extractor(self._options.hive.extractor, partitions)
+            if partitions:
+                after = replace(after, parameters={**after.parameters, **partition_record.record_of(partitions)})
+            if self._options.hive.dropped == KEEP:
+                away = self._dropped(before, after, partitions)
+                partitions = {path: one for path, one in partitions.items() if path not in away}
+        return _Entry(before, after, partitions, away)
+
+    def _dropped(self, before: HiveTable | None, after: HiveTable, partitions: Mapping[str, HivePartition]) -> set[str]:
+        """The partitions that the last sync registered and that are gone from the metastore."""
+        if before is None or not keeps_partitions(before, after):
+            return set()
+        once = partition_record.recorded(before.parameters)
+        there = self._metastore.partition_values(before) if once else set()
+        return {path for path, one in partitions.items() if path in once and one.values not in there}
+
+    def _make(self, entry: _Entry) -> list[Change]:
+        """Bring an entry up to date; its partitions before it says that they are."""
+        before, after = entry.before, entry.after
+        unmarked = replace(after, parameters=_with_marks(after, before))
+        defined_anew = bool(changes_of(before, unmarked))
+        if defined_anew and after.partition_columns and not self._dry_run:
+            # a metastore may forget the partitions now: those alone are dropped on purpose that were so before
+            said = {key: value for key, value in unmarked.parameters.items() if not _is_mark(key)}
+            said |= partition_record.record_of(entry.away) if entry.away else {}
+            before = replace(unmarked, parameters=said)
+            self._metastore.put_table(before)
+        found: Mapping[tuple[str, ...], HivePartition | None]
+        if before is not None and keeps_partitions(before, after) and not changes_of(before, after):
+            # places and columns were compared when the entry was brought to this commit
+            found = dict.fromkeys(self._metastore.partition_values(before))
+        else:
+            found = registered(self._metastore, before, after)
+        partitions = PartitionChanges(self._metastore, after, list(entry.partitions.values()), found)
+        moved = partitions.changes()
+        if self._options.hive.conditional and not defined_anew and not moved and _is_marked(entry.before):
+            return []
+        if not self._dry_run:
+            partitions.make()
+            if changes_of(before, after):
+                self._metastore.put_table(after)
+        return [*changes_of(entry.before, after), *moved]
+
+
+def _with_marks(after: HiveTable, before: HiveTable | None) -> dict[str, str]:
+    """Parameters as they should be, but for those that say what was done, which are as they were."""
+    said = {key: value for key, value in after.parameters.items() if not _is_mark(key)}
+    if before is not None:
+        said |= {key: value for key, value in before.parameters.items() if _is_mark(key)}
+    return said
+
+
+def _is_mark(key: str) -> bool:
+    return key in INSTANTS or key.startswith(partition_record.PREFIX)
+
+
+def _is_marked(entry: HiveTable | None) -> bool:
+    """Whether an entry says up to which commit it was brought; it does not where a sync was broken off."""
+    return entry is not None and entries.INSTANT in entry.parameters

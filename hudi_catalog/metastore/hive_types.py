@@ -1,0 +1,108 @@
+"""Hive's names of column types, as Apache Hudi's sync gives them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from hudi_catalog.metastore.metastore import HiveColumn
+from table_format.errors import UnsupportedTableError
+
+# What Hive's parser of type texts takes as a field's name without quotes.
+_MEMBER = re.compile(r"[\w$]+")
+_MOST_DIGITS = 38
+# A metastore's database has no room for more, and then refuses the whole entry.
+_LONGEST_COMMENT = 256
+
+_SIMPLE: dict[pa.DataType, str] = {
+    pa.bool_(): "boolean",
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.large_string(): "string",
+    pa.binary(): "binary",
+    pa.large_binary(): "binary",
+    pa.date32(): "date",
+}
+
+
+def hive_columns(
+    schema: pa.Schema, comments: Mapping[str, str] | None = None, *, times: str = "timestamp"
+) -> tuple[HiveColumn, ...]:
+    """The columns of a table for a metastore.
+
+    Args:
+        schema: the columns; at the top, Hive knows names in lower case only.
+        comments: by column.
+        times: the type of timestamps; `bigint` for the numbers that the files hold.
+
+    Raises:
+        UnsupportedTableError: a column has a type that Hive does not have, or two have one name in lower case.
+    """
+    several = [name for name, count in Counter(field.name.lower() for field in schema).items() if count > 1]
+    if several:
+        same = [field.name for field in schema if field.name.lower() == several[0]]
+        raise UnsupportedTableError(f"columns {' and '.join(same)}: Hive does not tell them apart; rename one of them")
+    said = comments or {}
+    return tuple(
+        HiveColumn(field.name.lower(), hive_type(field.type, field.name, times), _cut(said.get(field.name)))
+        for field in schema
+    )
+
+
+def _cut(comment: str | None) -> str | None:
+    """A comment as far as there is room for it, which Java counts in units of UTF-16."""
+    if not comment:
+        return None
+    units = comment.encode("utf-16-le")
+    if len(units) <= 2 * _LONGEST_COMMENT:
+        return comment
+    return units[: 2 * (_LONGEST_COMMENT - 1)].decode("utf-16-le", "ignore") + "…"
+
+
+def hive_type(kind: pa.DataType, column: str, times: str = "timestamp") -> str:
+    """Hive's text for a type. Times of day are counted numbers, which is what the files hold.
+
+    Args:
+        kind: of the values.
+        column: for messages.
+        times: the type of timestamps.
+
+    Raises:
+        UnsupportedTableError: Hive has no such type.
+    """
+    types = pa.types
+    text = _SIMPLE.get(kind)
+    if types.is_timestamp(kind):
+        text = times
+    elif types.is_time(kind):
+        text = "int" if types.is_time32(kind) else "bigint"
+    elif isinstance(kind, pa.Decimal128Type) and 0 <= kind.scale <= kind.precision <= _MOST_DIGITS:
+        text = f"decimal({kind.precision},{kind.scale})"
+    elif types.is_fixed_size_binary(kind):
+        text = "binary"
+    elif isinstance(kind, pa.MapType):
+        text = f"map<{hive_type(kind.key_type, column, times)},{hive_type(kind.item_type, column, times)}>"
+    elif isinstance(kind, pa.StructType):
+        text = _struct(kind, column, times)
+    elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        text = f"array<{hive_type(kind.value_type, column, times)}>"
+    if text is None:
+        raise UnsupportedTableError(f"column {column}: Hive has no type for {kind}; leave the column out, or cast it")
+    return text
+
+
+def _struct(kind: pa.StructType, column: str, times: str) -> str:
+    members = [kind.field(index) for index in range(kind.num_fields)]
+    odd = [member.name for member in members if not _MEMBER.fullmatch(member.name)]
+    if odd or not members or len({member.name.lower() for member in members}) < len(members):
+        what = f"a field named {odd[0]!r}" if odd else "a struct without fields, or with names equal in lower case,"
+        raise UnsupportedTableError(f"column {column}: {what} cannot be written in Hive's types")
+    return f"struct<{','.join(f'{member.name}:{hive_type(member.type, column, times)}' for member in members)}>"

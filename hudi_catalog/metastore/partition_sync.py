@@ -1,0 +1,152 @@
+"""Partitions as a metastore holds them: which a table has, and what makes the metastore's those.
+
+All partitions are compared with each sync, whatever was synced before: one that was missed is found, and one that was
+dropped and written again between two syncs is not lost. Their places and columns are compared too when anything else
+about the entry changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow.compute
+
+from catalog.snapshot.snapshot import Snapshot
+from hudi_catalog.metastore.changes import ALTER, CREATE, DROP, Change
+from hudi_catalog.metastore.metastore import HivePartition, HiveTable, Metastore
+from pushdown.verdict import CannotPrune
+from table_format.errors import UnsupportedTableError
+from table_format.keys.partition_values import DEFAULT_PARTITION
+
+pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+
+
+def live_partitions(snapshot: Snapshot) -> list[str]:
+    """Paths of the partitions that hold files, in order."""
+    live = pc.unique(pyarrow.array(snapshot.partition_index[snapshot.live_rows]))
+    numbers: list[Any] = live.to_pylist()
+    return sorted(snapshot.partitions[number] for number in numbers)
+
+
+def partitions_of(snapshot: Snapshot, location: str, reader: str, otherwise: str = "") -> dict[str, HivePartition]:
+    """The partitions of a table by their paths, with the values that the paths tell.
+
+    Args:
+        snapshot: of the table.
+        location: of the table, as the engine spells it.
+        reader: who is to read them, for messages.
+        otherwise: what to do where that cannot be, for messages.
+
+    Raises:
+        UnsupportedTableError: a path does not tell the values, which the reader takes from the metastore.
+    """
+    fields = snapshot.config.partition_fields
+    if not fields:
+        return {}
+    told = snapshot.path_values()
+    refused, hint = f"{snapshot.config.name}: cannot be registered for {reader}", f"; {otherwise}" if otherwise else ""
+    if isinstance(told, CannotPrune):
+        raise UnsupportedTableError(f"{refused}: {told.reason}{hint}")
+    by_name = {column.lower(): values for column, values in told.values.items()}
+    missing = [field for field in fields if field.lower() not in by_name]
+    live = {path: number for number, path in enumerate(snapshot.partitions)}
+    live = {path: live[path] for path in live_partitions(snapshot)}
+    unknown = [path for path, number in live.items() if not told.known[number]]
+    if missing or unknown:
+        what = f"partition column {missing[0]}" if missing else f"partition {unknown[0]!r}"
+        raise UnsupportedTableError(f"{refused}: paths do not tell the values of {what}{hint}")
+    texts = [pc.cast(by_name[field.lower()], "string").fill_null(DEFAULT_PARTITION).to_pylist() for field in fields]
+    return {
+        path: HivePartition(tuple(column[number] or DEFAULT_PARTITION for column in texts), f"{location}/{path}")
+        for path, number in live.items()
+    }
+
+
+class PartitionChanges:
+    """What makes a metastore's partitions those of a table.
+
+    Args:
+        metastore: to be changed.
+        table: the entry, as it should be.
+        wanted: its partitions.
+        found: those that it has, by their values; None for one of which no more is known.
+    """
+
+    def __init__(
+        self,
+        metastore: Metastore,
+        table: HiveTable,
+        wanted: Collection[HivePartition],
+        found: Mapping[tuple[str, ...], HivePartition | None],
+    ) -> None:
+        self._metastore = metastore
+        self._table = table
+        self._found = found
+        columns = [(column.name, column.type) for column in table.columns]
+        self._put = [one for one in wanted if one.values not in found or self._differs(one, columns)]
+        self._drop = sorted(found.keys() - {one.values for one in wanted})
+
+    def changes(self) -> list[Change]:
+        """As they are printed."""
+        put = [self._change(one) for one in self._put]
+        return put + [Change(DROP, self._said(values), self._place(values)) for values in self._drop]
+
+    def make(self) -> None:
+        """Make them."""
+        if self._put:
+            self._metastore.put_partitions(self._table, self._put)
+        if self._drop:
+            self._metastore.drop_partitions(self._table, self._drop)
+
+    def _differs(self, wanted: HivePartition, columns: list[tuple[str, str]]) -> bool:
+        """Whether a partition is not as it should be; metastores keep columns and classes of each."""
+        old = self._found[wanted.values]
+        if old is None:
+            return False
+        if old.location != wanted.location:
+            return True
+        if old.columns is not None and [(column.name, column.type) for column in old.columns] != columns:
+            return True
+        form = replace(self._table.format, serde_parameters={})
+        return old.format is not None and replace(old.format, serde_parameters={}) != form
+
+    def _change(self, one: HivePartition) -> Change:
+        said = self._said(one.values)
+        if one.values not in self._found:
+            return Change(CREATE, said, "", one.location)
+        before = self._place(one.values)
+        if before != one.location:
+            return Change(ALTER, said, before, one.location)
+        return Change(ALTER, f"columns of {said}")
+
+    def _place(self, values: tuple[str, ...]) -> str:
+        old = self._found[values]
+        return "" if old is None else old.location
+
+    def _said(self, values: tuple[str, ...]) -> str:
+        columns = self._table.partition_columns
+        path = "/".join(f"{column.name}={value}" for column, value in zip(columns, values, strict=True))
+        return f"partition {path} of {self._table.schema}.{self._table.name}"
+
+
+def registered(
+    metastore: Metastore, before: HiveTable | None, after: HiveTable
+) -> dict[tuple[str, ...], HivePartition]:
+    """The partitions that an entry has and keeps, by their values.
+
+    Args:
+        metastore: with the entry.
+        before: the entry as it is; None when there is none yet.
+        after: as it should be.
+    """
+    if before is None or not keeps_partitions(before, after):
+        return {}
+    return {one.values: one for one in metastore.partitions(before)}
+
+
+def keeps_partitions(before: HiveTable, after: HiveTable) -> bool:
+    """Whether an entry has partitions, and keeps them: it does not where the columns that they go by change."""
+    old, new = ([(c.name, c.type) for c in table.partition_columns] for table in (before, after))
+    return bool(new) and old == new

@@ -1,0 +1,337 @@
+"""The tables that `hudi-catalog sync --target trino` registered, as the gateway needs them.
+
+Trino's Hive connector reads a registered table as a symlink table: its entry points at a list of exactly the base files
+of one snapshot. `point_at` moves the entry to a newer snapshot; `pin` gives a snapshot, or some of its files, an entry
+of its own that never changes, for a query that must see just that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from weakref import WeakKeyDictionary, WeakSet
+
+from catalog.late_tables import LateTables
+from catalog.slices.slice_set import Rows
+from catalog.snapshot.snapshot import Snapshot
+from catalog.table import Table
+from hudi_catalog.metastore import entries
+from hudi_catalog.metastore.file_lists import list_name, manifest_folder, paths_of
+from hudi_catalog.metastore.locations import Locations
+from hudi_catalog.metastore.manifests import ManifestFolder, manifest_of
+from hudi_catalog.metastore.metastore import HiveTable, Metastore
+from hudi_catalog.metastore.newest import NewestSnapshot
+from hudi_catalog.metastore.options import SyncOptions
+from hudi_catalog.metastore.pins import Pins
+from hudi_catalog.server.recent import Recent
+from table_format.errors import HudiError, MetastoreError, UnsupportedTableError
+from table_format.storage import Storage
+
+SNAPSHOTS: Final = "__snapshots"
+"""Ending of the schemas in which pinned snapshots are kept."""
+
+_NAME_LENGTH: Final = 80
+_TRIES: Final = 10
+_CLEAN_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class SyncedTable:
+    """A table that was registered for Trino.
+
+    Attributes:
+        entry: in the metastore, as it was last seen.
+        newest: its table and that table's newest snapshot.
+        root: the table's folder, as Trino spells it.
+        folder: of the lists of files.
+    """
+
+    entry: HiveTable
+    newest: NewestSnapshot
+    root: str
+    folder: ManifestFolder
+
+    @property
+    def table(self) -> Table:
+        """The Hudi table."""
+        return self.newest.table
+
+    def pin_name(self, manifest: str) -> tuple[str, str]:
+        """Schema and table under which a list of files is pinned."""
+        return self.entry.schema + SNAPSHOTS, f"{self.entry.name[:_NAME_LENGTH]}__{manifest}"
+
+
+class TrinoTables:
+    """Registered tables by name. Threads may share it, and several processes may work on one metastore.
+
+    Args:
+        metastore: that Trino's Hive connector uses.
+        options: see `SyncOptions`.
+        storage_options: keyword arguments for the `pyarrow.fs` file systems of the tables.
+        late: watches over tables whose storage does not answer.
+    """
+
+    def __init__(
+        self,
+        metastore: Metastore,
+        options: SyncOptions | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        late: LateTables | None = None,
+    ) -> None:
+        self.late = LateTables() if late is None else late
+        self.metastore = metastore
+        self.options = options or SyncOptions()
+        self._storage_options = dict(storage_options or {})
+        self._pins = Pins(metastore, self.options.retention)
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[tuple[str, str], tuple[float, SyncedTable | None]] = OrderedDict()
+        self._tables: Recent[NewestSnapshot] = Recent(self.options.open_tables)
+        self._names: WeakKeyDictionary[Snapshot, dict[str, str]] = WeakKeyDictionary()
+        self._servable: WeakSet[Snapshot] = WeakSet()
+        self._cleaning: threading.Thread | None = None
+
+    def find(self, schema: str, name: str) -> SyncedTable | None:
+        """A registered table; None for names that mean anything else.
+
+        Raises:
+            HudiError: the metastore cannot be asked, or the entry's table cannot be opened.
+        """
+        key = (schema.lower(), name.lower())
+        with self._lock:
+            known = self._entries.get(key)
+        if known is not None and time.monotonic() - known[0] < self.options.entry_age:
+            return known[1]
+        return self._look_up(key)
+
+    def newest(self, synced: SyncedTable) -> Snapshot:
+        """The newest snapshot; in a merge-on-read table, of its base files.
+
+        Raises:
+            HudiError: the table cannot be read.
+        """
+        with self.watched(synced):
+            return synced.newest.get()
+
+    def watched(self, synced: SyncedTable) -> AbstractContextManager[None]:
+        """For the time of a `with` block this thread works on a table, and is not waited for if its storage hangs.
+
+        Raises:
+            LateTableError: the table is known not to answer; when the block is entered.
+        """
+        name = f"{synced.entry.schema}.{synced.entry.name}"
+        return self.late.working(name, synced.table.client.storage.base, synced.newest.get)
+
+    def path_column(self, synced: SyncedTable, snapshot: Snapshot, rows: Rows | None = None) -> Any:
+        """Paths of base files, as Trino's hidden column `$path` spells them.
+
+        Args:
+            synced: the table.
+            snapshot: of that table.
+            rows: positions in the snapshot; None for all files that count.
+
+        Raises:
+            UnsupportedTableError: the base files alone are not the table.
+        """
+        return paths_of(synced.root, snapshot, rows)
+
+    def point_at(self, synced: SyncedTable, snapshot: Snapshot) -> HiveTable:
+        """Make sure that the table's entry lists a snapshot's files, or those of a newer one.
+
+        Where Trino would misread them, the entry is made one that fails with the reason: an older snapshot would be
+        rows that are missing without a word.
+
+        Returns:
+            The entry as it stands now.
+
+        Raises:
+            MetastoreError: the entry is gone, or the metastore does not answer.
+            UnsupportedTableError: Trino would misread the files.
+        """
+        with self.watched(synced):
+            return self._point_at(synced, snapshot)
+
+    def _point_at(self, synced: SyncedTable, snapshot: Snapshot) -> HiveTable:
+        found = self.find(synced.entry.schema, synced.entry.name)
+        for _ in range(_TRIES):
+            if found is None:
+                break
+            try:
+                moved = self._moved(found, snapshot)
+            except UnsupportedTableError as error:
+                self._refuse(found, error)
+                raise
+            if moved is found.entry:
+                return moved
+            # what is in the metastore may be newer than what was remembered of it
+            now = self._look_up((moved.schema, moved.name))
+            if now is not None and now.entry.location == found.entry.location:
+                self._move(now, moved)
+                return moved
+            found = now
+        raise MetastoreError(
+            f"{synced.entry.schema}.{synced.entry.name}: its entry goes away, or is changed all the time"
+        )
+
+    def _moved(self, synced: SyncedTable, snapshot: Snapshot) -> HiveTable:
+        """The entry that lists a snapshot's files, or those of a newer one; the list itself is there then."""
+        entry, folder = synced.entry, synced.folder
+        if snapshot.instant and entry.parameters.get(entries.INSTANT, "") > snapshot.instant:
+            # another process saw a later commit, or commits were taken back
+            snapshot = self.newest(synced)
+        name = folder.name_for(self._name(synced, snapshot, None), entry.location)
+        kept = self._pins.keep(folder, name, lambda: manifest_of(paths_of(synced.root, snapshot)), None)
+        if kept == folder.name_at(entry.location):
+            return entry
+        self._check(synced, snapshot)
+        return entries.symlink_entry(entry, snapshot, folder.location(kept))
+
+    def _check(self, synced: SyncedTable, snapshot: Snapshot) -> None:
+        if snapshot not in self._servable:
+            entries.check_servable(snapshot, synced.newest.types)
+            self._servable.add(snapshot)
+
+    def _refuse(self, synced: SyncedTable, error: UnsupportedTableError) -> None:
+        """Let the table's entry fail whoever reads it."""
+        folder, reason = synced.folder, str(error)
+        name = f"refused__{hashlib.blake2b(reason.encode(), digest_size=8).hexdigest()}"
+        before = folder.name_at(synced.entry.location)
+        if before is not None and before.startswith(name):
+            return
+        kept = self._pins.keep(folder, name, lambda: folder.failing(name, reason), None)
+        self._move(synced, replace(synced.entry, location=folder.location(kept)))
+
+    def _move(self, synced: SyncedTable, entry: HiveTable) -> None:
+        """Put an entry in the place of a table's."""
+        self.metastore.put_table(entry)
+        self._remember((entry.schema, entry.name), replace(synced, entry=entry))
+        before = synced.folder.name_at(synced.entry.location)
+        if before is not None and synced.folder.exists(before):
+            synced.folder.touch(before)  # for queries that Trino has begun with it
+        self._tidy(synced)
+
+    def pin(self, synced: SyncedTable, snapshot: Snapshot, rows: Rows | None = None) -> tuple[str, str]:
+        """Make sure that there is an entry for a snapshot that goes on listing its files.
+
+        Args:
+            synced: the table.
+            snapshot: of that table.
+            rows: positions of the files that are wanted; None for all.
+
+        Returns:
+            Schema and name of the entry.
+
+        Raises:
+            MetastoreError: the metastore does not answer.
+            UnsupportedTableError: Trino would misread the files.
+        """
+        with self.watched(synced):
+            return self._pin(synced, snapshot, rows)
+
+    def _pin(self, synced: SyncedTable, snapshot: Snapshot, rows: Rows | None) -> tuple[str, str]:
+        try:
+            self._check(synced, snapshot)
+        except UnsupportedTableError as error:
+            now = self._look_up((synced.entry.schema, synced.entry.name))
+            if now is not None and snapshot is synced.newest.last:
+                self._refuse(now, error)
+            raise
+        name = self._name(synced, snapshot, rows)
+
+        def content() -> bytes:
+            return manifest_of(paths_of(synced.root, snapshot, rows))
+
+        def entry(manifest: str) -> HiveTable:
+            made = entries.symlink_entry(synced.entry, snapshot, synced.folder.location(manifest))
+            schema, table = synced.pin_name(manifest)
+            parameters = {entries.PINNED: "true", entries.INSTANT: snapshot.instant or "", "EXTERNAL": "TRUE"}
+            return replace(made, schema=schema, name=table, parameters=parameters)
+
+        kept = self._pins.keep(synced.folder, name, content, entry)
+        self._tidy(synced)
+        return synced.pin_name(kept)
+
+    def clean(self, synced: SyncedTable) -> int:
+        """Take away pinned snapshots that nobody used for the time of retention; gateways do so by themselves.
+
+        Returns:
+            How many went.
+        """
+        key = (synced.entry.schema, synced.entry.name)
+
+        def pointed_at() -> str:
+            entry = self.metastore.table(*key)
+            return "" if entry is None else entry.location
+
+        return self._pins.clean(synced.folder, pointed_at, synced.pin_name)
+
+    def close(self) -> None:
+        """Let go of the metastore's connections, when a clean-up that runs has had some time to end."""
+        if self._cleaning is not None:
+            self._cleaning.join(_CLEAN_SECONDS)
+        self.metastore.close()
+
+    def _look_up(self, key: tuple[str, str]) -> SyncedTable | None:
+        entry = self.metastore.table(*key)
+        synced = None if entry is None or not entries.is_ours(entry) else self._synced(entry)
+        self._remember(key, synced)
+        return synced
+
+    def _synced(self, entry: HiveTable) -> SyncedTable:
+        said = entry.parameters
+        base = said[entries.BASE_PATH]
+        newest = self._open(base, said.get(entries.QUERY_TYPE, "snapshot"))
+        locations = self.options.locations or Locations.parse(said.get(entries.LOCATIONS, ""))
+        folder = manifest_folder(entry, newest.table.client.storage, locations, self._storage_options)
+        return SyncedTable(entry, newest, locations.spelled(base), folder)
+
+    def _open(self, base: str, query_type: str) -> NewestSnapshot:
+        key = (base, query_type)
+        known = self._tables.get(key)
+        if known is None:
+            storage = Storage(base, self._storage_options)
+            with self.late.working(base, storage.base, lambda: Table.open(storage)):
+                opened = NewestSnapshot(Table.open(storage), query_type)
+            known = self._tables.put_first(key, opened)
+        return known
+
+    def _remember(self, key: tuple[str, str], synced: SyncedTable | None) -> None:
+        now = time.monotonic()
+        with self._lock:
+            self._entries[key] = (now, synced)
+            self._entries.move_to_end(key)
+            # an entry holds its table, so old ones would keep more tables open than there may be
+            while now - next(iter(self._entries.values()))[0] > self.options.entry_age:
+                self._entries.popitem(last=False)
+
+    def _name(self, synced: SyncedTable, snapshot: Snapshot, rows: Rows | None) -> str:
+        """The name of the list of a snapshot's files, which tells all that its entry depends on."""
+        with self._lock:
+            known = self._names.setdefault(snapshot, {}).get(synced.root)
+        if rows is None and known is not None:
+            return known
+        name = list_name(synced.root, snapshot, rows)
+        if rows is None:
+            with self._lock:
+                self._names[snapshot] = {synced.root: name}
+        return name
+
+    def _tidy(self, synced: SyncedTable) -> None:
+        """Clean up beside the query that came along."""
+        if not self._pins.is_due(synced.folder):
+            return
+        with self._lock:
+            if self._cleaning is not None and self._cleaning.is_alive():
+                return
+            self._cleaning = threading.Thread(target=self._clean_quietly, args=(synced,), daemon=True)
+            self._cleaning.start()
+
+    def _clean_quietly(self, synced: SyncedTable) -> None:
+        with contextlib.suppress(HudiError):
+            self.clean(synced)

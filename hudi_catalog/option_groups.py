@@ -1,0 +1,62 @@
+"""Options of several parts in one list: each key goes to the part that knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from table_format.config.option_keys import ALIKE
+from table_format.errors import OptionError, did_you_mean
+
+
+def key_value(text: str) -> tuple[str, str]:
+    """The two sides of `key=value`.
+
+    Raises:
+        OptionError: there is no equals sign, or nothing before it.
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise OptionError(f"--option {text}: write key=value")
+    return key.strip(), value.strip()
+
+
+def read_option_file(path: str) -> dict[str, str]:
+    """Options from a file of `key=value` lines; empty lines and those that begin with `#` are left out.
+
+    Raises:
+        OptionError: the file cannot be read, or a line has no equals sign.
+    """
+    options: dict[str, str] = {}
+    try:
+        with open(path, encoding="utf-8") as stream:
+            lines = stream.read().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"--config {path}: {getattr(error, 'strerror', None) or error}") from error
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise OptionError(f"--config {path}: line {number} is not key=value")
+        options[key.strip()] = value.strip()
+    return options
+
+
+def divided(options: Mapping[str, str], groups: Mapping[str, Iterable[str]]) -> dict[str, dict[str, str]]:
+    """The options of each group.
+
+    Args:
+        options: by key.
+        groups: the keys of each group. A key of several groups goes to all of them.
+
+    Raises:
+        OptionError: no group has the key; the message names those that look like it.
+    """
+    keys = {name: set(known) for name, known in groups.items()}
+    every = sorted(set().union(*keys.values()))
+    for key in sorted(options):
+        if key not in every:
+            hint = did_you_mean(key, every, ALIKE) or f"; there are {', '.join(every)}"
+            raise OptionError(f"{key}: no such option here{hint}")
+    return {name: {key: value for key, value in options.items() if key in known} for name, known in keys.items()}

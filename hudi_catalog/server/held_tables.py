@@ -1,0 +1,239 @@
+"""Tables that are held open under some name, and the snapshots that running queries read."""
+
+from __future__ import annotations
+
+import abc
+import hashlib
+import threading
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from catalog.catalog import Catalog
+from catalog.slices.time_travel import instant_as_of
+from catalog.snapshot.snapshot import Snapshot
+from catalog.table import QUERY_TYPES, READ_OPTIMIZED, SNAPSHOT, Table
+from hudi_catalog.server.newest_state import NewestState
+from hudi_catalog.server.options import ServiceOptions
+from hudi_catalog.server.recent import Recent
+from table_format.errors import OptionError, ServiceError, SplitError, StorageError, TableNotFoundError
+from table_format.instant import WRITE_ACTIONS
+from table_format.storage import Storage
+from table_format.timeline.timeline import Timeline
+
+# A write that completed late mostly stands among the last ones; older ones leave the timeline as they are archived, but
+# not while a write before them is pending.
+_WRITES_IN_PIN = 10
+_PIN_MARK = "#"
+# Of tables with very many files, fewer snapshots are held.
+_MOST_FILES = 4_000_000
+
+
+@dataclass(eq=False)
+class HeldTable:
+    """A table that is open, with its past snapshots by query type and pin."""
+
+    table: Table
+    snapshots: Recent[Snapshot]
+    newest: dict[str, NewestState] = field(init=False)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.newest = {kind: NewestState(self.table, kind) for kind in QUERY_TYPES}
+
+
+class HeldTables(abc.ABC):
+    """Tables, opened once and held.
+
+    Threads may share it. What is held is bounded: tables and snapshots that were not asked for longest are let go.
+    Whatever takes a `query_type` means that of `Table.snapshot`.
+
+    Args:
+        warehouse: where the tables are.
+        options: how much is held, and for how long.
+        table_options: as for `Table.open`.
+
+    Attributes:
+        warehouse: what was given.
+        late: tables whose storage does not answer.
+    """
+
+    def __init__(
+        self,
+        warehouse: Catalog,
+        options: ServiceOptions | None = None,
+        *,
+        table_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.warehouse = warehouse
+        self.late = warehouse.late
+        self._options = options or ServiceOptions()
+        self._table_options = dict(table_options or {})
+        self._held: Recent[HeldTable] = Recent(self._options.open_tables)
+
+    def __len__(self) -> int:
+        """How many tables are open."""
+        return len(self._held)
+
+    def _open(self, name: str) -> Table:
+        """Open a table that is not held.
+
+        Raises:
+            HudiError: there is no such table, or it cannot be read.
+        """
+        storage = Storage(self._place(name), self.warehouse.storage.options, self.warehouse.within)
+        return Table.open(storage, options=self._table_options)
+
+    def watched(self, name: str) -> AbstractContextManager[None]:
+        """For the time of a `with` block this thread works on a table, and is not waited for if its storage hangs.
+
+        Raises:
+            LateTableError: the table is known not to answer; when the block is entered.
+            HudiError: there is no such table.
+        """
+        held = self._held.get(name)
+        folder = self._folder(name) if held is None else held.table.client.storage.base
+        return self.late.working(name or self.warehouse.storage.uri, folder, lambda: self.newest(name))
+
+    def check_late(self) -> None:
+        """Ask whether any of the tables that are known answers.
+
+        Raises:
+            ServiceError: none does.
+        """
+        folders, late = self._folders(), {one.folder: one for one in self.late.late()}
+        if folders and folders <= late.keys():
+            texts = "; ".join(f"{one.name}: {one}" for one in list(late.values())[:3])
+            raise ServiceError(f"none of {len(folders)} tables answers: {texts}")
+
+    def _folders(self) -> set[str]:
+        """Folders of the tables that are known."""
+        return {held.table.client.storage.base for held in self._held.values()}
+
+    @abc.abstractmethod
+    def _folder(self, name: str) -> str:
+        """The folder of a table, as its file system names it.
+
+        Raises:
+            HudiError: there is no such table.
+        """
+
+    @abc.abstractmethod
+    def _place(self, name: str) -> str:
+        """Path or URI of a table's folder.
+
+        Raises:
+            HudiError: there is no such table.
+        """
+
+    def table(self, name: str) -> Table:
+        """A table, at whatever state it was last used in.
+
+        Raises:
+            TableNotFoundError: there is no such table, or more than one.
+            HudiError: it cannot be read.
+        """
+        return self._hold(name).table
+
+    def newest(self, name: str, query_type: str = SNAPSHOT) -> tuple[Table, Snapshot]:
+        """A table, and its state now: with every commit that was complete when this was called.
+
+        Raises:
+            TableNotFoundError: there is no such table, or more than one.
+            OptionError: there is no such query type.
+            HudiError: it cannot be read.
+        """
+        held = self._hold(name)
+        try:
+            return held.table, self._newest(held, query_type)
+        except (TableNotFoundError, StorageError):
+            # It may lie elsewhere by now, or a clean or an archiving came between.
+            self._let_go(name, held)
+        held = self._hold(name)
+        return held.table, self._newest(held, query_type)
+
+    def at(self, name: str, when: str, query_type: str = SNAPSHOT) -> Snapshot:
+        """An earlier state.
+
+        Args:
+            name: of the table.
+            when: what `pin` gave for it; or an instant or a time, as for `Table.snapshot`.
+            query_type: see there.
+
+        Raises:
+            SplitError: that state is gone, or it was pinned and has changed since.
+            HudiError: the table cannot be read.
+        """
+        held = self._hold(name)
+        kind = _kind(held.table, query_type)
+        # Without the lock, because others may be waiting for the storage with it.
+        known = held.snapshots.get((kind, when))
+        if known is not None:
+            return known
+        with held.lock:
+            newest = held.newest[kind].get()
+            if self.pin(newest) == when:
+                return self._remember(held, kind, newest)
+            instant, pinned, _ = when.partition(_PIN_MARK)
+            changed = f"{name}: its state of {instant or 'before its first commit'} has changed since the query began"
+            if pinned and not instant:
+                raise SplitError(f"{changed}; run the query again")
+            try:
+                snapshot = self._past(held, instant, kind, newest)
+            except OptionError as error:
+                raise SplitError(f"{name}: {error}") from error
+            if pinned and self.pin(snapshot) != when:
+                raise SplitError(f"{changed}; run the query again")
+            return snapshot
+
+    @staticmethod
+    def pin(snapshot: Snapshot) -> str:
+        """A text by which `at` finds the very same state again, or fails.
+
+        An instant alone does not tell it: a write that began before it may complete after it.
+        """
+        return _pin(snapshot.timeline, snapshot.instant or "")
+
+    def _newest(self, held: HeldTable, query_type: str) -> Snapshot:
+        kind = _kind(held.table, query_type)
+        return self._remember(held, kind, held.newest[kind].get(self._options.refresh_interval / 1000))
+
+    def _past(self, held: HeldTable, when: str, kind: str, newest: Snapshot) -> Snapshot:
+        instant = instant_as_of(when, newest.timeline, newest.config.timeline_timezone)
+        last = newest.timeline.last_completed_write(instant)
+        known = held.snapshots.get((kind, _pin(newest.timeline, last.time if last else "")))
+        return self._remember(held, kind, known or held.table.snapshot(when, kind))
+
+    def _remember(self, held: HeldTable, kind: str, snapshot: Snapshot) -> Snapshot:
+        most = min(self._options.snapshots, max(2, _MOST_FILES // max(1, len(snapshot))))
+        held.snapshots.put((kind, self.pin(snapshot)), snapshot, most)
+        return snapshot
+
+    def _hold(self, name: str) -> HeldTable:
+        held = self._held.get(name)
+        if held is None:
+            held = self._held.put_first(name, HeldTable(self._open(name), Recent(self._options.snapshots)))
+        return held
+
+    def _let_go(self, name: str, held: HeldTable) -> None:
+        self._held.drop(name, held)
+
+
+def _kind(table: Table, query_type: str) -> str:
+    """The query type, by one name for what is the same state of a table.
+
+    Raises:
+        OptionError: there is no such query type.
+    """
+    if query_type not in QUERY_TYPES:
+        raise OptionError(f"query type {query_type!r}: there are {' and '.join(QUERY_TYPES)}")
+    return READ_OPTIMIZED if query_type == READ_OPTIMIZED and table.config.table_type != "COPY_ON_WRITE" else SNAPSHOT
+
+
+def _pin(timeline: Timeline, instant: str) -> str:
+    writes = [(write.time, write.action) for write in timeline.writes if write.time <= instant][-_WRITES_IN_PIN:]
+    if len(writes) == _WRITES_IN_PIN:
+        pending = [one for one in timeline.pending if one.comparable_action in WRITE_ACTIONS]
+        writes += [(one.time, one.comparable_action) for one in pending if one.time < writes[0][0]]
+    digest = hashlib.sha256(repr(writes).encode()).hexdigest()
+    return f"{instant}{_PIN_MARK}{digest[:16]}"

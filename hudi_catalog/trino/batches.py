@@ -1,0 +1,238 @@
+"""The splits of a plan in batches, and the tokens between them.
+
+The token names the snapshot and the last file that was handed out. The plan itself is kept here for a while; a service
+that does not have it plans again at the same snapshot. Another plan may keep other files, and may divide them
+otherwise, so what goes on is not "from the 1,000th split", but "after this row group of this file": all plans go by
+partition and file group.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple, dataclass, replace
+from typing import Any
+
+from catalog.planner import Plan
+from hudi_catalog.server.recent import Recent
+from hudi_catalog.trino.file_pieces import Piece, behind, in_order, pieces, position_after, row_counts
+from hudi_catalog.trino.scans import OpenScans
+from hudi_catalog.trino.split_id import Purpose, SplitCodec, SplitSlice, TrinoSplit
+from table_format.errors import ServiceError, SplitError
+
+_KEPT_SCANS = 256
+_ALL_GROUPS = -1
+# A batch ends behind so many bytes of split ids, so that no client's limit of a frame is met.
+_MOST_BYTES = 4 << 20
+# Small files go together, so that not each one costs a request; but not so that workers have nothing to do.
+_MOST_FILES = 64
+_LEAST_SPLITS = 32
+
+
+@dataclass(frozen=True)
+class SplitBatch:
+    """Some splits of a scan.
+
+    Attributes:
+        split_ids: their ids.
+        next_token: what to ask for the next ones with; None when these are the last.
+    """
+
+    split_ids: list[bytes]
+    next_token: bytes | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedScan:
+    """A plan, and what its splits have in common.
+
+    Attributes:
+        plan: which files to read.
+        template: a split without its files.
+        row_counts: of each file, null where they are not known; None when rows are read.
+    """
+
+    plan: Plan
+    template: TrinoSplit
+    row_counts: Any = None
+
+    @classmethod
+    def of(cls, plan: Plan, template: TrinoSplit, *, counted: bool = False) -> PlannedScan:
+        """With the files in the order of partition and file group, and an id if the template has none.
+
+        Args:
+            plan: as made.
+            template: a split without its files.
+            counted: rows are only counted, and all of them count.
+        """
+        named = template if template.scan else replace(template, scan=secrets.token_hex(8))
+        ordered = in_order(plan)
+        return cls(ordered, named, row_counts(ordered) if counted else None)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """How far the splits of a scan were handed out.
+
+    Attributes:
+        scan: id of the scan.
+        table: its name.
+        pin: of its snapshot.
+        position: of the file in the sorted plan of the service that wrote this.
+        partition: of the last file, None before the first.
+        file_id: of the last file.
+        group: its last row group; -1 when all of the file was handed out.
+    """
+
+    scan: str
+    table: str
+    pin: str
+    position: int = 0
+    partition: str | None = None
+    file_id: str = ""
+    group: int = _ALL_GROUPS
+
+    def is_inside(self, slice_: SplitSlice) -> bool:
+        """Whether some row groups of the slice's file were handed out, and others not."""
+        return self.group != _ALL_GROUPS and (slice_.partition, slice_.file_id) == (self.partition, self.file_id)
+
+    def after(self, piece: Piece) -> _Place:
+        """The place behind a piece."""
+        one = piece.slice
+        if piece.ends_file or one.row_groups is None:
+            position, group = piece.position + 1, _ALL_GROUPS
+        else:
+            position, group = piece.position, one.row_groups[-1]
+        return replace(self, position=position, partition=one.partition, file_id=one.file_id, group=group)
+
+    def to_bytes(self) -> bytes:
+        return json.dumps(astuple(self)).encode()
+
+    @classmethod
+    def of(cls, payload: bytes) -> _Place:
+        try:
+            return cls(*json.loads(payload))
+        except (ValueError, TypeError) as error:
+            raise SplitError(
+                f"a token of splits that is signed and unreadable ({error}): run the query again"
+            ) from None
+
+
+class SplitBatches:
+    """Hands out the splits of planned scans.
+
+    Args:
+        codec: signs split ids and tokens.
+        scans: follows the scans that are under way.
+        split_size: base files of more bytes are divided by row groups; None for no division.
+    """
+
+    def __init__(self, codec: SplitCodec, scans: OpenScans, split_size: int | None) -> None:
+        self._codec = codec
+        self._open = scans
+        self._split_size = split_size
+        self._kept: Recent[PlannedScan] = Recent(_KEPT_SCANS)
+
+    def first(self, scan: PlannedScan, most: int) -> SplitBatch:
+        """The first splits of a scan.
+
+        Args:
+            scan: as planned.
+            most: splits at most.
+
+        Raises:
+            ServiceError: that is none.
+        """
+        template = scan.template
+        return self._batch(scan, _Place(template.scan, template.table, template.pin), most)
+
+    def next(self, token: bytes, table: str, replan: Callable[[str], PlannedScan], most: int) -> SplitBatch:
+        """The splits behind those of an earlier batch.
+
+        Args:
+            token: of that batch.
+            table: its name.
+            replan: plans the scan again at the snapshot of a pin, in case that its plan is no longer kept.
+            most: splits at most.
+
+        Raises:
+            SplitError: the token is forged or too old, or the table's state of then is not known any more.
+        """
+        place = _Place.of(self._codec.open(Purpose.SPLITS_TOKEN, token))
+        if place.table != table:
+            raise SplitError(f"a token of splits of {place.table} for {table}")
+        scan = self._kept.get(place.scan)
+        if scan is None:
+            scan = replan(place.pin)
+            scan = replace(scan, template=replace(scan.template, scan=place.scan))
+        return self._batch(scan, replace(place, position=_position(scan.plan, place)), most)
+
+    def _batch(self, scan: PlannedScan, place: _Place, most: int) -> SplitBatch:
+        """The splits from a place on."""
+        if most < 1:
+            raise ServiceError(f"{most} splits were asked for: it has to be at least one")
+        ids: list[bytes] = []
+        size, next_place, last = 0, None, place
+        for split, after in self._from(scan, place):
+            if len(ids) == most or size > _MOST_BYTES:
+                next_place = last
+                break
+            ids.append(self._codec.pack(split))
+            size += len(ids[-1])
+            last = after
+        self._open.handed_out(place.scan, len(ids), all_out=next_place is None)
+        if next_place is None:
+            self._kept.drop(place.scan)
+            return SplitBatch(ids)
+        self._kept.put(place.scan, scan)
+        return SplitBatch(ids, self._codec.seal(Purpose.SPLITS_TOKEN, next_place.to_bytes()))
+
+    def _from(self, scan: PlannedScan, place: _Place) -> Iterator[tuple[TrinoSplit, _Place]]:
+        """Each split from a place on, and the place after it: small files together, parts of large ones alone."""
+        most_bytes = self._bundle_bytes(scan.plan)
+        bundle: list[Piece] = []
+        held = 0
+        for piece in self._pieces(scan, place):
+            fits = len(bundle) < _MOST_FILES and held + piece.weight <= most_bytes
+            if bundle and not (fits and _is_whole(piece) and _is_whole(bundle[-1])):
+                yield _split(scan, bundle), place.after(bundle[-1])
+                bundle, held = [], 0
+            bundle.append(piece)
+            held += piece.weight
+        if bundle:
+            yield _split(scan, bundle), place.after(bundle[-1])
+
+    def _pieces(self, scan: PlannedScan, place: _Place) -> Iterator[Piece]:
+        for piece in pieces(scan.plan, place.position, self._split_size, scan.row_counts):
+            if not place.is_inside(piece.slice):
+                yield piece
+                continue
+            left = behind(scan.plan.snapshot, piece.slice, place.group)
+            if left is not None:
+                yield replace(piece, slice=left)
+
+    def _bundle_bytes(self, plan: Plan) -> int:
+        fair = plan.bytes_kept // _LEAST_SPLITS
+        return fair if self._split_size is None else min(fair, self._split_size)
+
+
+def _position(plan: Plan, place: _Place) -> int:
+    """Where a plan goes on: the token may come from another service, whose plan keeps other files."""
+    if place.partition is None:
+        return 0
+    whole = place.group == _ALL_GROUPS
+    last = place.position - whole
+    if 0 <= last < len(plan):
+        found = plan.snapshot.take_files(plan.rows[last : last + 1]).select(["partition", "file_id"]).to_pylist()[0]
+        if found == {"partition": place.partition, "file_id": place.file_id}:
+            return place.position
+    return position_after(plan, place.partition, place.file_id, whole=whole)
+
+
+def _is_whole(piece: Piece) -> bool:
+    return piece.slice.row_groups is None
+
+
+def _split(scan: PlannedScan, bundle: Sequence[Piece]) -> TrinoSplit:
+    return replace(scan.template, slices=tuple(piece.slice for piece in bundle))

@@ -1,0 +1,242 @@
+"""What a TupleDomain of Trino says of the served values, as a filter on the table's own columns.
+
+A served value may be another than the table's: decimals and times as text, say. A condition on it becomes the exact
+condition on the table's value, or a wider one, or `Unknown`; never a narrower one.
+"""
+
+from __future__ import annotations
+
+import binascii
+import datetime as dt
+import decimal
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+
+from catalog.splits.byte_texts import base64_texts, hex_texts
+from catalog.splits.json_rows import decimal_texts
+from hudi_catalog.trino.types import Form, ServedColumn
+from hudi_catalog.trino.values import time_texts
+from pushdown.bind import bind
+from pushdown.errors import ExpressionError
+from pushdown.expression import Constant, HudiExpression, Op, Predicate, Unknown, all_of, any_of, never
+from pushdown.ordering import sorted_distinct
+from pushdown.simplify import simplify
+from pushdown.translators.tuple_domain import from_tuple_domain
+from pushdown.walk import fold, rebuilt
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_POINTS = frozenset({Op.EQ, Op.IN})
+_NOT_POINTS = frozenset({Op.NE, Op.NOT_IN})
+_NULL_CHECKS = frozenset({Op.IS_NULL, Op.NOT_NULL})
+_MOST_TEXTS = 10_000
+_MOST_DOUBLES = 200
+
+
+class _UnclearError(ValueError):
+    """The served value does not tell which values of the table it stands for."""
+
+
+def expression_of(domain: Any, columns: Sequence[ServedColumn], schema: pa.Schema) -> HudiExpression:
+    """The filter on the table's columns that a domain means.
+
+    Every row whose served values are in the domain makes it true, or may do so where parts are `Unknown`.
+
+    Args:
+        domain: an object with the attributes of ``TrinoThriftTupleDomain``.
+        columns: as `types.columns_of` gives them for the schema.
+        schema: of the table's snapshot, to which the filter is bound.
+
+    Raises:
+        FilterSyntaxError: the domain is no such object.
+    """
+    by_name = {column.name: column for column in columns}
+    domains = getattr(domain, "domains", None)
+    if not isinstance(domains, Mapping):
+        return from_tuple_domain(domain, {})
+    parts = [_column(name, one, by_name.get(str(name).lower()), schema) for name, one in domains.items()]
+    wanted = [part for part in parts if part != Constant(value=True)]
+    return all_of(*wanted) if wanted else Constant(value=True)
+
+
+def row_condition(expression: HudiExpression | None) -> HudiExpression | None:
+    """The part of a bound filter that can be applied to rows: what is unknown lets every row through.
+
+    Returns:
+        None when every row passes.
+    """
+    if expression is None:
+        return None
+
+    def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
+        if isinstance(node, Unknown):
+            return Constant(value=True)
+        return rebuilt(node, children) if children else node
+
+    # The first pass leaves no NOT above a leaf, so that "let through" is "true" for each unknown one.
+    known = simplify(fold(simplify(expression, budget=sys.maxsize), visit))
+    return None if known == Constant(value=True) else known
+
+
+def _column(name: str, domain: Any, column: ServedColumn | None, schema: pa.Schema) -> HudiExpression:
+    if column is None:
+        return Unknown(f"there is no column {name}")
+    said = from_tuple_domain(SimpleNamespace(domains={column.source: domain}), {column.source: column.trino_type})
+    try:
+        return bind(fold(said, lambda node, children: _visit(node, children, column)), schema, case_sensitive=True)
+    except ExpressionError as error:
+        return Unknown(f"{column.source}: {error}")
+
+
+def _visit(node: HudiExpression, children: list[HudiExpression], column: ServedColumn) -> HudiExpression:
+    if children:
+        return rebuilt(node, children)
+    if not isinstance(node, Predicate) or node.op in _NULL_CHECKS or column.form in _SAME:
+        return node
+    try:
+        return _TRANSLATORS[column.form](node, column)
+    except (_UnclearError, KeyError, ValueError, ArithmeticError, pa.ArrowException):
+        return Unknown(f"{column.source} is served as {column.form.value}, and {node.op.value} is not translated")
+
+
+_SAME = frozenset({Form.PLAIN, Form.MILLIS, Form.MILLIS_CUT})
+
+
+def _numbers(predicate: Predicate, value: Callable[[Any], Any]) -> HudiExpression:
+    """For served numbers in the order of the table's values, each of which stands for one of them."""
+    return Predicate(predicate.op, predicate.column, tuple(value(one) for one in predicate.values))
+
+
+def _unscaled(predicate: Predicate, column: ServedColumn) -> HudiExpression:
+    kind: Any = column.kind
+    return _numbers(predicate, lambda value: decimal.Decimal(value).scaleb(-kind.scale))
+
+
+def _micros(predicate: Predicate, column: ServedColumn) -> HudiExpression:  # noqa: ARG001
+    return _numbers(predicate, lambda value: _EPOCH + dt.timedelta(microseconds=value))
+
+
+def _texts(
+    predicate: Predicate, column: ServedColumn, parse: Callable[[list[str], pa.DataType], Any]
+) -> HudiExpression:
+    """For texts of which each value of the table has one of its own; their order may be another.
+
+    Args:
+        predicate: on the texts.
+        column: of the table.
+        parse: the values of texts, null for what is no such text.
+    """
+    if predicate.op in _NOT_POINTS:
+        return ~_texts(predicate.replaced(predicate.op.negated), column, parse)
+    if predicate.op not in _POINTS or len(predicate.values) > _MOST_TEXTS:
+        raise _UnclearError
+    found = parse([str(text) for text in predicate.values], column.kind)
+    values = sorted_distinct(found.drop_null())
+    if not len(values):
+        return never(column.source, column.kind)
+    if values.type != column.kind:
+        return Predicate(Op.IN, column.source, tuple(values.to_pylist()))
+    return Predicate(Op.IN if len(values) > 1 else Op.EQ, column.source, values, column.kind)
+
+
+def _decimal_texts(predicate: Predicate, column: ServedColumn) -> HudiExpression:
+    return _texts(predicate, column, _decimals)
+
+
+def _decimals(texts: list[str], kind: Any) -> Any:
+    values: list[decimal.Decimal | None] = []
+    for text in texts:
+        try:
+            value = decimal.Decimal(text)
+            fits = value.is_finite() and -value.as_tuple().exponent == kind.scale  # type: ignore[operator]
+            digits = len(value.as_tuple().digits)
+        except decimal.InvalidOperation:
+            fits, digits = False, 0
+        values.append(value if fits and digits <= kind.precision else None)
+    return _as_written(pa.array(values, kind), texts, decimal_texts)
+
+
+def _time_texts(predicate: Predicate, column: ServedColumn) -> HudiExpression:
+    kind: Any = column.kind
+    if kind.unit == "ns":
+        raise _UnclearError  # Python has no such times
+    return _texts(predicate, column, _times)
+
+
+def _times(texts: list[str], kind: Any) -> Any:
+    # What is no time to Python may be one of a year that it does not have: the ValueError makes it unknown.
+    parsed = (dt.datetime.fromisoformat(text.removesuffix(" UTC")) for text in texts)
+    values = [value.replace(tzinfo=dt.UTC) if kind.tz else value for value in parsed]
+    return _as_written(pa.array(values, kind), texts, time_texts)
+
+
+def _byte_texts(predicate: Predicate, column: ServedColumn) -> HudiExpression:
+    return _texts(predicate, column, _hex if column.form is Form.HEX else _base64)
+
+
+def _hex(texts: list[str], kind: pa.DataType) -> Any:  # noqa: ARG001
+    values = [_bytes(text, bytes.fromhex) for text in texts]
+    return _as_written(pa.array(values, pa.binary()), texts, hex_texts)
+
+
+def _base64(texts: list[str], kind: pa.DataType) -> Any:  # noqa: ARG001
+    values = [_bytes(text, binascii.a2b_base64) for text in texts]
+    return _as_written(pa.array(values, pa.binary()), texts, base64_texts)
+
+
+def _bytes(text: str, parse: Callable[[str], bytes]) -> bytes | None:
+    try:
+        return parse(text)
+    except ValueError:
+        return None
+
+
+def _as_written(values: Any, texts: list[str], write: Callable[[Any], Any]) -> Any:
+    """The values that are written just so; null for all others, which no row is served as."""
+    same = [written == text for written, text in zip(write(values).to_pylist(), texts, strict=True)]
+    return values.filter(pa.array(same, pa.bool_()))
+
+
+def _doubles(predicate: Predicate, column: ServedColumn) -> HudiExpression:
+    """Several decimals may be served as one double; those between its neighbours are all that can be."""
+    name, op = column.source, predicate.op
+    if op in _POINTS and len(predicate.values) <= _MOST_DOUBLES:
+        wide = any_of(*(all_of(_above(name, value), _below(name, value)) for value in predicate.values))
+    elif op in _POINTS:
+        wide = all_of(_above(name, min(predicate.values)), _below(name, max(predicate.values)))
+    elif op in {Op.LT, Op.LE}:
+        wide = _below(name, predicate.values[0])
+    elif op in {Op.GT, Op.GE}:
+        wide = _above(name, predicate.values[0])
+    else:
+        raise _UnclearError
+    return all_of(wide, Unknown(f"{name} is served as {Form.DECIMAL_DOUBLE.value}"))
+
+
+def _above(name: str, value: float) -> HudiExpression:
+    return Predicate(Op.GE, name, (_exact(math.nextafter(value, -math.inf)),))
+
+
+def _below(name: str, value: float) -> HudiExpression:
+    return Predicate(Op.LE, name, (_exact(math.nextafter(value, math.inf)),))
+
+
+def _exact(value: float) -> decimal.Decimal:
+    if not math.isfinite(value):
+        raise _UnclearError
+    return decimal.Decimal(value)
+
+
+_TRANSLATORS: Mapping[Form, Callable[[Predicate, ServedColumn], HudiExpression]] = {
+    Form.MICROS: _micros,
+    Form.TIME_TEXT: _time_texts,
+    Form.DECIMAL_TEXT: _decimal_texts,
+    Form.DECIMAL_DOUBLE: _doubles,
+    Form.DECIMAL_UNSCALED: _unscaled,
+    Form.HEX: _byte_texts,
+    Form.BASE64: _byte_texts,
+}

@@ -1,0 +1,90 @@
+"""Options of the connector service for Trino, typed and checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from catalog.snapshot import scan_options
+from catalog.snapshot.scan_options import ScanOptions
+from hudi_catalog.trino.types import TYPE_KEYS, TypeMapping
+from table_format.config.option_values import known_options, names, seconds, whole_number
+
+INDEX_JOINS = "hoodie.catalog.trino.index.joins"
+SPLIT_SIZE = "hoodie.catalog.trino.split.size"
+SPLIT_LIFETIME = "hoodie.catalog.trino.split.lifetime"
+LEASE_IDLE = "hoodie.catalog.trino.lease.idle"
+LEASE_MOST = "hoodie.catalog.trino.lease.most"
+PAGE_SIZE = "hoodie.catalog.trino.page.size"
+BATCH_ROWS = "hoodie.catalog.trino.batch.rows"
+CURSOR_MEMORY = "hoodie.catalog.trino.cursor.memory"
+CURSOR_IDLE = "hoodie.catalog.trino.cursor.idle"
+KEYS = (
+    *TYPE_KEYS,
+    INDEX_JOINS,
+    SPLIT_SIZE,
+    SPLIT_LIFETIME,
+    LEASE_IDLE,
+    LEASE_MOST,
+    PAGE_SIZE,
+    BATCH_ROWS,
+    CURSOR_MEMORY,
+    CURSOR_IDLE,
+)
+SCAN_KEYS = scan_options.SERVICE_KEYS
+
+
+@dataclass(frozen=True)
+class TrinoOptions:
+    """Options of the connector service.
+
+    Attributes:
+        types: the forms of types that the connector does not carry; `hoodie.catalog.trino.type.*`.
+        index_joins: tables that may answer joins by their keys, as ``schema.table`` or ``*``;
+            `hoodie.catalog.trino.index.joins`.
+        split_size: base files beyond so many bytes are divided by row groups; `hoodie.catalog.trino.split.size`.
+        split_lifetime: seconds that a split id is good for; `hoodie.catalog.trino.split.lifetime`.
+        lease_idle: seconds without a call after which index look-ups no longer share a snapshot;
+            `hoodie.catalog.trino.lease.idle`.
+        lease_most: seconds that they share one at most; `hoodie.catalog.trino.lease.most`.
+        page_size: bytes of a page at most, where Trino allows more; `hoodie.catalog.trino.page.size`.
+        batch_rows: rows that are decoded at once; `hoodie.catalog.trino.batch.rows`.
+        cursor_memory: bytes that files read in part may hold between two pages, a single larger one excepted;
+            `hoodie.catalog.trino.cursor.memory`.
+        cursor_idle: seconds after which such a file is closed; `hoodie.catalog.trino.cursor.idle`.
+        scan: how files are planned: `hoodie.catalog.scan.footer.limit`, `.threads` and `.unique.keys`.
+    """
+
+    types: TypeMapping = field(default_factory=TypeMapping)
+    index_joins: tuple[str, ...] = ()
+    split_size: int = 32 << 20
+    split_lifetime: float = 86_400.0
+    lease_idle: float = 1.0
+    lease_most: float = 30.0
+    page_size: int = 8 << 20
+    batch_rows: int = 65_536
+    cursor_memory: int = 256 << 20
+    cursor_idle: float = 60.0
+    scan: ScanOptions = field(default_factory=ScanOptions)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str] | None = None) -> TrinoOptions:
+        """Options by their keys.
+
+        Raises:
+            OptionError: an unknown key, or a value that does not fit it.
+        """
+        values = known_options(options, (*KEYS, *SCAN_KEYS), "the service for Trino")
+        return cls(
+            types=TypeMapping.of(values),
+            index_joins=names(values, INDEX_JOINS),
+            split_size=whole_number(values, SPLIT_SIZE, cls.split_size, 1),
+            split_lifetime=seconds(values, SPLIT_LIFETIME, cls.split_lifetime),
+            lease_idle=seconds(values, LEASE_IDLE, cls.lease_idle),
+            lease_most=seconds(values, LEASE_MOST, cls.lease_most),
+            page_size=whole_number(values, PAGE_SIZE, cls.page_size, 1),
+            batch_rows=whole_number(values, BATCH_ROWS, cls.batch_rows, 1),
+            cursor_memory=whole_number(values, CURSOR_MEMORY, cls.cursor_memory, 1),
+            cursor_idle=seconds(values, CURSOR_IDLE, cls.cursor_idle),
+            scan=ScanOptions.parse({key: value for key, value in values.items() if key in SCAN_KEYS}),
+        )

@@ -1,0 +1,268 @@
+"""Which type of Trino's Thrift connector serves each type of a table, without loss or not at all.
+
+The connector carries integer, bigint, double, varchar, boolean, date, timestamp(3), json and array(bigint). A column of
+any other type is served in one of these forms; a column that has none is declared as varchar and refused when it is
+read, since a type name that Trino does not know would break the listing of all columns of the catalog.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pyarrow as pa
+
+from hudi_catalog.trino.column_names import column_names
+from table_format.config.option_keys import ALIKE
+from table_format.errors import OptionError, did_you_mean
+from table_format.meta_columns import META_COLUMNS
+
+types = pa.types
+
+TYPE_PREFIX = "hoodie.catalog.trino.type."
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "decimal": ("varchar", "double", "bigint", "error"),
+    "timestamp": ("millis", "truncate", "varchar", "bigint", "error"),
+    "time": ("varchar", "bigint", "error"),
+    "binary": ("hex", "base64", "error"),
+    "nested": ("json", "error"),
+}
+TYPE_KEYS = tuple(f"{TYPE_PREFIX}{kind}" for kind in _CHOICES)
+_LONG_DIGITS = 18
+
+
+class Wire(enum.Enum):
+    """A kind of block of the Thrift connector; the value is the number of its field."""
+
+    INTEGER = 1
+    BIGINT = 2
+    DOUBLE = 3
+    VARCHAR = 4
+    BOOLEAN = 5
+    DATE = 6
+    TIMESTAMP = 7
+    JSON = 8
+    BIGINT_ARRAY = 10
+
+
+class Form(enum.Enum):
+    """How the values of a column become those of a block."""
+
+    PLAIN = "as they are, integers and floats widened"
+    MILLIS = "times that are whole milliseconds"
+    MILLIS_CUT = "times, what is below the millisecond cut off towards the past"
+    MICROS = "times as microseconds since 1970"
+    TIME_TEXT = "times as Trino's text of them"
+    CLOCK_TEXT = "times of day as text"
+    CLOCK_MICROS = "times of day as microseconds since midnight"
+    DECIMAL_TEXT = "decimals as text with all their digits"
+    DECIMAL_DOUBLE = "decimals as the nearest double"
+    DECIMAL_UNSCALED = "decimals as whole numbers of their last digit"
+    HEX = "bytes as hexadecimal text"
+    BASE64 = "bytes as base64 text"
+    JSON = "JSON text"
+    REFUSED = "not at all"
+
+
+@dataclass(frozen=True, slots=True)
+class ServedColumn:
+    """A column of a table as Trino sees it.
+
+    Attributes:
+        name: in Trino.
+        trino_type: its type there.
+        wire: the block that carries it.
+        form: how values become those of the block.
+        source: name of the table's column.
+        kind: its type in the table.
+        comment: for people; None for none.
+        hidden: left out of ``SELECT *``: Hudi's meta columns.
+        problem: why it cannot be read; None when it can.
+    """
+
+    name: str
+    trino_type: str
+    wire: Wire
+    form: Form
+    source: str
+    kind: pa.DataType
+    comment: str | None = None
+    hidden: bool = False
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class TypeMapping:
+    """In which form the types go that the connector does not carry.
+
+    Attributes:
+        decimal: ``varchar`` for text with all digits; ``double`` for the nearest double; ``bigint`` for the number of
+            units of the last digit (wider ones than 18 digits stay text); ``error``.
+        timestamp: ``millis`` for timestamp(3), which refuses a value that is no whole number of milliseconds;
+            ``truncate`` for timestamp(3) with what is below cut off towards the past; ``varchar`` for Trino's text of
+            it; ``bigint`` for microseconds since 1970, which refuses a value between two of them; ``error``.
+        time: ``varchar`` for Trino's text of the time of day; ``bigint`` for microseconds since midnight; ``error``.
+        binary: ``hex`` or ``base64`` text; ``error``.
+        nested: ``json`` for structs, maps and lists other than those of integers; ``error``.
+    """
+
+    decimal: str = "varchar"
+    timestamp: str = "millis"
+    time: str = "varchar"
+    binary: str = "hex"
+    nested: str = "json"
+
+    @classmethod
+    def of(cls, options: Mapping[str, str] | None = None) -> TypeMapping:
+        """The mapping by options ``hoodie.catalog.trino.type.<kind>``; other keys are left aside.
+
+        Raises:
+            OptionError: there is no such kind or choice.
+        """
+        given = {key: str(value) for key, value in (options or {}).items() if key.startswith(TYPE_PREFIX)}
+        unknown = sorted(set(given) - set(TYPE_KEYS))
+        if unknown:
+            hint = did_you_mean(unknown[0], TYPE_KEYS, ALIKE)
+            raise OptionError(f"{unknown[0]}: no such option{hint}; there are {', '.join(TYPE_KEYS)}")
+        chosen = {}
+        for kind, choices in _CHOICES.items():
+            key = f"{TYPE_PREFIX}{kind}"
+            chosen[kind] = given.get(key, choices[0]).strip().lower()
+        return cls(**chosen)
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value, choices = getattr(self, field.name), _CHOICES[field.name]
+            if value not in choices:
+                raise OptionError(f"{TYPE_PREFIX}{field.name}: {value!r} is none of {', '.join(choices)}")
+
+
+def columns_of(schema: pa.Schema, mapping: TypeMapping) -> tuple[ServedColumn, ...]:
+    """The columns of a table as Trino sees them, in their order.
+
+    Their names are those of `column_names`; the comment tells the table's where it is more than a matter of case.
+
+    Args:
+        schema: of the table's snapshot, meta columns first; a field's ``comment`` metadata is its comment.
+        mapping: the forms of types that the connector does not carry.
+    """
+    names = column_names(schema.names)
+    return tuple(_served(name, field, mapping) for name, field in zip(names, schema, strict=True))
+
+
+def _served(name: str, field: pa.Field[Any], mapping: TypeMapping) -> ServedColumn:
+    trino_type, wire, form, problem = _place(field.type, mapping)
+    if form is Form.REFUSED:
+        why = problem or f"Trino's Thrift connector carries no type for {field.type}"
+        problem = f"column {field.name!r} cannot be read: {why}"
+    comment = (field.metadata or {}).get(b"comment", b"").decode("utf-8", "replace") or None
+    if name != field.name.lower():
+        comment = f"{field.name} in the table{f': {comment}' if comment else ''}"
+    return ServedColumn(
+        name=name,
+        trino_type=trino_type,
+        wire=wire,
+        form=form,
+        source=field.name,
+        kind=field.type,
+        comment=comment,
+        hidden=field.name in META_COLUMNS,
+        problem=problem,
+    )
+
+
+_Place = tuple[str, Wire, Form, "str | None"]
+_TEXT, _LONG, _STAMP = ("varchar", Wire.VARCHAR), ("bigint", Wire.BIGINT), ("timestamp(3)", Wire.TIMESTAMP)
+_JSON, _DOUBLE = ("json", Wire.JSON), ("double", Wire.DOUBLE)
+
+
+def _place(kind: pa.DataType, mapping: TypeMapping) -> _Place:
+    plain = next((place for test, place in _PLAIN if test(kind)), None)
+    if plain is not None:
+        return (*plain, Form.PLAIN, None)
+    for test, option, places in _CHOSEN:
+        if test(kind):
+            choice = getattr(mapping, option)
+            if choice == "error":
+                return (*_TEXT, Form.REFUSED, f"{TYPE_PREFIX}{option} is error for columns such as this {kind}")
+            if choice == "bigint" and option == "decimal" and _digits(kind) > _LONG_DIGITS:
+                choice = "varchar"
+            return (*places[choice], None)
+    return (*_TEXT, Form.REFUSED, None)
+
+
+def _digits(kind: Any) -> int:
+    return int(kind.precision)
+
+
+def _is_small(kind: pa.DataType) -> bool:
+    return kind in {pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16()}
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.DictionaryType):
+        return _is_text(kind.value_type)
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind) or types.is_null(kind)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return (
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_fixed_size_binary(kind)
+        or types.is_binary_view(kind)
+    )
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether it is a list of any layout."""
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+
+
+def _is_integer_list(kind: Any) -> bool:
+    return is_list(kind) and (_is_small(kind.value_type) or kind.value_type == pa.int64())
+
+
+def _is_nested(kind: pa.DataType) -> bool:
+    return types.is_struct(kind) or types.is_map(kind) or is_list(kind)
+
+
+_PLAIN: tuple[tuple[Callable[[pa.DataType], bool], tuple[str, Wire]], ...] = (
+    (_is_small, ("integer", Wire.INTEGER)),
+    (lambda kind: kind in {pa.int64(), pa.uint32()}, _LONG),
+    (types.is_floating, _DOUBLE),
+    (_is_text, _TEXT),
+    (types.is_boolean, ("boolean", Wire.BOOLEAN)),
+    (types.is_date, ("date", Wire.DATE)),
+    (_is_integer_list, ("array(bigint)", Wire.BIGINT_ARRAY)),
+)
+_CHOSEN: tuple[tuple[Callable[[pa.DataType], bool], str, Mapping[str, tuple[str, Wire, Form]]], ...] = (
+    (
+        types.is_decimal,
+        "decimal",
+        {
+            "varchar": (*_TEXT, Form.DECIMAL_TEXT),
+            "double": (*_DOUBLE, Form.DECIMAL_DOUBLE),
+            "bigint": (*_LONG, Form.DECIMAL_UNSCALED),
+        },
+    ),
+    (
+        types.is_timestamp,
+        "timestamp",
+        {
+            "millis": (*_STAMP, Form.MILLIS),
+            "truncate": (*_STAMP, Form.MILLIS_CUT),
+            "varchar": (*_TEXT, Form.TIME_TEXT),
+            "bigint": (*_LONG, Form.MICROS),
+        },
+    ),
+    (
+        types.is_time,
+        "time",
+        {"varchar": (*_TEXT, Form.CLOCK_TEXT), "bigint": (*_LONG, Form.CLOCK_MICROS)},
+    ),
+    (_is_bytes, "binary", {"hex": (*_TEXT, Form.HEX), "base64": (*_TEXT, Form.BASE64)}),
+    (_is_nested, "nested", {"json": (*_JSON, Form.JSON)}),
+)

@@ -1,0 +1,185 @@
+"""A column's values in the form in which Trino gets them, by whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from catalog.splits.byte_texts import base64_texts, hex_texts
+from catalog.splits.json_rows import calendar_texts, decimal_texts
+from hudi_catalog.trino.json_texts import json_texts
+from hudi_catalog.trino.types import TYPE_PREFIX, Form, ServedColumn, Wire
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
+from table_format.errors import HudiError, ServiceError
+
+pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+types = pa.types
+
+_ARROW: Mapping[Wire, pa.DataType] = {
+    Wire.INTEGER: pa.int32(),
+    Wire.BIGINT: pa.int64(),
+    Wire.DOUBLE: pa.float64(),
+    Wire.BOOLEAN: pa.bool_(),
+    Wire.DATE: pa.date32(),
+    Wire.TIMESTAMP: pa.int64(),
+    Wire.BIGINT_ARRAY: pa.list_(pa.int64()),
+}
+_UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_MILLIS, _MICROS = _UNITS["ms"], _UNITS["us"]
+# Decimals of so many digits, and powers of ten up to this one, are doubles without rounding: their quotient is right.
+_EXACT_DIGITS, _EXACT_POWER = 15, 22
+
+
+def wire_values(array: Any, column: ServedColumn) -> Any:
+    """The values that a block carries, as an Arrow array.
+
+    Args:
+        array: values as the table has them.
+        column: how they are served.
+
+    Raises:
+        ServiceError: the column is not served, or a value has no form in which Trino could read it; the message names
+            the column and the option that serves it otherwise.
+    """
+    if column.problem is not None:
+        raise ServiceError(column.problem)
+    if isinstance(array, pa.DictionaryArray):
+        array = array.dictionary_decode()
+    try:
+        return _MAKERS[column.form](array, column)
+    except (pa.ArrowException, OverflowError) as error:
+        raise ServiceError(f"column {column.source!r}: values of {array.type} cannot be served: {error}") from error
+    except ServiceError:
+        raise
+    except HudiError as error:
+        raise ServiceError(f"column {column.source!r}: {error}") from error
+
+
+def _plain(array: Any, column: ServedColumn) -> Any:
+    wanted = _ARROW.get(column.wire)
+    return array if wanted is None or array.type == wanted else array.cast(wanted)
+
+
+def _units(array: Any) -> NDArray[np.int64]:
+    return to_numpy(array).astype(np.int64, copy=False)
+
+
+def _millis(array: Any, column: ServedColumn) -> Any:
+    numbers = _scaled(array, _MILLIS)
+    if _UNITS[array.type.unit] > _MILLIS:
+        lost = numbers * (_UNITS[array.type.unit] // _MILLIS) != _units(array)
+        if lost.any() and bool((lost & valid_mask(array)).any()):
+            raise ServiceError(
+                f"column {column.source!r} holds times that are no whole milliseconds, which Trino's Thrift connector "
+                f"cannot carry; set {TYPE_PREFIX}timestamp to truncate, varchar or bigint"
+            )
+    return _with_nulls(numbers, array)
+
+
+def _millis_cut(array: Any, column: ServedColumn) -> Any:  # noqa: ARG001
+    return _with_nulls(_scaled(array, _MILLIS), array)
+
+
+def _micros(array: Any, column: ServedColumn) -> Any:
+    if array.type.unit == "ns":
+        whole = _scaled(array, _MICROS)
+        if bool(((whole * 1000 != _units(array)) & valid_mask(array)).any()):
+            raise ServiceError(
+                f"column {column.source!r} holds times that are no whole microseconds; "
+                f"set {TYPE_PREFIX}timestamp to varchar"
+            )
+        return _with_nulls(whole, array)
+    return _with_nulls(_scaled(array, _MICROS), array)
+
+
+def _scaled(array: Any, per_second: int) -> NDArray[np.int64]:
+    """Times as whole numbers of another unit; finer ones are cut off towards the past."""
+    numbers, unit = _units(array), _UNITS[array.type.unit]
+    if unit > per_second:
+        return numbers // (unit // per_second)
+    factor = per_second // unit
+    if factor == 1:
+        return numbers
+    most = np.iinfo(np.int64).max // factor
+    if bool((((numbers > most) | (numbers < -most)) & valid_mask(array)).any()):
+        raise OverflowError("a time beyond what 64 bits hold")
+    return numbers * factor
+
+
+def _with_nulls(numbers: NDArray[np.int64], array: Any) -> Any:
+    return from_numpy(numbers, valid_mask(array) if array.null_count else None)
+
+
+def _time_text(array: Any, column: ServedColumn) -> Any:  # noqa: ARG001
+    return time_texts(array)
+
+
+def time_texts(array: Any) -> Any:
+    """Times as Trino writes them, with `` UTC`` behind instants."""
+    unit = array.type.unit
+    # Without its zone the value prints as UTC, and no time zone database is needed.
+    text = calendar_texts(pc.cast(array, pa.int64()).cast(pa.timestamp(unit)))
+    return text if array.type.tz is None else pc.binary_join_element_wise(text, " UTC", "")
+
+
+def _clock_text(array: Any, column: ServedColumn) -> Any:  # noqa: ARG001
+    return pc.cast(array, pa.string())
+
+
+def _decimal_text(array: Any, column: ServedColumn) -> Any:  # noqa: ARG001
+    return decimal_texts(array)
+
+
+def _decimal_double(array: Any, column: ServedColumn) -> Any:
+    kind = array.type
+    if kind.precision <= _EXACT_DIGITS and 0 <= kind.scale <= _EXACT_POWER:
+        numbers = _low_words(array).astype(np.float64) / 10.0**kind.scale
+        return from_numpy(numbers, valid_mask(array) if array.null_count else None)
+    return pc.cast(_decimal_text(array, column), pa.float64())
+
+
+def _decimal_unscaled(array: Any, column: ServedColumn) -> Any:  # noqa: ARG001
+    return _with_nulls(_low_words(array), array)
+
+
+def _low_words(array: Any) -> NDArray[np.int64]:
+    """The numbers behind decimals of up to 18 digits."""
+    if not isinstance(array.type, pa.Decimal128Type):
+        array = array.cast(pa.decimal128(array.type.precision, array.type.scale))
+    if not len(array):
+        return np.empty(0, np.int64)
+    return np.ascontiguousarray(np.frombuffer(array.buffers()[1], np.int64, 2 * len(array), 16 * array.offset)[::2])
+
+
+def _hex(array: Any, column: ServedColumn) -> Any:  # noqa: ARG001
+    return hex_texts(array)
+
+
+def _base64(array: Any, column: ServedColumn) -> Any:  # noqa: ARG001
+    return base64_texts(array)
+
+
+def _json(array: Any, column: ServedColumn) -> Any:  # noqa: ARG001
+    return json_texts(array)
+
+
+_MAKERS: Mapping[Form, Callable[[Any, ServedColumn], Any]] = {
+    Form.PLAIN: _plain,
+    Form.MILLIS: _millis,
+    Form.MILLIS_CUT: _millis_cut,
+    Form.MICROS: _micros,
+    Form.TIME_TEXT: _time_text,
+    Form.CLOCK_TEXT: _clock_text,
+    Form.CLOCK_MICROS: _micros,
+    Form.DECIMAL_TEXT: _decimal_text,
+    Form.DECIMAL_DOUBLE: _decimal_double,
+    Form.DECIMAL_UNSCALED: _decimal_unscaled,
+    Form.HEX: _hex,
+    Form.BASE64: _base64,
+    Form.JSON: _json,
+}

@@ -1,0 +1,143 @@
+"""Definitions of a table's indexes: `.hoodie/.index_defs/index.json`.
+
+Tables of versions 8 and up have them; Apache Hudi 1.x writes them beside tables of version 6, too.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from table_format.config.table_config import TableConfig
+from table_format.errors import CorruptFileError, MissingFileError
+from table_format.storage import Storage
+
+PATH_KEY: Final = "hoodie.table.index.defs.path"
+DEFAULT_PATH: Final = ".hoodie/.index_defs/index.json"
+_DEFINITIONS: Final = "indexDefinitions"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDefinition:
+    """One partition of the metadata table that holds an index.
+
+    Attributes:
+        name: of the metadata table's partition, such as `column_stats` or `secondary_index_by_city`.
+        kind: `column_stats`, `partition_stats`, `record_index`, `bloom_filters`, `secondary_index`, `expr_index`…
+        function: what the index computes of its fields; `identity` or the name of an expression.
+        source_fields: the columns that it is about.
+        options: further settings, as texts.
+        version: of how its entries are encoded: 1 or 2.
+    """
+
+    name: str
+    kind: str
+    function: str = ""
+    source_fields: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    version: int = 1
+
+
+def load_index_definitions(storage: Storage, config: TableConfig) -> dict[str, IndexDefinition]:
+    """The indexes that a table defines, by the name of their partition in the metadata table.
+
+    Returns:
+        Empty for tables of older versions, and where nothing was defined.
+
+    Raises:
+        CorruptFileError: the file is damaged.
+    """
+    path = _path(storage, config)
+    found = _load(storage, path)[_DEFINITIONS]
+    try:
+        return {name: _definition(name, values) for name, values in found.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise _corrupt(path, error) from error
+
+
+def define_index(storage: Storage, config: TableConfig, definition: IndexDefinition) -> dict[str, str]:
+    """Define an index, in place of a definition of that name; all others stay as they are.
+
+    Callers hold the table's lock.
+
+    Returns:
+        Properties that the table needs for it.
+
+    Raises:
+        CorruptFileError: the file is damaged.
+    """
+    path = _path(storage, config)
+    content = _load(storage, path)
+    content[_DEFINITIONS][definition.name] = {
+        "indexName": definition.name,
+        "indexType": definition.kind,
+        "indexFunction": definition.function,
+        "sourceFields": list(definition.source_fields),
+        "indexOptions": dict(definition.options),
+        "version": f"V{definition.version}",
+    }
+    _save(storage, path, content)
+    return {PATH_KEY: path}
+
+
+def forget_indexes(storage: Storage, config: TableConfig, names: Collection[str]) -> None:
+    """Take definitions of indexes out, where there are any. Callers hold the table's lock.
+
+    Raises:
+        CorruptFileError: the file is damaged.
+    """
+    path = _path(storage, config)
+    content = _load(storage, path)
+    found = content[_DEFINITIONS]
+    content[_DEFINITIONS] = {name: values for name, values in found.items() if name not in names}
+    if content[_DEFINITIONS] != found:
+        _save(storage, path, content)
+
+
+def _load(storage: Storage, path: str) -> dict[str, Any]:
+    """The whole file, with definitions in it; those by name, empty where there are none."""
+    try:
+        data = storage.read(path)
+    except MissingFileError:
+        data = b""
+    try:
+        content = json.loads(data) if data.strip() else {}
+        return {**content, _DEFINITIONS: dict(content.get(_DEFINITIONS) or {})}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise _corrupt(path, error) from error
+
+
+def _save(storage: Storage, path: str, content: Mapping[str, Any]) -> None:
+    storage.overwrite(path, json.dumps(content, indent=2).encode())
+
+
+def _corrupt(path: str, error: Exception) -> CorruptFileError:
+    return CorruptFileError(path, 0, f"no definitions of indexes: {error!r}")
+
+
+def _path(storage: Storage, config: TableConfig) -> str:
+    """The configured place is relative to the base folder, or absolute and below it."""
+    path = config.raw.get(PATH_KEY, "").strip()
+    if not path:
+        return DEFAULT_PATH
+    if "://" not in path and not path.startswith(("/", "file:")):
+        return posixpath.normpath(path)
+    place = "/" + path.split("://", 1)[-1].removeprefix("file:").lstrip("/")
+    base = "/" + storage.base.strip("/") + "/"
+    # a table that was copied elsewhere still names its old place
+    return place.removeprefix(base) if place.startswith(base) else DEFAULT_PATH
+
+
+def _definition(name: str, values: Mapping[str, Any]) -> IndexDefinition:
+    version = str(values.get("version") or "V1").upper().removeprefix("V")
+    return IndexDefinition(
+        name=str(values.get("indexName") or name),
+        kind=str(values.get("indexType") or "").lower(),
+        function=str(values.get("indexFunction") or ""),
+        source_fields=tuple(str(source) for source in values.get("sourceFields") or ()),
+        options={str(key): str(value) for key, value in (values.get("indexOptions") or {}).items()},
+        version=int(version),
+    )

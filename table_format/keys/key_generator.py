@@ -1,0 +1,312 @@
+"""Record keys and partition paths of rows, as Hudi's key generators make them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute
+
+from table_format.errors import OptionError, RecordError
+from table_format.keys.bucket_index import EMPTY_KEY_PART, NULL_KEY_PART, BucketHashRule, bucket_ids_of_keys
+from table_format.keys.java_hash import Int32Array, bucket_ids
+from table_format.keys.key_text import raw_column, text_column
+from table_format.keys.partition_values import path_segment
+from table_format.keys.timestamp_keys import TimestampFormat
+
+pc: Any = compute  # the stubs lag behind the functions
+
+Batch = pa.Table | pa.RecordBatch
+SingleKeyForm = Literal["value", "field:value"]
+GENERATORS = ("SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP", "CUSTOM", "GLOBAL_DELETE")
+_CONSISTENT_TIMESTAMPS = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
+_CLASSES = {
+    "SimpleKeyGenerator": "SIMPLE",
+    "ComplexKeyGenerator": "COMPLEX",
+    "NonpartitionedKeyGenerator": "NON_PARTITION",
+    "TimestampBasedKeyGenerator": "TIMESTAMP",
+    "CustomKeyGenerator": "CUSTOM",
+    "GlobalDeleteKeyGenerator": "GLOBAL_DELETE",
+}
+
+
+class HasProperties(Protocol):
+    """Anything that carries a table's properties, such as `TableConfig`."""
+
+    @property
+    def raw(self) -> Mapping[str, str]:
+        """The texts of `hoodie.properties`."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpec:
+    """How a table builds keys and partition paths.
+
+    Attributes:
+        record_key_fields: `hoodie.table.recordkey.fields`, in order.
+        partition_fields: `hoodie.table.partition.fields`, in order, without `:SIMPLE` and the like.
+        generator: one of `GENERATORS`.
+        hive_style: partition segments are `field=value`.
+        url_encode: partition values are escaped.
+        slash_dates: dashes of partition values become slashes (releases from 1.2 on).
+        complex_single_field_form: what a complex generator writes for one key field. Releases 0.14.1 to 1.0 write the
+            value; 0.14.0, and 1.1 on, write `field:value`. A table must keep to one form.
+        timestamp_fields: the partition fields that are written by `timestamp_format`.
+        timestamp_format: set when there are such fields.
+    """
+
+    record_key_fields: tuple[str, ...]
+    partition_fields: tuple[str, ...] = ()
+    generator: str = "SIMPLE"
+    hive_style: bool = False
+    url_encode: bool = False
+    slash_dates: bool = False
+    complex_single_field_form: SingleKeyForm = "value"
+    timestamp_fields: tuple[str, ...] = ()
+    timestamp_format: TimestampFormat | None = None
+
+    def __post_init__(self) -> None:
+        if self.generator not in GENERATORS:
+            raise OptionError(f"key generator {self.generator!r} is not supported; one of {', '.join(GENERATORS)} is")
+        if not self.record_key_fields:
+            raise OptionError("hoodie.table.recordkey.fields is empty; tables without record keys cannot be written")
+        one_partition = self.generator in ("SIMPLE", "TIMESTAMP")
+        if one_partition and len(self.partition_fields) != 1:
+            raise OptionError(
+                f"a {self.generator} key generator takes one partition field, not {self.partition_fields}"
+            )
+        if one_partition and len(self.record_key_fields) != 1:
+            raise OptionError(
+                f"a {self.generator} key generator takes one record key field, not {self.record_key_fields}; "
+                "use the COMPLEX one"
+            )
+
+    @property
+    def prefixed(self) -> bool:
+        """Whether record keys are `field:value,…` rather than one plain value."""
+        if len(self.record_key_fields) > 1 or self.generator == "GLOBAL_DELETE":
+            return True
+        return self.generator == "COMPLEX" and self.complex_single_field_form == "field:value"
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether partition paths are not all empty."""
+        return bool(self.partition_fields) and self.generator not in ("NON_PARTITION", "GLOBAL_DELETE")
+
+
+def key_spec_of_properties(properties: Mapping[str, str], *, single_field_form: SingleKeyForm | None = None) -> KeySpec:
+    """The key rules that a table's properties tell.
+
+    Args:
+        properties: `hoodie.properties`; `hoodie.write.complex.keygen.new.encoding` may stand in them as well.
+        single_field_form: as detected from the table's data (`detect_single_field_form`). Unknown, it follows the
+            releases that wrote such properties: those before 1.0 name a generator class and write the value.
+
+    Raises:
+        OptionError: a generator or setting that is not supported.
+    """
+    if _flag(properties, _CONSISTENT_TIMESTAMPS):
+        raise OptionError(
+            f"{_CONSISTENT_TIMESTAMPS}=true is not supported: such keys depend on the time zone of the writing machine"
+        )
+    generator = _generator_of(properties)
+    entries = _split_list(properties.get("hoodie.table.partition.fields"))
+    names = tuple(entry.partition(":")[0] for entry in entries)
+    timed = _timestamp_fields(generator, entries)
+    if single_field_form is None:
+        new_encoding = properties.get("hoodie.write.complex.keygen.new.encoding", "").lower()
+        old_style = not properties.get("hoodie.table.keygenerator.type")
+        single_field_form = "value" if new_encoding == "true" or (old_style and not new_encoding) else "field:value"
+    return KeySpec(
+        record_key_fields=_split_list(properties.get("hoodie.table.recordkey.fields")),
+        partition_fields=() if generator in ("NON_PARTITION", "GLOBAL_DELETE") else names,
+        generator=generator,
+        hive_style=_flag(properties, "hoodie.datasource.write.hive_style_partitioning"),
+        url_encode=_flag(properties, "hoodie.datasource.write.partitionpath.urlencode"),
+        slash_dates=_flag(properties, "hoodie.datasource.write.slash.separated.date.partitioning"),
+        complex_single_field_form=single_field_form,
+        timestamp_fields=timed,
+        timestamp_format=TimestampFormat.from_options(properties) if timed else None,
+    )
+
+
+def from_table_config(config: HasProperties, *, single_field_form: SingleKeyForm | None = None) -> KeyGenerator:
+    """The key generator of a table, see `key_spec_of_properties`."""
+    return KeyGenerator(
+        key_spec_of_properties(config.raw, single_field_form=single_field_form),
+        BucketHashRule.of_properties(config.raw),
+    )
+
+
+def detect_single_field_form(record_key: str, value_text: str, field: str) -> SingleKeyForm | None:
+    """Which form a table uses, told by one stored record key and the key field's value text in the same row.
+
+    Returns:
+        None when the key is neither form, which another key generator explains.
+    """
+    if record_key == value_text:
+        return "value"
+    return "field:value" if record_key == f"{field}:{value_text}" else None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyGenerator:
+    """Record keys, partition paths and hash parts of whole batches."""
+
+    spec: KeySpec
+    hash_rule: BucketHashRule = BucketHashRule.SPLIT
+
+    def record_keys(self, batch: Batch) -> pa.Array[Any]:
+        """`_hoodie_record_key` of each row, a `string` array.
+
+        Raises:
+            RecordError: a row without a key: null or empty, or all parts of a composite key so.
+            SchemaError: a key column is missing or of a type without text.
+        """
+        texts = [text_column(batch, field) for field in self.spec.record_key_fields]
+        if not self.spec.prefixed:
+            _refuse(pc.fill_null(pc.equal(texts[0], ""), fill_value=True), self.spec.record_key_fields)
+            return _plain(texts[0])
+        parts = [_key_part(text) for text in texts]
+        blank = [pc.is_in(part, pa.array([NULL_KEY_PART, EMPTY_KEY_PART])) for part in parts]
+        _refuse(_all_of(blank), self.spec.record_key_fields)
+        names = [f"{',' if i else ''}{field}:" for i, field in enumerate(self.spec.record_key_fields)]
+        pieces = [piece for pair in zip(names, parts, strict=True) for piece in pair]
+        keys: pa.Array[Any] = pc.binary_join_element_wise(*pieces, "")
+        return keys
+
+    def partition_paths(self, batch: Batch) -> pa.Array[Any]:
+        """`_hoodie_partition_path` of each row, a `string` array.
+
+        Raises:
+            RecordError: a value that cannot be a folder name.
+            SchemaError: a partition column is missing or of a type without text.
+        """
+        if not self.spec.is_partitioned:
+            return pa.repeat(pa.scalar("", pa.string()), batch.num_rows)
+        segments = [self._segments(batch, field) for field in self.spec.partition_fields]
+        paths: pa.Array[Any] = pc.binary_join_element_wise(*segments, "/") if len(segments) > 1 else segments[0]
+        return paths
+
+    def bucket_ids(
+        self, batch: Batch, bucket_count: int, hash_fields: Sequence[str] = (), keys: pa.Array[Any] | None = None
+    ) -> Int32Array:
+        """The bucket of each row, as Apache's writers compute it from the record key.
+
+        Args:
+            batch: rows with the key columns.
+            bucket_count: `hoodie.bucket.index.num.buckets`.
+            hash_fields: `hoodie.bucket.index.hash.field`, a subset of the record key fields; all of them when empty.
+            keys: the record keys, where they are known already.
+        """
+        fields = self._hash_fields(hash_fields)
+        if keys is None:
+            keys = self.record_keys(batch)
+        prefixed, all_fields = self.spec.prefixed, self.spec.record_key_fields
+        if (prefixed and len(all_fields) == 1) or self._holds_any(batch, ":," if prefixed else ":"):
+            return bucket_ids_of_keys(keys, fields, bucket_count, self.hash_rule)
+        if not prefixed:
+            return bucket_ids([keys], bucket_count)
+        return bucket_ids([text_column(batch, field) for field in all_fields if field in fields], bucket_count)
+
+    def _holds_any(self, batch: Batch, separators: str) -> bool:
+        """Whether a key value holds what separates the parts of composite keys; numbers and dates never do."""
+        for field in self.spec.record_key_fields:
+            kind = raw_column(batch, field).type
+            if pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_boolean(kind):
+                continue
+            text = text_column(batch, field)
+            if any(pc.any(pc.match_substring(text, separator)).as_py() for separator in separators):
+                return True
+        return False
+
+    def _hash_fields(self, hash_fields: Sequence[str]) -> tuple[str, ...]:
+        fields = tuple(hash_fields) or self.spec.record_key_fields
+        extra = [field for field in fields if field not in self.spec.record_key_fields]
+        if extra:
+            raise OptionError(
+                f"hoodie.bucket.index.hash.field names {extra}, which are not record key fields "
+                f"{list(self.spec.record_key_fields)}"
+            )
+        return fields
+
+    def _segments(self, batch: Batch, field: str) -> pa.Array[Any]:
+        spec = self.spec
+        if spec.timestamp_format is not None and field in spec.timestamp_fields:
+            texts = spec.timestamp_format.partition_texts(raw_column(batch, field))
+        else:
+            texts = text_column(batch, field)
+        encoded = pc.dictionary_encode(texts)
+        distinct = [*encoded.dictionary.to_pylist(), None]
+        if spec.slash_dates:
+            distinct = [text and text.replace("-", "/") for text in distinct]
+        segments = [path_segment(t, field, hive_style=spec.hive_style, url_encode=spec.url_encode) for t in distinct]
+        rows = encoded.indices.fill_null(len(distinct) - 1)
+        result: pa.Array[Any] = pa.array(segments, pa.string()).take(rows)
+        return result
+
+
+def _key_part(text: pa.Array[Any]) -> Any:
+    return pc.if_else(pc.equal(text, ""), EMPTY_KEY_PART, text).fill_null(NULL_KEY_PART)
+
+
+def _all_of(masks: Sequence[Any]) -> Any:
+    result = masks[0]
+    for mask in masks[1:]:
+        result = pc.and_(result, mask)
+    return result
+
+
+def _plain(text: Any) -> pa.Array[Any]:
+    result: pa.Array[Any] = text if pa.types.is_string(text.type) else pc.cast(text, pa.string())
+    return result
+
+
+def _refuse(missing: Any, fields: Sequence[str]) -> None:
+    count = pc.sum(missing).as_py() or 0
+    if count:
+        row = int(np.flatnonzero(missing.to_numpy(zero_copy_only=False))[0])
+        raise RecordError(
+            f"{count} row(s) have no record key, the first is row {row} of its batch: "
+            f"{', '.join(fields)} must not be null or empty"
+        )
+
+
+def _generator_of(properties: Mapping[str, str]) -> str:
+    kind = properties.get("hoodie.table.keygenerator.type")
+    if kind:
+        return kind.upper()
+    name = properties.get("hoodie.table.keygenerator.class", "").rpartition(".")[2].replace("Avro", "")
+    if name:
+        if name not in _CLASSES:
+            raise OptionError(f"hoodie.table.keygenerator.class: {name!r} is not supported; {', '.join(_CLASSES)} are")
+        return _CLASSES[name]
+    if not _split_list(properties.get("hoodie.table.partition.fields")):
+        return "NON_PARTITION"
+    several = any("," in properties.get(f"hoodie.table.{key}.fields", "") for key in ("recordkey", "partition"))
+    return "COMPLEX" if several else "SIMPLE"
+
+
+def _timestamp_fields(generator: str, entries: Sequence[str]) -> tuple[str, ...]:
+    if generator == "TIMESTAMP":
+        return tuple(entries)
+    if generator != "CUSTOM":
+        return ()
+    for entry in entries:
+        if entry.partition(":")[2].upper() not in ("SIMPLE", "TIMESTAMP"):
+            raise OptionError(
+                f"hoodie.table.partition.fields has {entry!r}; the custom key generator needs "
+                "entries like field:SIMPLE or field:TIMESTAMP"
+            )
+    return tuple(entry.partition(":")[0] for entry in entries if entry.upper().endswith(":TIMESTAMP"))
+
+
+def _split_list(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def _flag(properties: Mapping[str, str], key: str) -> bool:
+    return properties.get(key, "false").strip().lower() == "true"

@@ -1,0 +1,296 @@
+"""Schemas that change: what a batch may add to a table, and old or partial data brought to the table's schema.
+
+Columns are matched by name. New columns go to the end and are nullable; a number may widen int → long → float →
+double, as Avro promotes them; strings and binary stand for one another; a column that a batch lacks is null in it.
+Files that hold whole numbers where the table has text are read as their digits; batches are not written so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute
+
+from table_format.codecs.avro_schema import UTC_MICROS
+from table_format.errors import RecordError, SchemaError
+from table_format.meta_columns import META_COLUMNS
+
+# The stubs lag behind the functions and know no arrays of any type.
+pc: Any = compute
+arrow: Any = pa
+types = pa.types
+
+_DECIMAL_BITS = 128  # of those that are stored; narrower ones are types of their own since pyarrow 18
+# INT8 also under the type by which tables keep small integers
+_VECTOR_NUMBERS = {pa.float32(): "<f4", pa.float64(): "<f8", pa.int8(): "i1", pa.int32(): "i1"}
+_PROMOTION_ORDER = (pa.int32(), pa.int64(), pa.float32(), pa.float64())
+_STORED_AS: dict[pa.DataType, pa.DataType] = {
+    pa.int8(): pa.int32(),
+    pa.int16(): pa.int32(),
+    pa.uint8(): pa.int32(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.float16(): pa.float32(),
+    pa.date64(): pa.date32(),
+}
+
+
+def storage_type(kind: pa.DataType) -> pa.DataType:  # noqa: PLR0911  one line a kind of type
+    """The type under which a table keeps an Arrow type: small integers as int, strings and lists not large, and so on.
+
+    Types that tables cannot hold come back unchanged; writing their schema refuses them.
+    """
+    if isinstance(kind, pa.DictionaryType):
+        return storage_type(kind.value_type)
+    if isinstance(kind, pa.TimestampType):
+        return UTC_MICROS if kind.tz else pa.timestamp("us")
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    if types.is_large_binary(kind) or types.is_binary_view(kind) or types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if isinstance(kind, pa.MapType):
+        value: Any = _storage_field(kind.item_field).with_name("value")
+        return _map_of(storage_type(kind.key_type), value)
+    if isinstance(kind, pa.StructType):
+        return pa.struct([_storage_field(kind.field(index)) for index in range(kind.num_fields)])
+    if _is_list(kind):
+        return pa.list_(_storage_field(_element(kind)).with_name("element"))
+    if types.is_decimal(kind) and kind.bit_width < _DECIMAL_BITS:
+        return pa.decimal128(kind.precision, kind.scale)
+    return _STORED_AS.get(kind, kind)
+
+
+def storage_schema(schema: pa.Schema) -> pa.Schema:
+    """A schema with every column's `storage_type`, without meta columns, all columns nullable."""
+    fields = [_storage_field(field).with_nullable(nullable=True) for field in schema if field.name not in META_COLUMNS]
+    _refuse_duplicates(field.name for field in fields)
+    return pa.schema(fields)
+
+
+def merge_schemas(table: pa.Schema, batch: pa.Schema) -> pa.Schema:
+    """The table's schema after a batch is written to it.
+
+    Args:
+        table: user columns of the table.
+        batch: columns of the batch, meta columns left aside.
+
+    Returns:
+        The table's columns in their order, widened where the batch needs it, then the batch's new ones.
+
+    Raises:
+        SchemaError: a column changes its type otherwise, or differs from a table's column in letter case only.
+    """
+    return pa.schema(_merge_fields(list(table), list(storage_schema(batch)), ""))
+
+
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A table with exactly the columns of a schema: by name, cast, absent ones null.
+
+    Raises:
+        SchemaError: a column cannot be cast to the schema's type.
+        RecordError: a value does not fit into the schema's type, or is null where the schema allows none.
+    """
+    _refuse_duplicates(table.column_names)
+    columns = []
+    for field in schema:
+        position = table.schema.get_field_index(field.name)
+        if position < 0:
+            columns.append(arrow.nulls(len(table), field.type))
+            continue
+        column = table.column(position)
+        if column.type != field.type:
+            chunks = [_conform_array(chunk, field.type, field.name) for chunk in column.chunks]
+            column = pa.chunked_array(chunks, field.type)
+        if not field.nullable and column.null_count:
+            raise RecordError(f"column {field.name!r} holds {column.null_count} nulls, but the table allows none")
+        columns.append(column)
+    if not columns:
+        return table.select([])
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _merge_fields(table: list[pa.Field[Any]], batch: list[pa.Field[Any]], path: str) -> list[pa.Field[Any]]:
+    wanted = {field.name: field for field in batch}
+    known = {field.name.lower(): field.name for field in table}
+    result = []
+    for field in table:
+        other = wanted.get(field.name)
+        if other is None:
+            result.append(field.with_nullable(nullable=True))
+        else:
+            result.append(field.with_type(_merge_types(field.type, other.type, path + field.name)))
+    for field in batch:
+        name = known.get(field.name.lower())
+        if name is None:
+            result.append(field.with_nullable(nullable=True))
+        elif name != field.name:
+            raise SchemaError(
+                f"column {path + field.name!r} differs from the table's {path + name!r} in letter case only"
+            )
+    return result
+
+
+def _merge_types(table: pa.DataType, batch: pa.DataType, path: str) -> pa.DataType:  # noqa: PLR0911  one line a rule
+    if table == batch or types.is_null(batch):
+        return table
+    if types.is_null(table):
+        return batch
+    if isinstance(table, pa.StructType) and isinstance(batch, pa.StructType):
+        return pa.struct(_merge_fields(_members(table), _members(batch), f"{path}."))
+    if isinstance(table, pa.MapType) and isinstance(batch, pa.MapType) and table.key_type == batch.key_type:
+        merged: Any = _merge_elements(table.item_field, batch.item_field, f"{path}.value")
+        return _map_of(table.key_type, merged)
+    if _is_list(table) and _is_list(batch):
+        return pa.list_(_merge_elements(_element(table), _element(batch), f"{path}.element"))
+    if table in _PROMOTION_ORDER and batch in _PROMOTION_ORDER:
+        return max(table, batch, key=_PROMOTION_ORDER.index)
+    if {table, batch} == {pa.string(), pa.binary()}:
+        return table
+    if _decimal_fits(batch, table):
+        return table
+    raise SchemaError(f"column {path!r} is {table} in the table and {batch} in the batch; cast the batch's column")
+
+
+def _merge_elements(table: pa.Field[Any], batch: pa.Field[Any], path: str) -> pa.Field[Any]:
+    merged = table.with_type(_merge_types(table.type, batch.type, path))
+    return merged.with_nullable(nullable=table.nullable or batch.nullable)
+
+
+def _decimal_fits(source: pa.DataType, target: pa.DataType) -> bool:
+    if not isinstance(target, pa.Decimal128Type):
+        return False
+    digits = target.precision - target.scale
+    if isinstance(source, pa.Decimal128Type):
+        return bool(source.scale <= target.scale and source.precision - source.scale <= digits)
+    return bool((source == pa.int32() and digits >= 10) or (source == pa.int64() and digits >= 19))
+
+
+def _conform_array(array: Any, kind: pa.DataType, name: str) -> Any:  # noqa: PLR0911  one line a kind of type
+    if array.type == kind:
+        return array
+    if isinstance(array, pa.ExtensionArray):
+        return _conform_array(array.storage, kind, name)
+    if array.null_count == len(array):
+        return arrow.nulls(len(array), kind)
+    if isinstance(kind, pa.StructType) and isinstance(array.type, pa.StructType):
+        return _conform_struct(array, kind, name)
+    if isinstance(kind, pa.MapType) and isinstance(array.type, pa.MapType):
+        return _conform_map(array, kind, name)
+    if _is_list(kind) and _is_list(array.type):
+        return _conform_list(array, kind, name)
+    if _is_list(kind) and types.is_fixed_size_binary(array.type):
+        return _vectors(array, kind, name)
+    return _cast(array, kind, name)
+
+
+def _conform_struct(array: Any, kind: pa.StructType, name: str) -> Any:
+    members = []
+    for field in _members(kind):
+        if array.type.get_field_index(field.name) < 0:
+            members.append(arrow.nulls(len(array), field.type))
+        else:
+            members.append(_conform_array(pc.struct_field(array, field.name), field.type, f"{name}.{field.name}"))
+    return arrow.StructArray.from_arrays(members, fields=_members(kind), mask=pc.is_null(array))
+
+
+def _conform_list(array: Any, kind: pa.DataType, name: str) -> Any:
+    values = _conform_array(pc.list_flatten(array), _element(kind).type, f"{name}.element")
+    return arrow.ListArray.from_arrays(_offsets(array), values, type=kind, mask=pc.is_null(array))
+
+
+def _vectors(array: Any, kind: pa.DataType, name: str) -> Any:
+    """Hudi 1.2's vectors, which files hold as the little-endian bytes of their numbers."""
+    number = _element(kind).type
+    stored = np.dtype(_VECTOR_NUMBERS.get(number, "V0"))
+    if not stored.itemsize or array.type.byte_width % stored.itemsize:
+        raise SchemaError(f"column {name!r} is {array.type} in the data and {kind} in the table; cast it")
+    fresh = array.take(pa.array(np.arange(len(array))))  # its buffer begins with the first value
+    per_row = array.type.byte_width // stored.itemsize
+    offsets = np.arange(len(array) + 1, dtype=np.int32) * per_row
+    numbers = pa.array(np.frombuffer(fresh.buffers()[1], stored, len(array) * per_row)).cast(number)
+    return arrow.ListArray.from_arrays(pa.array(offsets), numbers, type=kind, mask=pc.is_null(array))
+
+
+def _conform_map(array: Any, kind: pa.MapType[Any, Any, Any], name: str) -> Any:
+    # Taking every row gives fresh buffers, in which null maps hold no entries.
+    fresh = array.take(pa.array(np.arange(len(array))))
+    keys = _conform_array(fresh.keys, kind.key_type, f"{name}.key")
+    items = _conform_array(fresh.items, kind.item_type, f"{name}.value")
+    raw = np.frombuffer(memoryview(fresh.buffers()[1]), np.int32)[: len(fresh) + 1]
+    offsets = pa.array(raw, mask=np.append(pc.is_null(fresh).to_numpy(zero_copy_only=False), False))
+    return arrow.MapArray.from_arrays(offsets, keys, items, type=kind)
+
+
+def _offsets(array: Any) -> Any:
+    lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+    return pa.array(np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths))), pa.int32())
+
+
+def _cast(array: Any, kind: pa.DataType, name: str) -> Any:
+    if isinstance(array, pa.DictionaryArray):
+        array = array.dictionary_decode()
+        if array.type == kind:
+            return array
+    _check_castable(array.type, kind, name)
+    # Avro's promotion of integers to floating point rounds; all other casts must be exact.
+    rounds = types.is_floating(kind) and types.is_integer(array.type)
+    try:
+        return pc.cast(array, kind, safe=not rounds)
+    except pa.ArrowInvalid as error:
+        raise RecordError(f"column {name!r}: a value does not fit into the table's type {kind}: {error}") from error
+    except pa.ArrowNotImplementedError as error:
+        raise SchemaError(f"column {name!r}: {array.type} cannot be cast to the table's {kind}") from error
+
+
+def _check_castable(source: pa.DataType, target: pa.DataType, name: str) -> None:
+    """Only casts that keep what a value means: no number from text, no text from fractions, no zone invented.
+
+    Files may hold whole numbers where the table has text: Hudi promotes them, and time columns of its timestamp-based
+    key generator, which it takes for text, stay numbers in the files.
+    """
+    stored = storage_type(source)
+    both = {stored, target}
+    if stored in (pa.int32(), pa.int64()) and target == pa.string():
+        return
+    if both <= {pa.string(), pa.binary()} or (stored in _PROMOTION_ORDER and target in _PROMOTION_ORDER):
+        return
+    if stored == storage_type(target) or types.is_null(source):
+        return
+    if isinstance(target, pa.Decimal128Type) and (isinstance(stored, pa.Decimal128Type) or types.is_integer(stored)):
+        return
+    raise SchemaError(f"column {name!r} is {source} in the data and {target} in the table; cast it")
+
+
+def _storage_field(field: pa.Field[Any]) -> pa.Field[Any]:
+    comment = (field.metadata or {}).get(b"comment")
+    bare = field.with_type(storage_type(field.type)).remove_metadata()
+    return bare.with_metadata({"comment": comment}) if comment else bare
+
+
+def _members(kind: pa.StructType) -> list[pa.Field[Any]]:
+    return [kind.field(index) for index in range(kind.num_fields)]
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+
+
+def _element(kind: Any) -> pa.Field[Any]:
+    element: pa.Field[Any] = kind.value_field
+    return element
+
+
+def _map_of(key: pa.DataType, value: Any) -> pa.DataType:
+    result: pa.DataType = pa.map_(key, value)
+    return result
+
+
+def _refuse_duplicates(names: Iterable[str]) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.lower() in seen:
+            raise SchemaError(f"columns {seen[name.lower()]!r} and {name!r} have the same name; drop or rename one")
+        seen[name.lower()] = name

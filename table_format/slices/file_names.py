@@ -1,0 +1,168 @@
+"""Names of base files and log files, one by one and by whole columns."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.codecs.byte_spans import binary_array, spans_of
+
+_BASE: Final = (
+    r"^(?P<file_id>[a-zA-Z0-9-]+)_(?P<write_token>[a-zA-Z0-9-]+)_(?P<instant>[0-9]+)\.(?P<extension>[a-zA-Z0-9]+)\z"
+)
+_BASE_PATTERN: Final = re.compile(_BASE.removesuffix(r"\z"))
+_BASE_SHAPE: Final = re.sub(r"\?P<\w+>", "", _BASE)
+_BASE_PARTS: Final = ("file_id", "write_token", "instant", "extension")
+_LOG_PATTERN: Final = re.compile(
+    r"\.(?P<file_id>[^._]+)_(?P<instant>[^.]*)\.(?:log|archive)\.(?P<version>[0-9]{1,18})"
+    r"(?:_(?P<write_token>[0-9]+-[0-9]+-[0-9]+)(?P<cdc>\.cdc)?)?"
+)
+_LOG_SHAPE: Final = r"^\.[^._]+_[^.]*\.(log|archive)\.[0-9]{1,18}(_[0-9]+-[0-9]+-[0-9]+(\.cdc)?)?\z"
+_BUCKET_DIGITS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileName:
+    """`<file id>_<write token>_<instant>.<extension>`.
+
+    Attributes:
+        file_id: the file group.
+        write_token: `<task partition>-<stage>-<attempt>`; tells retries of a task apart.
+        instant: the write that made this version.
+        extension: `parquet`, or `hfile` in the metadata table.
+    """
+
+    file_id: str
+    write_token: str
+    instant: str
+    extension: str = "parquet"
+
+    def __str__(self) -> str:
+        return f"{self.file_id}_{self.write_token}_{self.instant}.{self.extension}"
+
+    @classmethod
+    def parse(cls, name: str) -> BaseFileName | None:
+        """The parts of a base file's name, or None for any other name."""
+        match = _BASE_PATTERN.fullmatch(name)
+        return cls(**match.groupdict()) if match else None
+
+
+@dataclass(frozen=True, slots=True)
+class LogFileName:
+    """`.<file id>_<instant>.log.<version>_<write token>`.
+
+    Attributes:
+        instant: up to table version 7 the base instant of the log's file slice, later the deltacommit that wrote it.
+        version: rises from 1 among the logs of one file group and instant.
+        write_token: may be missing in old names.
+        is_cdc: change data, which snapshot reads pass over.
+    """
+
+    file_id: str
+    instant: str
+    version: int
+    write_token: str | None
+    is_cdc: bool = False
+
+    def __str__(self) -> str:
+        token = f"_{self.write_token}" if self.write_token else ""
+        return f".{self.file_id}_{self.instant}.log.{self.version}{token}{'.cdc' if self.is_cdc else ''}"
+
+    @classmethod
+    def parse(cls, name: str) -> LogFileName | None:
+        """The parts of a log file's name, or None for any other name."""
+        match = _LOG_PATTERN.fullmatch(name)
+        if match is None:
+            return None
+        parts = match.groupdict()
+        return cls(parts["file_id"], parts["instant"], int(parts["version"]), parts["write_token"], bool(parts["cdc"]))
+
+
+def new_file_id(counter: int = 0) -> str:
+    """A file group id for a file of no bucket: `<uuid>-<counter>`."""
+    return f"{uuid.uuid4()}-{counter}"
+
+
+def new_bucket_file_id(bucket: int) -> str:
+    """A file group id whose first eight digits are the bucket (RFC-29, hash index).
+
+    >>> new_bucket_file_id(3)[:9]
+    '00000003-'
+    """
+    return f"{bucket:0{_BUCKET_DIGITS}d}{str(uuid.uuid4())[_BUCKET_DIGITS:]}-0"
+
+
+def bucket_of_file_id(file_id: str) -> int | None:
+    """The bucket that a file id names, or None when it cannot be one's (a plain UUID may look like one by chance)."""
+    head, dash, _ = file_id.partition("-")
+    return int(head) if dash and len(head) == _BUCKET_DIGITS and head.isdecimal() and head.isascii() else None
+
+
+def parse_base_file_names(names: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Table:
+    """Base file names by columns.
+
+    Args:
+        names: strings, of any files.
+
+    Returns:
+        One row per name: file_id, write_token, instant, extension; all null where the name is no base file's.
+    """
+    whole: Any = one_chunk(names)
+    # One match, and the places of the marks, are several times as fast as extracting the groups.
+    matched = to_numpy(pc.fill_null(pc.match_substring_regex(whole, _BASE_SHAPE), False)).astype(np.bool_)
+    known = whole if matched.all() else whole.filter(from_numpy(matched))
+    if not len(known):
+        return pa.table({part: pa.nulls(len(whole), pa.string()) for part in _BASE_PARTS})
+    data, starts, lengths = spans_of(known)
+    first, last = int(starts[0]), int(starts[-1] + lengths[-1])
+    underscores, dots = (np.flatnonzero(data[first:last] == ord(mark)) + first for mark in "_.")
+    begins = [starts, underscores[0::2] + 1, underscores[1::2] + 1, dots + 1]
+    ends = [underscores[0::2], underscores[1::2], dots, starts + lengths]
+    columns = []
+    for begin, end in zip(begins, ends, strict=True):
+        at, size = np.zeros((2, len(matched)), np.int64)
+        at[matched], size[matched] = begin, end - begin
+        part: Any = binary_array(data, at, size, None if matched.all() else matched)
+        columns.append(part.cast(pa.string()))
+    return pa.table(dict(zip(_BASE_PARTS, columns, strict=True)))
+
+
+def parse_log_file_names(names: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Table:
+    """Log file names by columns.
+
+    Args:
+        names: strings, of any files.
+
+    Returns:
+        One row per name: file_id, instant, version (int64), write_token (empty where the name has none), is_cdc; all
+        null where the name is no log file's.
+    """
+    names = one_chunk(names)
+    known: Any = pc.if_else(pc.match_substring_regex(names, _LOG_SHAPE), names, pa.scalar(None, pa.string()))
+    # the empty text, `<file id>_<instant>`, `log`, `<version>_<write token>` and perhaps `cdc`
+    parts = pc.split_pattern(known, ".")
+    group = pc.split_pattern(_element(parts, 1), "_", max_splits=1)
+    # a text of its own behind it, so that there is a second part always
+    padded: Any = pc.binary_join_element_wise(_element(parts, 3), "", "_")
+    tail = pc.split_pattern(padded, "_")
+    return pa.table(
+        {
+            "file_id": _element(group, 0),
+            "instant": _element(group, 1),
+            "version": pc.cast(_element(tail, 0), pa.int64()),
+            "write_token": _element(tail, 1),
+            "is_cdc": pc.ends_with(known, ".cdc"),
+        }
+    )
+
+
+def _element(lists: Any, index: int) -> Any:
+    # list_element fails on an array of no lists
+    return pc.list_element(lists, index) if len(lists) > lists.null_count else pa.nulls(len(lists), pa.string())

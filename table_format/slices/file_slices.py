@@ -1,0 +1,319 @@
+"""From a listing of data files to the file slices that a query sees."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.codecs.byte_spans import spans_of
+from table_format.config import partition_metadata
+from table_format.errors import UnsupportedTableError
+from table_format.slices.file_names import LogFileName, parse_base_file_names
+from table_format.slices.log_slices import (
+    LOGS_SCHEMA,
+    LOGS_TYPE,
+    attach_logs,
+    group_keys,
+    instants_that,
+    positions,
+    slice_logs,
+)
+from table_format.slices.revived_groups import keys_still_replaced
+from table_format.storage import Storage
+from table_format.timeline.timeline import Timeline
+
+pc: Any = pyarrow.compute  # its stubs know few of the calls below
+
+#: A listing: every data file of some partitions, of whatever instant.
+_FILES: dict[str, pa.DataType] = {"partition": pa.string(), "file_name": pa.string(), "size": pa.int64()}
+FILES_SCHEMA = pa.schema(_FILES)
+#: The base file of each file group's latest slice.
+_BASE_FILES: dict[str, pa.DataType] = {
+    "partition": pa.string(),
+    "file_id": pa.string(),
+    "instant": pa.string(),
+    "file_name": pa.string(),
+    "size": pa.int64(),
+    "path": pa.string(),
+}
+_PARTS = ("file_id", "instant", "extension")
+_OTHER_FORMATS = ("orc", "hfile", "lance")
+_INSTANT = r"^([0-9]{14}|[0-9]{17})\z"
+_PREFIX = np.dtype(">u8")
+BASE_FILES_SCHEMA = pa.schema(_BASE_FILES)
+#: What a query reads: of each file group's latest slice the base file (null if there is none) and the logs, in the
+#: order in which they are merged.
+SLICES_SCHEMA = BASE_FILES_SCHEMA.append(pa.field("logs", LOGS_TYPE))
+REPLACED_SCHEMA = pa.schema([("partition", pa.string()), ("file_id", pa.string()), ("replaced_at", pa.string())])
+
+
+def list_data_files(storage: Storage, partitions: Sequence[str] | None = None) -> pa.Table:
+    """List a table's data files from the file system; only folders that a metadata file marks are partitions.
+
+    Args:
+        storage: rooted at the table's base folder.
+        partitions: only these; None finds them all.
+
+    Returns:
+        A table of `FILES_SCHEMA`, by partition and name.
+    """
+    entries = (
+        storage.list(recursive=True)
+        if partitions is None
+        else [entry for partition in partitions for entry in storage.list(partition)]
+    )
+    files = [entry for entry in entries if not entry.is_dir and not entry.path.startswith(".hoodie/")]
+    folders = {posixpath.dirname(entry.path) for entry in files if entry.name in partition_metadata.NAMES}
+    kept = [
+        (posixpath.dirname(entry.path), entry.name, entry.size)
+        for entry in files
+        if posixpath.dirname(entry.path) in folders and entry.name not in partition_metadata.NAMES
+    ]
+    columns = list(zip(*kept, strict=True)) if kept else [(), (), ()]
+    return pa.table(list(map(pa.array, columns, FILES_SCHEMA.types)), schema=FILES_SCHEMA)
+
+
+def replaced_file_groups(timeline: Timeline, as_of: str | None = None, *, archived: bool | None = None) -> pa.Table:
+    """File groups that completed replacecommits took out of the table.
+
+    Those of archived ones have no files any more as a rule: they were cleaned before. Savepoints keep files from that.
+
+    Args:
+        timeline: the data table's.
+        as_of: instant of the query; None for the newest.
+        archived: whether archived replacecommits count; None where the timeline shows that they may matter.
+
+    Returns:
+        A table of `REPLACED_SCHEMA`.
+
+    Raises:
+        CorruptFileError: a replacecommit, or the archive where it counts, is damaged.
+    """
+    rows = list(timeline.replaced)
+    if timeline.has_gaps if archived is None else archived:
+        rows += timeline.archived_replaced
+    rows = [row for row in rows if as_of is None or row[2] <= as_of]
+    columns = list(zip(*rows, strict=True)) if rows else [(), (), ()]
+    return pa.table(list(map(pa.array, columns, REPLACED_SCHEMA.types)), schema=REPLACED_SCHEMA)
+
+
+def latest_base_files(
+    files: pa.Table, timeline: Timeline, *, as_of: str | None = None, replaced: pa.Table | None = None
+) -> pa.Table:
+    """The base file of each file group's latest slice that a query may see, in a table without log files.
+
+    A base file counts if its instant is committed and not after the query's; the newest one of its file group wins;
+    replaced file groups are left out. Names that are no base file's are passed over, as Hudi does.
+
+    Args:
+        files: a table of `FILES_SCHEMA`.
+        timeline: the data table's.
+        as_of: instant of the query; None for the newest.
+        replaced: `replaced_file_groups(timeline, as_of)`, if the caller has it.
+
+    Returns:
+        A table of `BASE_FILES_SCHEMA`, by partition and file id.
+
+    Raises:
+        UnsupportedTableError: a log file, so the table is merge-on-read; or a base file that is not Parquet.
+    """
+    _refuse_log_files(files)
+    newest = _newest_base_files(files, timeline, as_of, replaced)
+    return newest.select(BASE_FILES_SCHEMA.names).combine_chunks()
+
+
+def read_optimized_slices(
+    files: pa.Table, timeline: Timeline, *, as_of: str | None = None, replaced: pa.Table | None = None
+) -> pa.Table:
+    """The newest base file of each file group, without the logs that changed it since.
+
+    Args:
+        files: a table of `FILES_SCHEMA`.
+        timeline: the data table's.
+        as_of: instant of the query; None for the newest.
+        replaced: `replaced_file_groups(timeline, as_of)`, if the caller has it.
+
+    Returns:
+        A table of `SLICES_SCHEMA`, by partition and file id; its lists of logs are empty.
+    """
+    return _slices(_newest_base_files(files, timeline, as_of, replaced))
+
+
+def latest_file_slices(
+    files: pa.Table, timeline: Timeline, *, as_of: str | None = None, replaced: pa.Table | None = None
+) -> pa.Table:
+    """The file slice of each file group that a query reads.
+
+    It is the newest committed base file with all logs of its slice and of later ones: those that writers began for a
+    compaction that has not completed. File groups may have logs only. Replaced file groups are left out. In layout 1
+    logs may hold blocks of failed or later writes, which whoever reads them passes over.
+
+    Args:
+        files: a table of `FILES_SCHEMA`.
+        timeline: the data table's.
+        as_of: instant of the query; None for the newest.
+        replaced: `replaced_file_groups(timeline, as_of)`, if the caller has it.
+
+    Returns:
+        A table of `SLICES_SCHEMA`, by partition and file id.
+
+    Raises:
+        UnsupportedTableError: a base file that is not Parquet, or a log whose slice cannot be told.
+    """
+    committed = _committed_base_files(files, timeline)
+    logs = slice_logs(files, committed, timeline, as_of)
+    newest = _newest_of_each_group(_at(committed, as_of), timeline)
+    gone = _keys_replaced(newest, logs, timeline, as_of, replaced)
+    logs, newest = _without(logs, gone), _without(newest, gone)
+    if not logs.num_rows:
+        return _slices(newest)
+    slices = attach_logs(newest, logs)
+    return _slices(slices.take(pc.sort_indices(slices["key"])))
+
+
+def _newest_base_files(files: pa.Table, timeline: Timeline, as_of: str | None, replaced: pa.Table | None) -> pa.Table:
+    """The newest committed base file of each file group that was not replaced."""
+    newest = _newest_of_each_group(_at(_committed_base_files(files, timeline), as_of), timeline)
+    return _without(newest, _keys_replaced(newest, LOGS_SCHEMA.empty_table(), timeline, as_of, replaced))
+
+
+def _committed_base_files(files: pa.Table, timeline: Timeline) -> pa.Table:
+    """Base files of completed writes, with `key` and the parts of their names, in the listing's order."""
+    parts = parse_base_file_names(files["file_name"])
+    rows = pa.table({name: files[name] for name in FILES_SCHEMA.names} | {name: parts[name] for name in _PARTS})
+    is_parquet = pc.equal(rows["extension"], pa.scalar("parquet"))
+    _refuse_other_formats(rows.filter(pc.invert(is_parquet)), timeline)
+    rows = _those(rows, is_parquet).drop_columns("extension")
+    rows = _those(rows, instants_that(timeline.is_committed, rows["instant"]))
+    return rows.append_column("key", group_keys(rows["partition"], rows["file_id"]))
+
+
+def _those(rows: pa.Table, mask: Any) -> pa.Table:
+    """The rows where a mask is true, which mostly are all."""
+    return rows if not mask.null_count and pc.all(mask).as_py() is not False else rows.filter(mask)
+
+
+def _at(rows: pa.Table, as_of: str | None) -> pa.Table:
+    return rows if as_of is None else rows.filter(pc.less_equal(rows["instant"], as_of))
+
+
+def _newest_of_each_group(rows: pa.Table, timeline: Timeline) -> pa.Table:
+    """One base file of each group, by key."""
+    order = _by_key(rows)
+    if rows.num_rows < 2:
+        return _with_paths(rows)
+    keys = one_chunk(rows["key"].take(from_numpy(order)))
+    starts = np.append(True, to_numpy(pc.not_equal(keys[1:], keys[:-1])).astype(np.bool_))
+    if starts.all():
+        return _with_paths(rows.take(from_numpy(order)))
+    times = pc.unique(rows["instant"])
+    ranks = positions(rows["instant"], times.take(pc.sort_indices(times)))[order]
+    first = np.flatnonzero(starts)
+    group = np.cumsum(starts) - 1
+    newest = ranks == np.maximum.reduceat(ranks, first)[group]
+    twins = newest & (np.bincount(group[newest])[group] > 1)
+    if twins.any():
+        newest[twins] = _named_by_commits(rows.take(from_numpy(order[twins])), timeline)
+    return _with_paths(rows.take(from_numpy(order[newest])))
+
+
+def _by_key(rows: pa.Table) -> NDArray[np.int64]:
+    """The order by key; of most rows their partition and the first bytes of their file id tell it."""
+    folders = one_chunk(rows["partition"]).dictionary_encode()
+    data, starts, lengths = spans_of(one_chunk(rows["file_id"]))
+    if not len(starts) or lengths.min() < _PREFIX.itemsize:
+        return to_numpy(pc.sort_indices(rows["key"])).astype(np.int64)
+    rank = np.empty(len(folders.dictionary), np.uint64)
+    rank[to_numpy(pc.sort_indices(folders.dictionary))] = np.arange(len(rank))
+    bits = np.uint64(len(rank).bit_length())
+    windows: Any = np.ndarray((len(data) - _PREFIX.itemsize + 1,), _PREFIX, data, strides=(1,))
+    marks = (rank[to_numpy(folders.indices)] << (np.uint64(64) - bits)) | (windows[starts].astype(np.uint64) >> bits)
+    order = np.argsort(marks)
+    marks = marks[order]
+    same = marks[1:] == marks[:-1]
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    if tied.size:
+        keys = rows["key"].take(from_numpy(order[tied]))
+        order[tied] = order[tied][to_numpy(pc.sort_indices(keys))]
+    return order
+
+
+def _named_by_commits(rows: pa.Table, timeline: Timeline) -> list[bool]:
+    """Of several files of one group and instant, the one that the commit names: others are a retried task's."""
+    chosen: dict[str, tuple[bool, str]] = {}
+    for row in rows.to_pylist():
+        rank = (_is_named(row, timeline), row["file_name"])
+        chosen[row["key"]] = max(rank, chosen.get(row["key"], rank))
+    names = {name for _, name in chosen.values()}
+    return [name in names for name in rows["file_name"].to_pylist()]
+
+
+def _is_named(row: dict[str, Any], timeline: Timeline) -> bool:
+    instant = next((i for i in timeline.writes if i.time == row["instant"]), None)
+    if instant is None:
+        return False
+    stats = timeline.commit_metadata(instant).partition_to_write_stats.get(row["partition"], [])
+    return any(stat.file_name == row["file_name"] for stat in stats)
+
+
+def _with_paths(rows: pa.Table) -> pa.Table:
+    joined: Any = pc.binary_join_element_wise(rows["partition"], rows["file_name"], pa.scalar("/"))
+    in_root = pc.any(pc.equal(rows["partition"], "")).as_py()
+    return rows.append_column("path", pc.utf8_ltrim(joined, characters="/") if in_root else joined)
+
+
+def _keys_replaced(
+    newest: pa.Table, logs: pa.Table, timeline: Timeline, as_of: str | None, replaced: pa.Table | None
+) -> Any:
+    gone = replaced_file_groups(timeline, as_of) if replaced is None else replaced
+    return keys_still_replaced(gone, newest, logs, timeline, as_of)
+
+
+def _without(rows: pa.Table, keys: Any) -> pa.Table:
+    return rows.filter(pc.invert(pc.is_in(rows["key"], keys))) if len(keys) else rows
+
+
+def _slices(rows: pa.Table) -> pa.Table:
+    """Rows with or without a base file, as a table of `SLICES_SCHEMA`."""
+    if "logs" not in rows.column_names:
+        none: Any = np.zeros(rows.num_rows + 1, np.int32)
+        entries = pa.array([], LOGS_TYPE.value_type)
+        rows = rows.append_column("logs", pa.ListArray.from_arrays(from_numpy(none), entries, type=LOGS_TYPE))
+    sizes = rows.column_names.index("size")
+    rows = rows.set_column(sizes, "size", pc.fill_null(rows["size"], 0))
+    return rows.select(SLICES_SCHEMA.names).combine_chunks()
+
+
+def _refuse_log_files(files: pa.Table) -> None:
+    hidden = files.filter(pc.starts_with(files["file_name"], "."))
+    for entry in hidden.to_pylist():
+        if LogFileName.parse(entry["file_name"]) is not None:
+            place = posixpath.join(entry["partition"], entry["file_name"])
+            raise UnsupportedTableError(f"{place}: a log file; tables with log files are read, not written")
+
+
+def _refuse_other_formats(others: pa.Table, timeline: Timeline) -> None:
+    """Refuse base files of completed writes that are not Parquet: without them their rows would be missing.
+
+    Of extensions that Hudi has not, the instant's form tells a base file from somebody's `report_1_2024.csv`.
+    """
+    if not others.num_rows:
+        return
+    likely = pc.or_(
+        pc.is_in(others["extension"], pa.array(_OTHER_FORMATS)),
+        pc.match_substring_regex(others["instant"], _INSTANT),
+    )
+    others = others.filter(pc.and_(likely, instants_that(timeline.is_committed, others["instant"])))
+    if others.num_rows:
+        place = posixpath.join(others["partition"][0].as_py(), others["file_name"][0].as_py())
+        raise UnsupportedTableError(
+            f"{place}: base files are read in Parquet only; rewrite the table with Apache Hudi and "
+            "hoodie.table.base.file.format=PARQUET"
+        )

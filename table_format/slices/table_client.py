@@ -1,0 +1,94 @@
+"""One table: where it is, what it says of itself, its timeline and its schema."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from table_format.codecs.avro_schema import avro_to_arrow, without_meta_columns
+from table_format.config.table_config import TableConfig, load_table_config
+from table_format.errors import CorruptFileError, SchemaError, StorageError
+from table_format.slices.file_slices import list_data_files, read_optimized_slices
+from table_format.storage import Storage
+from table_format.timeline.timeline import Timeline, load_timeline
+
+SCHEMA_KEY = "schema"
+
+
+class TableClient:
+    """A table's storage and properties; everything else is looked up afresh when asked for.
+
+    Attributes:
+        storage: rooted at the table's base folder.
+        config: the properties, as of `open` or the last `reload`.
+    """
+
+    def __init__(self, storage: Storage, config: TableConfig) -> None:
+        self.storage = storage
+        self.config = config
+
+    @classmethod
+    def open(cls, location: str | os.PathLike[str] | Storage, options: Mapping[str, Any] | None = None) -> TableClient:
+        """Open the table at a place.
+
+        Raises:
+            TableNotFoundError: there is none.
+            UnsupportedTableError: one of a version that is not read.
+        """
+        storage = location if isinstance(location, Storage) else Storage(location, options)
+        return cls(storage, load_table_config(storage))
+
+    def reload(self) -> TableConfig:
+        """Read the properties again."""
+        self.config = load_table_config(self.storage)
+        return self.config
+
+    def timeline(self) -> Timeline:
+        """The timeline as it is now."""
+        config = self.config
+        return load_timeline(
+            self.storage,
+            config.timeline_folder,
+            config.layout_version,
+            timezone=config.timeline_timezone,
+            history_folder=config.history_folder,
+        )
+
+    def table_schema(self, timeline: Timeline | None = None, as_of: str | None = None) -> pa.Schema:
+        """The table's columns, without the meta columns.
+
+        It is the Avro schema of the newest commit that has one (at or before `as_of`), else the one given at creation,
+        else that of a data file.
+
+        Raises:
+            SchemaError: none of them is there, as in a table that nobody wrote to and that was made without a schema.
+        """
+        text = self.table_schema_json(timeline, as_of)
+        if text is not None:
+            return without_meta_columns(avro_to_arrow(text))
+        timeline = timeline or self.timeline()
+        files = read_optimized_slices(list_data_files(self.storage), timeline, as_of=as_of)
+        if files.num_rows == 0:
+            raise SchemaError(f"{self.storage.uri}: no commit, property or data file tells the table's columns yet")
+        path = files["path"][files.num_rows - 1].as_py()
+        try:
+            with self.storage.open_input(path) as stream:
+                return without_meta_columns(pq.read_schema(stream).remove_metadata())
+        except StorageError:
+            raise
+        except (pa.ArrowException, OSError) as error:
+            raise CorruptFileError(path, 0, f"not a Parquet file, or a damaged one: {error}") from error
+
+    def table_schema_json(self, timeline: Timeline | None = None, as_of: str | None = None) -> str | None:
+        """The Avro schema text behind `table_schema`, where the timeline or the properties have one."""
+        timeline = timeline or self.timeline()
+        for instant in reversed(timeline.writes):
+            if as_of is None or instant.time <= as_of:
+                text = timeline.extra_metadata(instant).get(SCHEMA_KEY)
+                if text:
+                    return text
+        return self.config.create_schema

@@ -1,0 +1,268 @@
+"""Schema on read: which column of a data file holds which column of the table, after renames, drops and moves.
+
+Where `ALTER TABLE` renamed or dropped a column, older files keep the old names. Hudi then records schemas with column
+ids, in the commits (`latest_schema`) and in `.hoodie/.schema`: columns of one id are one column, and columns of one
+name and different ids are not.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from table_format.base_file.reader import footer, only_nulls, read_base_file
+from table_format.errors import CorruptFileError, UnsupportedTableError
+from table_format.instant import Instant
+from table_format.schema.evolution import conform
+from table_format.schema.internal_schema import (
+    GONE,
+    Column,
+    InternalSchema,
+    parse_internal_schema,
+    parse_schema_history,
+    rename_field,
+)
+from table_format.slices.file_names import BaseFileName
+from table_format.storage import Storage
+from table_format.timeline.timeline import Timeline
+
+FOLDER: Final = ".hoodie/.schema"
+KEY: Final = "latest_schema"
+_FILE: Final = re.compile(r"([0-9]+)(?:_[0-9]+)?\.schemacommit", re.ASCII)
+
+
+@dataclass(frozen=True, eq=False)
+class SchemaHistory:
+    """The schemas of a table whose columns have ids.
+
+    Attributes:
+        timeline: the data table's.
+        current: the schema that a query sees.
+        versions: all schemas that were recorded, oldest first.
+    """
+
+    timeline: Timeline
+    current: InternalSchema
+    versions: tuple[InternalSchema, ...]
+    _stored: dict[str, InternalSchema] = field(default_factory=dict)
+
+    def stored_schema(self, instant: str) -> InternalSchema:
+        """The schema of the files, or log blocks, that an instant wrote.
+
+        Raises:
+            UnsupportedTableError: nobody recorded which columns they have.
+        """
+        if instant not in self._stored:
+            self._stored[instant] = self._find(instant)
+        return self._stored[instant]
+
+    def physical_names(self, instant: str, columns: Iterable[str]) -> dict[str, str | None]:
+        """Under which name a file holds each of the table's columns.
+
+        Args:
+            instant: that wrote the file.
+            columns: names of the table's columns, at the top level.
+
+        Returns:
+            By column; None where the file does not have it, even if it has another of that name.
+
+        Raises:
+            UnsupportedTableError: as for `stored_schema`.
+        """
+        stored = {column.id: column.name for column in self.stored_schema(instant).columns}
+        ids = {column.name: column.id for column in self.current.columns}
+        return {name: stored.get(ids[name]) if name in ids else name for name in columns}
+
+    def same_names(self, instant: str, columns: Iterable[str]) -> set[str]:
+        """Those columns that a file holds as they are now, at all levels: by name, and by a type of the same order.
+
+        Statistics of the file under any other column's name may be another column's, or in another order.
+
+        Raises:
+            UnsupportedTableError: as for `stored_schema`.
+        """
+        stored = {column.name: column for column in self.stored_schema(instant).columns}
+        current = {column.name: column for column in self.current.columns}
+        return {name for name in columns if name not in current or _same(stored.get(name), current[name])}
+
+    def renamed(self, instant: str, table: pa.Table) -> pa.Table:
+        """Rows as a file or block holds them, under the names that their columns have now.
+
+        Columns that the table has no more are left out; inside structs they get a name of no column. No data is
+        copied. Types stay as they are.
+
+        Raises:
+            UnsupportedTableError: as for `stored_schema`.
+        """
+        stored = {column.name: column for column in self.stored_schema(instant).columns}
+        current = self.current.by_id()
+        columns: dict[str, Any] = {}
+        for old in table.schema:
+            # columns of no schema, such as the ones that Hudi adds itself
+            new = rename_field(old, stored, current) if old.name in stored else old
+            if not new.name.startswith(GONE):
+                chunks = [chunk.view(new.type) for chunk in table[old.name].chunks]
+                columns[new.name] = pa.chunked_array(chunks, new.type)
+        return pa.table(columns)
+
+    def pinned(self, current: InternalSchema, instants: Iterable[str]) -> SchemaHistory:
+        """The same for a table whose schema becomes another, and for files of some instants only: small, for workers.
+
+        Raises:
+            UnsupportedTableError: as for `stored_schema`.
+        """
+        history = replace(self, current=current, _stored={})
+        stored = {instant: history.stored_schema(instant) for instant in instants}
+        return SchemaHistory(Timeline(self.timeline.storage, ()), current, (), stored)
+
+    def read(self, storage: Storage, path: str, schema: pa.Schema) -> pa.Table:
+        """The rows of a base file in columns of the table.
+
+        Args:
+            storage: the table's.
+            path: of the file.
+            schema: the columns.
+
+        Raises:
+            CorruptFileError: the file, or its name, is none of a base file's.
+            SchemaError: a column cannot be brought to the schema's type.
+            UnsupportedTableError: as for `stored_schema`.
+        """
+        instant = _instant_of(path)
+        stored = {physical for physical in self.physical_names(instant, schema.names).values() if physical}
+        head = footer(storage, path)
+        wanted = [column for column in head.schema.names if column in stored]
+        if not wanted:
+            return only_nulls(schema, head.row_count)
+        return conform(self.renamed(instant, read_base_file(storage, path, columns=wanted)), schema)
+
+    def is_current(self, path: str) -> bool:
+        """Whether a base file has exactly the columns that the table has now."""
+        return self.stored_schema(_instant_of(path)).columns == self.current.columns
+
+    def _find(self, instant: str) -> InternalSchema:
+        write = next((write for write in self.timeline.writes if write.time == instant), None)
+        own = _schema_of(self.timeline, write) if write else None
+        if own is not None:
+            return own
+        older = [schema for schema in self.versions if schema.version <= int(instant)]
+        if not older:
+            raise UnsupportedTableError(
+                f"{FOLDER}: columns were renamed or dropped, but nothing tells which columns files of {instant} have"
+            )
+        if write is None:
+            return older[-1]
+        # A writer that knows no ids goes by names, and so may have added columns that got an id later.
+        known, names = older[-1].by_id(), {column.name for column in older[-1].columns}
+        added = [column for column in self.current.columns if column.id not in known and column.name not in names]
+        return InternalSchema(older[-1].version, (*older[-1].columns, *added))
+
+
+def read_columns(
+    storage: Storage,
+    path: str,
+    schema: pa.Schema,
+    history: SchemaHistory | None,
+    dictionary_columns: Sequence[str] = (),
+) -> pa.Table:
+    """The rows of a base file in columns of the table, by their ids where the table has a history of schemas.
+
+    Args:
+        storage: the table's.
+        path: of the file.
+        schema: the columns.
+        history: see `SchemaHistory`.
+        dictionary_columns: see `read_base_file`.
+
+    Raises:
+        HudiError: as for `read_base_file` and `SchemaHistory.read`.
+    """
+    if history is None:
+        return read_base_file(storage, path, schema=schema, dictionary_columns=dictionary_columns)
+    return history.read(storage, path, schema)
+
+
+def internal_schemas(
+    timeline: Timeline, as_of: str | None = None, *, newest: Timeline | None = None
+) -> SchemaHistory | None:
+    """The schemas with column ids of a table, or None for one that has none: there, columns go by their names.
+
+    Args:
+        timeline: the data table's.
+        as_of: instant of the query; None for the newest.
+        newest: the timeline as it is now, where the other one was put back to an earlier time. Releases from 1.0 on
+            keep a single file of recorded schemas, which the newest of these writes made.
+
+    Raises:
+        CorruptFileError: a schema that was recorded is damaged.
+    """
+    recorded = _recorded(newest or timeline)
+    if not recorded:
+        return None
+    current = next(
+        (
+            schema
+            for write in reversed(timeline.writes)
+            if as_of is None or write.time <= as_of
+            if (schema := _schema_of(timeline, write))
+        ),
+        None,
+    )
+    if current is None:
+        current = [schema for schema in recorded if as_of is None or schema.version <= int(as_of)][-1]
+    return SchemaHistory(timeline, current, tuple(recorded))
+
+
+def _recorded(timeline: Timeline) -> list[InternalSchema]:
+    """What the newest file of the folder says that a completed write made."""
+    newest = newest_history(timeline)
+    return (
+        [] if newest is None else sorted(parse_schema_history(newest[1], newest[0]), key=lambda schema: schema.version)
+    )
+
+
+def newest_history(timeline: Timeline) -> tuple[str, str] | None:
+    """Path and text of the newest history of schemas that a completed write made; None where there is none."""
+    newest: tuple[str, str] | None = None
+    for entry in timeline.storage.list(FOLDER):
+        match = _FILE.fullmatch(entry.name)
+        if match and timeline.is_committed(match[1]):
+            newest = max(newest or ("", ""), (match[1], entry.path))
+    if newest is None:
+        return None
+    return newest[1], timeline.storage.read(newest[1]).decode("utf-8", "replace")
+
+
+def _instant_of(path: str) -> str:
+    name = BaseFileName.parse(posixpath.basename(path))
+    if name is None:
+        raise CorruptFileError(path, 0, "not the name of a base file")
+    return name.instant
+
+
+def _schema_of(timeline: Timeline, write: Instant) -> InternalSchema | None:
+    text = timeline.extra_metadata(write).get(KEY)
+    return parse_internal_schema(text, timeline.path(write)) if text else None
+
+
+def _same(stored: Column | None, current: Column) -> bool:
+    """Whether a stored column is the current one, in the same order, and no member's name means another member."""
+    if stored is None or stored.id != current.id or stored.name != current.name:
+        return False
+    if stored.kind != current.kind and not (_is_number(stored) and _is_number(current)):
+        return False
+    by_id = {member.id: member for member in stored.members}
+    names = {member.name for member in stored.members}
+    return all(
+        _same(by_id[member.id], member) if member.id in by_id else member.name not in names
+        for member in current.members
+    )
+
+
+def _is_number(column: Column) -> bool:
+    return column.kind in ("int", "long", "float", "double") or column.kind.startswith("decimal")

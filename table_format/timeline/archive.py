@@ -1,0 +1,107 @@
+"""What has left the active timeline, in either layout.
+
+Most queries do not depend on it, so it is read only when something does. What was read of a file is kept for as long as
+its storage is, since the files of an archive do not change.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+from table_format.actions.clean import CleanMetadata
+from table_format.errors import CorruptFileError, MissingFileError
+from table_format.instant import WRITE_ACTIONS
+from table_format.storage import FileEntry, Storage
+from table_format.timeline import archive_log, history
+
+_TRIES: Final = 3
+
+Result = TypeVar("Result")
+Groups = tuple[tuple[str, str], ...]
+
+#: What was read of a file, by what was asked and the file's path, size and time.
+_read_before: weakref.WeakKeyDictionary[Storage, dict[tuple[str, str, int, int], Any]] = weakref.WeakKeyDictionary()
+
+
+class Archive:
+    """The archived timeline of a table; each part is read when it is first asked.
+
+    An instant may be in it twice, after an archiving run that was cut off.
+
+    Args:
+        storage: rooted at the table's base folder.
+        folder: where archived instants lie; "" for nowhere.
+        layout: of the timeline.
+    """
+
+    def __init__(self, storage: Storage, folder: str, layout: int) -> None:
+        self._storage = storage
+        self._folder = folder
+        self._part: Any = archive_log if layout == 1 else history
+
+    @functools.cached_property
+    def writes(self) -> dict[str, str]:
+        """Of archived commits, deltacommits and replacecommits the completion by instant; in layout 1 the instant.
+
+        Raises:
+            CorruptFileError: a file of the archive is damaged.
+        """
+        instants = self._of_all_files("instants", lambda path: tuple(self._part.read_instants(self._storage, path)))
+        return {time: completion for time, action, completion in instants if action in WRITE_ACTIONS}
+
+    @functools.cached_property
+    def replaced(self) -> dict[str, Groups]:
+        """By instant, the file groups that archived replacecommits took out, as partition and file id.
+
+        Raises:
+            CorruptFileError: a file of the archive is damaged.
+        """
+
+        def read(path: str) -> tuple[tuple[str, Groups], ...]:
+            return tuple((time, _pairs(of)) for time, of in self._part.read_replaced(self._storage, path))
+
+        return dict(self._of_all_files("replaced", read))
+
+    def cleans(self) -> Iterator[tuple[str, CleanMetadata]]:
+        """All archived cleans, with their instant times; they are not kept in memory.
+
+        Raises:
+            CorruptFileError: a file of the archive is damaged.
+        """
+        for entry in self._entries():
+            try:
+                yield from self._part.read_cleans(self._storage, entry.path)
+            except (KeyError, TypeError, AttributeError) as error:
+                raise CorruptFileError(entry.path, 0, f"an archived clean of an unknown shape: {error!r}") from error
+
+    def _of_all_files(self, asked: str, read: Callable[[str], tuple[Result, ...]]) -> list[Result]:
+        """What is asked of all files, in their order; files are merged into larger ones now and then, and deleted."""
+        for rest in reversed(range(_TRIES)):
+            try:
+                return self._of_files(asked, read)
+            except MissingFileError:
+                if not rest:
+                    raise
+        raise AssertionError
+
+    def _of_files(self, asked: str, read: Callable[[str], tuple[Result, ...]]) -> list[Result]:
+        entries = self._entries()
+        known = _read_before.setdefault(self._storage, {}) if entries else {}
+        found: list[Result] = []
+        for entry in entries:
+            key = asked, entry.path, entry.size, entry.mtime_ms
+            if key not in known:
+                known[key] = read(entry.path)
+            found += known[key]
+        return found
+
+    def _entries(self) -> list[FileEntry]:
+        entries: list[FileEntry] = self._part.archive_files(self._storage, self._folder) if self._folder else []
+        return entries
+
+
+def _pairs(replaced: dict[str, list[str]]) -> Groups:
+    return tuple((partition, file_id) for partition, ids in replaced.items() for file_id in ids)

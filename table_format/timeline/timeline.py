@@ -1,0 +1,320 @@
+"""The active timeline of a table: its instants, and what the completed ones say."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from table_format.actions.commit import CommitMetadata, read_extra_metadata
+from table_format.actions.restore import RestoreMetadata, RestorePlan
+from table_format.actions.rollback import RollbackMetadata
+from table_format.actions.savepoint import SavepointMetadata
+from table_format.errors import CorruptFileError, MissingFileError, UnsupportedTableError
+from table_format.instant import (
+    WRITE_ACTIONS,
+    Action,
+    Instant,
+    State,
+    format_instant_time,
+    parse_instant_file_name,
+)
+from table_format.storage import Storage
+from table_format.timeline.archive import Archive
+
+FOLDER = ".hoodie"
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """One look at a table's timeline; later changes of the table do not show.
+
+    Attributes:
+        storage: rooted at the table's base folder.
+        instants: the highest state of each instant, by time, action and state.
+        folder: where the timeline's files lie.
+        layout: 1 up to table version 7; 2, with completion times, from version 8 on.
+        file_changes: in layout 2, the last change of completed instants whose name has no completion time.
+        history_folder: where archived instants are kept.
+    """
+
+    storage: Storage
+    instants: tuple[Instant, ...]
+    folder: str = FOLDER
+    layout: int = 1
+    file_changes: Mapping[str, str] = field(default_factory=dict)
+    history_folder: str = ""
+    _seen_in_archive: set[str] = field(default_factory=set, repr=False)
+
+    @functools.cached_property
+    def completed(self) -> tuple[Instant, ...]:
+        """Instants that completed, oldest first."""
+        return tuple(i for i in self.instants if i.state is State.COMPLETED)
+
+    @functools.cached_property
+    def pending(self) -> tuple[Instant, ...]:
+        """Instants requested or in flight, oldest first."""
+        return tuple(i for i in self.instants if i.state is not State.COMPLETED)
+
+    @functools.cached_property
+    def writes(self) -> tuple[Instant, ...]:
+        """Completed commits, deltacommits and replacecommits, oldest first."""
+        return tuple(i for i in self.completed if i.action in WRITE_ACTIONS)
+
+    @functools.cached_property
+    def pending_compactions(self) -> tuple[Instant, ...]:
+        """Compactions that are planned or under way, oldest first."""
+        return tuple(i for i in self.pending if i.action == Action.COMPACTION)
+
+    @functools.cached_property
+    def _completion_times(self) -> dict[str, str]:
+        times = {i.time: i.completion_time or self.file_changes.get(i.time) for i in self.writes}
+        return {time: completion for time, completion in times.items() if completion}
+
+    def completion_time(self, time: str) -> str | None:
+        """When the write of that time completed (layout 2); None for pending, archived and unknown ones."""
+        return self._completion_times.get(time)
+
+    @property
+    def first_instant(self) -> Instant | None:
+        """The oldest instant of the active timeline, pending or completed."""
+        return self.instants[0] if self.instants else None
+
+    @property
+    def last_instant_time(self) -> str | None:
+        """The greatest instant time, pending ones included."""
+        return self.instants[-1].time if self.instants else None
+
+    def last_completed_write(self, as_of: str | None = None) -> Instant | None:
+        """The newest completed write, at or before `as_of` if given."""
+        return next((i for i in reversed(self.writes) if as_of is None or i.time <= as_of), None)
+
+    @functools.cached_property
+    def _write_times(self) -> frozenset[str]:
+        return frozenset(i.time for i in self.writes)
+
+    @functools.cached_property
+    def _start(self) -> str | None:
+        """The oldest instant of the writes' timeline, where archived instants are known to lie before.
+
+        Savepoints keep their writes from being archived, while later ones may be: those writes tell no start.
+        """
+        times = [i.time for i in self.instants if i.comparable_action in WRITE_ACTIONS]
+        return next((time for time in times if time not in self._saved), times[0] if times else None)
+
+    @functools.cached_property
+    def _saved(self) -> frozenset[str]:
+        return frozenset(i.time for i in self.completed if i.action == Action.SAVEPOINT)
+
+    def is_committed(self, time: str) -> bool:
+        """Whether files of this instant count: it completed, or it is older than the active timeline.
+
+        Instants older than the timeline's first write were archived, which only completed ones are; those that a
+        rollback names are the exception. Where a savepoint kept older instants from being archived and was deleted
+        then, archived ones lie between active ones.
+
+        Raises:
+            CorruptFileError: the archive has to tell, and is damaged.
+        """
+        if time in self._write_times:
+            return True
+        if self._start is None or self._is_undone(time):
+            return False
+        if time < self._start:
+            return True
+        between = time not in self._pending_times and bool(self.writes) and time < self.writes[-1].time
+        return between and self._is_archived(time)
+
+    @functools.cached_property
+    def _pending_times(self) -> frozenset[str]:
+        return frozenset(i.time for i in self.pending)
+
+    def _is_archived(self, time: str) -> bool:
+        archived = time in self.archive.writes
+        if archived:
+            self._seen_in_archive.add(time)
+        return archived
+
+    @functools.cached_property
+    def archive(self) -> Archive:
+        """What left this timeline; read when it is first asked."""
+        return Archive(self.storage, self.history_folder, self.layout)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether instants may have been archived that are newer than active ones.
+
+        So they may (`hoodie.archive.beyond.savepoint`) where there are savepoints; where one was deleted since,
+        `is_committed` notices by a file of such an instant.
+        """
+        return bool(self._saved or self._seen_in_archive)
+
+    @property
+    def first_unbroken(self) -> str | None:
+        """The oldest completed write behind which no write was archived; None where there is none.
+
+        Raises:
+            CorruptFileError: the archive has to tell, and is damaged.
+        """
+        if self._seen_in_archive:
+            newest = max(self.archive.writes)
+            return next((write.time for write in self.writes if write.time > newest), None)
+        return next((write.time for write in self.writes if write.time not in self._saved), None)
+
+    @functools.cached_property
+    def replaced(self) -> tuple[tuple[str, str, str], ...]:
+        """File groups that active replacecommits took out of the table: partition, file id and that instant."""
+        found: list[tuple[str, str, str]] = []
+        for instant in self.writes:
+            if instant.action == Action.REPLACECOMMIT:
+                groups = self.commit_metadata(instant).partition_to_replace_file_ids or {}
+                found += [(partition, file_id, instant.time) for partition, ids in groups.items() for file_id in ids]
+        return tuple(found)
+
+    @functools.cached_property
+    def rolled_back(self) -> frozenset[str]:
+        """Times of instants that completed rollbacks and restores undid; files of theirs may still lie about.
+
+        Raises:
+            CorruptFileError: a rollback's or restore's file is damaged.
+        """
+        found: set[str] = set()
+        readers: dict[str, Callable[[bytes, str], RollbackMetadata | RestoreMetadata]] = {
+            Action.ROLLBACK: RollbackMetadata.from_avro,
+            Action.RESTORE: RestoreMetadata.from_avro,
+        }
+        for instant in self.completed:
+            if instant.action in readers:
+                data = self.read(instant)
+                # Hudi takes an empty file for one that says nothing
+                found.update(readers[instant.action](data, self.path(instant)).commits if data else ())
+        return frozenset(found)
+
+    @functools.cached_property
+    def archived_replaced(self) -> tuple[tuple[str, str, str], ...]:
+        """What archived replacecommits took out of the table, as `replaced`.
+
+        Raises:
+            CorruptFileError: the archive is damaged.
+        """
+        return tuple(
+            (partition, file_id, time)
+            for time, replaced in self.archive.replaced.items()
+            for partition, file_id in replaced
+            if time not in self._write_times and not self._is_undone(time)
+        )
+
+    def _is_undone(self, time: str) -> bool:
+        return time in self.rolled_back or any(begin < time < end for begin, end in self._restored)
+
+    @functools.cached_property
+    def _restored(self) -> tuple[tuple[str, str], ...]:
+        """Savepoint and time of each completed restore; all between them is undone, and archived writes by that alone.
+
+        Raises:
+            CorruptFileError: a restore's plan is damaged.
+        """
+        found = []
+        for instant in self.completed:
+            if instant.action == Action.RESTORE:
+                requested = instant.at(State.REQUESTED)
+                with contextlib.suppress(MissingFileError):  # old releases wrote none
+                    data = self.read(requested)
+                    savepoint = RestorePlan.from_avro(data, self.path(requested)).savepoint if data else None
+                    found += [(savepoint, instant.time)] if savepoint else []
+        return tuple(found)
+
+    def savepoint_metadata(self, instant: Instant) -> SavepointMetadata:
+        """Which files a completed savepoint holds; no service may delete them.
+
+        Raises:
+            CorruptFileError: the file is damaged.
+        """
+        return SavepointMetadata.from_avro(self.read(instant), self.path(instant))
+
+    def find(self, time: str, action: str | None = None) -> Instant | None:
+        """The instant of that time (and action)."""
+        return next((i for i in self.instants if i.time == time and action in (None, i.comparable_action)), None)
+
+    def path(self, instant: Instant) -> str:
+        """The instant's file, relative to the base folder."""
+        return f"{self.folder}/{instant.file_name}"
+
+    def read(self, instant: Instant) -> bytes:
+        """The content of the instant's file.
+
+        Raises:
+            MissingFileError: it was archived or rolled back meanwhile.
+        """
+        return self.storage.read(self.path(instant))
+
+    def commit_metadata(self, instant: Instant) -> CommitMetadata:
+        """What a completed commit, deltacommit or replacecommit did.
+
+        Raises:
+            CorruptFileError: the file is no commit metadata.
+        """
+        data = self.read(instant)
+        if instant.action == Action.REPLACECOMMIT and not data:
+            # of other writes nothing is lost by that
+            raise CorruptFileError(self.path(instant), 0, "an empty file does not tell what was replaced; restore it")
+        return CommitMetadata.parse(data, self.path(instant))
+
+    def extra_metadata(self, instant: Instant) -> dict[str, str]:
+        """The texts that a completed write carries, such as the table's `schema`; faster than all its metadata.
+
+        Raises:
+            CorruptFileError: the file is no commit metadata.
+        """
+        return read_extra_metadata(self.read(instant), self.path(instant))
+
+
+def load_timeline(
+    storage: Storage, folder: str = FOLDER, layout: int = 1, timezone: str = "LOCAL", history_folder: str | None = None
+) -> Timeline:
+    """Read which instants a table has; names that are not Hudi's are passed over.
+
+    Args:
+        storage: rooted at the table's base folder.
+        folder: of the active timeline: `.hoodie` in layout 1, usually `.hoodie/timeline` in layout 2.
+        layout: of the timeline.
+        timezone: of instant times, `UTC` or `LOCAL`.
+        history_folder: where archived instants are kept; None for the usual place.
+
+    Raises:
+        UnsupportedTableError: names with completion times in a timeline of layout 1.
+    """
+    history = history_folder or f"{folder}/{'archived' if layout == 1 else 'history'}"
+    entries = {entry.name: entry for entry in storage.list(folder) if not entry.is_dir}
+    instants = {name: parse_instant_file_name(name) for name in entries}
+    for name, instant in instants.items():
+        if layout == 1 and instant and instant.completion_time:
+            raise UnsupportedTableError(
+                f"{folder}/{name}: an instant with a completion time, but hoodie.timeline.layout.version is 1; "
+                "restore hoodie.properties"
+            )
+    # An upgrade leaves completed instants of layout 1 behind; they completed when their file last changed.
+    changed = {
+        instant.time: format_instant_time(_moment(entries[name].mtime_ms, timezone))
+        for name, instant in instants.items()
+        if layout > 1 and instant and instant.state is State.COMPLETED and not instant.completion_time
+    }
+    return Timeline(storage, highest_states(instants.values()), folder, layout, changed, history)
+
+
+def _moment(epoch_ms: int, timezone: str) -> dt.datetime:
+    return dt.datetime.fromtimestamp(epoch_ms / 1000, dt.UTC).astimezone(dt.UTC if timezone == "UTC" else None)
+
+
+def highest_states(instants: Iterable[Instant | None]) -> tuple[Instant, ...]:
+    """One instant for each time and action, in the highest state seen, sorted."""
+    best: dict[tuple[str, str], Instant] = {}
+    for instant in instants:
+        if instant is None:
+            continue
+        key = (instant.time, instant.comparable_action)
+        if key not in best or best[key].state < instant.state:
+            best[key] = instant
+    return tuple(sorted(best.values()))

@@ -1,0 +1,213 @@
+"""Optimistic concurrency control: has another writer touched what this write touches?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Final, Self
+
+from table_format.actions.commit import CommitMetadata
+from table_format.actions.replace import RequestedReplaceMetadata
+from table_format.codecs.avro_schema import avro_to_arrow
+from table_format.errors import ConflictError, MissingFileError, SchemaError, TransactionError
+from table_format.instant import WRITE_ACTIONS, Action, Instant, State
+from table_format.slices.file_names import bucket_of_file_id
+from table_format.slices.table_client import SCHEMA_KEY, TableClient
+from table_format.timeline.timeline import Timeline
+
+Slot = tuple[str, str | int]
+"""A place that one writer at a time may change: (partition path, file id), or (partition path, bucket)."""
+Cleared = Callable[[str], bool]
+"""Whether a write replaces all that is in a partition, by its path."""
+_MEANWHILE: Final = "while this write was under way; nothing was written, try again"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a writer saw of the timeline when it began.
+
+    Attributes:
+        completed: times of the writes, and restores, then completed.
+        pending: times of the writes then pending.
+        schema: the table's Avro schema text, or None.
+    """
+
+    completed: frozenset[str]
+    pending: frozenset[str]
+    schema: str | None
+
+    @classmethod
+    def of(cls, client: TableClient) -> Self:
+        """As the table is now; callers hold its lock."""
+        timeline = client.timeline()
+        return cls(
+            completed=frozenset(i.time for i in timeline.completed if i.action in (*WRITE_ACTIONS, Action.RESTORE)),
+            pending=frozenset(i.time for i in timeline.pending if i.comparable_action in WRITE_ACTIONS),
+            schema=client.table_schema_json(timeline),
+        )
+
+
+def touched_slots(metadata: CommitMetadata, *, bucketed: bool) -> set[Slot]:
+    """File groups that a write changed, made or replaced.
+
+    Under the bucket index the bucket stands for its file group. So two writers that each make the first file of a
+    bucket, under different file ids, do conflict (as Apache's conflict strategy for the bucket index has it).
+    """
+    groups = [(stat.partition_path, stat.file_id) for stat in metadata.stats() if stat.file_id]
+    for partition, file_ids in (metadata.partition_to_replace_file_ids or {}).items():
+        groups += [(partition, file_id) for file_id in file_ids]
+    return {(partition, _slot(file_id, bucketed=bucketed)) for partition, file_id in groups}
+
+
+def check_conflicts(
+    timeline: Timeline,
+    own: Instant,
+    before: Snapshot,
+    metadata: CommitMetadata,
+    *,
+    bucketed: bool,
+    cleared: Cleared | None = None,
+) -> None:
+    """Compare a write with those that others completed since it began, and with pending table services.
+
+    Args:
+        timeline: loaded under the table lock.
+        own: this write's instant.
+        before: the timeline as this write found it.
+        metadata: what this write is about to publish.
+        bucketed: whether the table has the bucket index.
+        cleared: tells of a partition path whether this write replaces all that is in it.
+
+    Raises:
+        ConflictError: another write changed the same file groups or buckets, wrote into a partition that this one
+            clears, or evolved the schema otherwise.
+        TransactionError: a clustering that was planned before this write began is about to replace its file groups.
+    """
+    mine = touched_slots(metadata, bucketed=bucketed)
+    for instant in _completed_since(timeline, own, before):
+        if instant.action == Action.RESTORE:
+            raise ConflictError(f"{own.time}: restore {instant.time} took writes back {_MEANWHILE}")
+        theirs = timeline.commit_metadata(instant)
+        slots = touched_slots(theirs, bucketed=bucketed)
+        common = mine & slots
+        if cleared is not None:
+            common |= {slot for slot in slots if cleared(slot[0])}
+        if common:
+            raise ConflictError(
+                f"{own.time}: instant {instant.time} ({instant.action}) changed the same file groups while this write "
+                f"was under way ({_places(common)}); nothing was written, try again"
+            )
+        _check_schema(own, instant, before.schema, theirs, metadata)
+    check_services(timeline, mine, bucketed=bucketed, own=own, before=before)
+
+
+def changed_since(timeline: Timeline, own: Instant, before: Snapshot) -> dict[Slot, str]:
+    """File groups that other writes changed, made or replaced since a write began, and the newest of them to each."""
+    slots: dict[Slot, str] = {}
+    for instant in _completed_since(timeline, own, before):
+        if instant.action != Action.RESTORE:
+            slots |= dict.fromkeys(touched_slots(timeline.commit_metadata(instant), bucketed=False), instant.time)
+    return slots
+
+
+def check_alone(timeline: Timeline, own: Instant, before: Snapshot) -> None:
+    """Refuse a write that must see all others, when another one completed since it began.
+
+    Raises:
+        ConflictError: there is one.
+    """
+    for instant in _completed_since(timeline, own, before):
+        raise ConflictError(
+            f"{own.time}: instant {instant.time} ({instant.action}) completed while this write was under way, which "
+            "must be the only one; nothing was written, try again"
+        )
+
+
+def clustered_slots(timeline: Timeline, *, bucketed: bool) -> dict[Slot, Instant]:
+    """File groups that pending clusterings are about to replace, with the clustering."""
+    slots: dict[Slot, Instant] = {}
+    for instant in timeline.pending:
+        if instant.comparable_action != Action.REPLACECOMMIT:
+            continue
+        requested = instant.at(State.REQUESTED)
+        try:
+            plan = RequestedReplaceMetadata.from_avro(timeline.read(requested), timeline.path(requested))
+        except MissingFileError:
+            continue  # completed or undone meanwhile
+        for partition, file_id in plan.clustered:
+            slots[partition, _slot(file_id, bucketed=bucketed)] = instant
+    return slots
+
+
+def check_services(
+    timeline: Timeline,
+    mine: Collection[Slot],
+    *,
+    bucketed: bool,
+    own: Instant | None = None,
+    before: Snapshot | None = None,
+) -> None:
+    """Refuse to change file groups that a pending clustering is about to replace.
+
+    Args:
+        timeline: loaded under the table lock, or when the write began.
+        mine: what the write touches.
+        bucketed: whether the table has the bucket index.
+        own: the write's instant.
+        before: the timeline as the write found it; None for now.
+
+    Raises:
+        ConflictError: the clustering was planned since the write began: the write may yet find other file groups.
+        TransactionError: it was pending before: trying again is of no use.
+    """
+    theirs = clustered_slots(timeline, bucketed=bucketed)
+    common = {slot: theirs[slot] for slot in mine if slot in theirs}
+    for instant in sorted(set(common.values())):
+        places = _places({slot for slot, other in common.items() if other == instant})
+        if own is not None and before is not None and instant.time not in before.pending:
+            raise ConflictError(
+                f"{own.time}: instant {instant.time} ({instant.action}), a clustering, was planned for the same file "
+                f"groups while this write was under way ({places}); nothing was written, try again"
+            )
+        raise TransactionError(
+            f"{timeline.storage.uri}: instant {instant.time} ({instant.action}), a clustering that was planned before "
+            f"this write began and has not ended, is about to replace file groups that this write changes ({places}); "
+            "nothing was written. Let the tool that planned it carry it out, or take the plan back, and write then"
+        )
+
+
+def _completed_since(timeline: Timeline, own: Instant, before: Snapshot) -> Iterator[Instant]:
+    for instant in timeline.completed:
+        known = instant.time in before.completed or instant.time == own.time
+        if instant.action in (*WRITE_ACTIONS, Action.RESTORE) and not known:
+            yield instant
+
+
+def _check_schema(
+    own: Instant, other: Instant, before: str | None, theirs: CommitMetadata, mine: CommitMetadata
+) -> None:
+    """Publishing a schema that lacks what another writer has just added would take those columns from the readers."""
+    schema = theirs.extra_metadata.get(SCHEMA_KEY)
+    known = (before, mine.extra_metadata.get(SCHEMA_KEY))
+    if schema and schema not in known and _columns(schema) not in [_columns(text) for text in known if text]:
+        raise ConflictError(
+            f"{own.time}: instant {other.time} ({other.action}) changed the table's schema {_MEANWHILE}"
+        )
+
+
+def _columns(schema_json: str) -> list[tuple[str, object]]:
+    """Names and types; writers differ in the names of records, the order of unions and blanks."""
+    try:
+        return [(field.name, field.type) for field in avro_to_arrow(schema_json)]
+    except SchemaError:
+        return [(schema_json, None)]
+
+
+def _slot(file_id: str, *, bucketed: bool) -> str | int:
+    bucket = bucket_of_file_id(file_id) if bucketed else None
+    return file_id if bucket is None else bucket
+
+
+def _places(slots: set[Slot]) -> str:
+    places = sorted(f"{partition or 'the table'}: {slot}" for partition, slot in slots)
+    return "; ".join(places[:3]) + (f"; and {len(places) - 3} more" if len(places) > 3 else "")

@@ -1,0 +1,122 @@
+"""Making new tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Final
+
+from table_format.config.table_config import BACKUP_PATH, PROPERTIES_PATH, create_table_config
+from table_format.errors import OptionError, TableExistsError
+from table_format.instant import WRITE_ACTIONS, parse_instant_file_name
+from table_format.slices.table_client import TableClient
+from table_format.storage import Storage
+from table_writer.commit.locks import FileSystemLock
+from table_writer.commit.options import ProtocolOptions
+from table_writer.metadata.creation import create_metadata_table
+from table_writer.record_index.growth import layout_of, scope_of_type
+
+_DEFAULTS: Final = {
+    "hoodie.table.type": "COPY_ON_WRITE",
+    "hoodie.table.version": "6",
+    "hoodie.timeline.layout.version": "1",
+    "hoodie.table.timeline.timezone": "LOCAL",
+    "hoodie.table.base.file.format": "PARQUET",
+    "hoodie.archivelog.folder": "archived",
+    "hoodie.populate.meta.fields": "true",
+    "hoodie.datasource.write.drop.partition.columns": "false",
+    # said outright: where they are missing, Apache's SQL takes folders to be hive-style, its data source does not
+    "hoodie.datasource.write.hive_style_partitioning": "false",
+    "hoodie.datasource.write.partitionpath.urlencode": "false",
+}
+_REQUIRED: Final = "hoodie.table.name"
+_FOLDERS: Final = ("archived", ".aux", ".schema", ".temp")
+
+
+def create_table(storage: Storage, values: Mapping[str, str], options: Mapping[str, str] | None = None) -> TableClient:
+    """Make an empty table, with its metadata table unless `hoodie.metadata.enable` is false.
+
+    The table is there from the moment that its properties are. Should the writer die before the metadata table is
+    ready, the table has none, and the first write makes it.
+
+    Args:
+        storage: rooted at the table's base folder.
+        values: properties; what they leave out of version, layout, type and so on gets Apache's values.
+        options: of the protocol, and `hoodie.metadata.*`.
+
+    Raises:
+        TableExistsError: there is a table already, or its folder holds files of something else.
+        OptionError: the properties lack the table's name, or ask for a record index without a metadata table.
+    """
+    protocol = ProtocolOptions.parse(options or {})
+    if not values.get(_REQUIRED):
+        raise OptionError(f"{_REQUIRED} is missing: a table needs a name")
+    if not protocol.metadata and _index_scope(values, protocol) is not None:
+        raise OptionError("a record index lies in the metadata table: leave hoodie.metadata.enable at true")
+    _refuse_second(storage)
+    _refuse_foreign_files(storage)
+    with FileSystemLock(storage, protocol.lock):
+        _refuse_second(storage)  # another writer may have been faster
+        for folder in _FOLDERS:
+            storage.make_dir(f".hoodie/{folder}")
+        client = TableClient(storage, create_table_config(storage, {**_DEFAULTS, **values}))
+        if protocol.metadata:
+            _make_metadata_table(client, protocol)
+    return client
+
+
+def _refuse_second(storage: Storage) -> None:
+    if storage.exists(PROPERTIES_PATH) or storage.exists(BACKUP_PATH):
+        raise TableExistsError(f"{storage.uri}: there is a Hudi table already")
+
+
+def _refuse_foreign_files(storage: Storage) -> None:
+    """Refuse a folder with files, which would lie among the table's: hidden ones aside, as of desktops and checksums.
+
+    Folders below `.hoodie` may be those of a creation that broke off; instants there are of a table that lost its
+    properties.
+    """
+    for entry in storage.list():
+        if entry.name == ".hoodie" and entry.is_dir:
+            lost = [file.path for file in storage.list(entry.path) if parse_instant_file_name(file.name)]
+            if lost:
+                raise TableExistsError(
+                    f"{storage.uri}: {lost[0]} is of a table whose {PROPERTIES_PATH} is gone; bring that file back, or "
+                    "choose another folder"
+                )
+        elif not entry.name.startswith("."):
+            held = [entry] if not entry.is_dir else storage.list(entry.path, recursive=True)
+            files = [file.path for file in held if not file.is_dir]
+            if files:
+                raise TableExistsError(
+                    f"{storage.uri}: the folder is not empty: it holds {files[0]}; a new table needs one of its own"
+                )
+
+
+def ensure_metadata_table(client: TableClient, protocol: ProtocolOptions) -> None:
+    """Make the metadata table of a table that nothing was written to yet and whose creation broke off.
+
+    A table with data and without a metadata table stays so: that is its owner's choice.
+    """
+    if not protocol.metadata or client.config.metadata_partitions:
+        return
+    timeline = client.timeline()
+    if not any(instant.comparable_action in WRITE_ACTIONS for instant in timeline.instants):
+        _make_metadata_table(client, protocol)
+
+
+def _make_metadata_table(client: TableClient, protocol: ProtocolOptions) -> None:
+    scope = _index_scope(client.config.raw, protocol)
+    wanted = dataclasses.replace(protocol.record_index, scope=scope)
+    create_metadata_table(
+        client,
+        with_column_stats=protocol.column_stats,
+        column_stats_shards=protocol.column_stats_shards,
+        record_index=layout_of(wanted) if scope else None,
+    )
+    client.reload()
+
+
+def _index_scope(properties: Mapping[str, str], protocol: ProtocolOptions) -> str | None:
+    """The scope of the record index that a new table is to have, by its properties or the options."""
+    return scope_of_type(properties.get("hoodie.index.type")) or protocol.record_index.scope

@@ -1,0 +1,105 @@
+"""Heartbeats: a file that a live writer touches now and then, so that others do not take it for dead."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Final
+
+from table_format.errors import HudiError, MissingFileError
+from table_format.storage import Storage
+from table_writer.commit.liveness import Owner, Pulse, age_ms
+
+FOLDER: Final = ".hoodie/.heartbeat"
+
+
+class Heartbeat:
+    """Shows that the writer of an instant lives, from `start` to `stop`.
+
+    The file says whose it is, so that writers on the same machine need not wait for its expiry. Apache's writers look
+    at nothing but the time of its last modification.
+
+    Args:
+        storage: rooted at the table's base folder.
+        instant: the write's.
+        interval_ms: milliseconds between two beats, at most.
+        misses: missed beats after which the writer counts as dead.
+    """
+
+    def __init__(self, storage: Storage, instant: str, interval_ms: int, misses: int = 2) -> None:
+        self._storage = storage
+        self._path = _path(instant)
+        self._owner = Owner.new(interval_ms * misses)
+        self._pulse = Pulse(storage, self._path, interval_ms)
+
+    def start(self) -> None:
+        """Write the file and keep it young."""
+        try:
+            # not synced: what a crash of the machine leaves of it grows old like any other
+            self._storage.overwrite(self._path, self._owner.to_json(), synced=False)
+            self._pulse.start()
+        except BaseException:
+            self._owner.forget()
+            raise
+
+    def silence(self) -> None:
+        """End the beat and leave the file as a dead writer's, so that others roll the instant back."""
+        if not self._owner.is_own:
+            return  # a fork of the writer ends, not the writer
+        self._owner.forget()
+        self._pulse.stop()
+        with contextlib.suppress(HudiError):
+            self._storage.touch(self._path, 0)  # expired at once for all who go by its age
+
+    def stop(self) -> None:
+        """End the beat and delete the file."""
+        self._owner.forget()
+        self._pulse.stop()
+        self._storage.delete(self._path)
+
+
+def is_expired(storage: Storage, instant: str, interval_ms: int, misses: int) -> bool | None:
+    """Whether the writer of an instant counts as dead; None when it has no heartbeat that could tell.
+
+    One of this machine is dead when its process is gone. Others are when they missed too many beats, by the options
+    here or by their own, whichever waits longer.
+    """
+    entry = storage.entry(_path(instant))
+    if entry is None:
+        return None
+    owner = _owner(storage, instant)
+    if owner is not None and owner.is_alive_here:
+        return False
+    if owner is not None and owner.is_known_dead:
+        return True
+    patience = max(interval_ms * misses, 0 if owner is None else owner.expires_ms)
+    if abs(time.time() * 1000 - entry.mtime_ms) <= patience:
+        return False
+    return age_ms(storage, entry) > patience
+
+
+def is_known_dead(storage: Storage, instant: str) -> bool:
+    """Whether the writer of an instant was one of this machine that is gone, beyond any doubt."""
+    owner = _owner(storage, instant)
+    return owner is not None and owner.is_known_dead
+
+
+def heartbeats(storage: Storage) -> list[str]:
+    """Instants that have a heartbeat file."""
+    return [entry.name for entry in storage.list(FOLDER) if not entry.is_dir and entry.name.isdigit()]
+
+
+def delete_heartbeat(storage: Storage, instant: str) -> None:
+    """Drop the file of a writer that is gone."""
+    storage.delete(_path(instant))
+
+
+def _path(instant: str) -> str:
+    return f"{FOLDER}/{instant}"
+
+
+def _owner(storage: Storage, instant: str) -> Owner | None:
+    try:
+        return Owner.parse(storage.read(_path(instant)))
+    except MissingFileError:
+        return None

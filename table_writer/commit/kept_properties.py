@@ -1,0 +1,133 @@
+"""Properties that writes need, kept in each commit as well, where other tools do not take them away.
+
+Apache 0.15's Spark SQL writes `hoodie.properties` anew when a table gets a second name (`CREATE TABLE … USING hudi
+LOCATION`), without what it does not know: index, bucket count, hash fields, payload class, time zone of the timeline.
+A writer that went on without them would put rows into other buckets and merge them by another rule.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from table_format.config.table_config import PROPERTIES_PATH, TableConfig, update_table_config
+from table_format.errors import CorruptFileError, UnsupportedTableError
+from table_format.slices.table_client import TableClient
+from table_format.timeline.timeline import Timeline
+
+#: In a commit's extra metadata: JSON of properties by key.
+KEY: Final = "hoodie.catalog.table.properties"
+
+_log = logging.getLogger(__name__)
+
+# Files are laid out by these, so that they never change.
+_FIXED: Final = (
+    "hoodie.table.recordkey.fields",
+    "hoodie.table.partition.fields",
+    "hoodie.bucket.index.num.buckets",
+    "hoodie.bucket.index.hash.field",
+)
+# Keys of one meaning: one of them suffices.
+_MERGE_RULE: Final = (
+    "hoodie.compaction.payload.class",
+    "hoodie.record.merge.mode",
+    "hoodie.record.merge.strategy.id",
+)
+_ORDERING: Final = ("hoodie.table.precombine.field", "hoodie.table.ordering.fields")
+_GENERATOR: Final = ("hoodie.table.keygenerator.class", "hoodie.table.keygenerator.type")
+_SINGLE: Final = (
+    "hoodie.index.type",
+    "hoodie.table.timeline.timezone",
+    "hoodie.datasource.write.hive_style_partitioning",
+    "hoodie.datasource.write.partitionpath.urlencode",
+    "hoodie.metadata.index.column.stats.column.list",
+    "hoodie.parquet.block.size",
+)
+_PREFIXES: Final = ("hoodie.keygen.", "hoodie.datasource.write.slash.separated.")
+_GROUPS: Final = (_MERGE_RULE, _ORDERING, _GENERATOR)
+_KEPT: Final = frozenset((*_FIXED, *_MERGE_RULE, *_ORDERING, *_GENERATOR, *_SINGLE))
+
+Adopt = Callable[[TableConfig], Mapping[str, str]]
+
+
+def kept_text(begun: Mapping[str, str], config: TableConfig) -> str:
+    """What a commit says of a table's properties.
+
+    Args:
+        begun: properties as of the write's begin: another tool may have taken some away since.
+        config: the properties now.
+    """
+    kept = {k: text for k, text in {**begun, **config.raw}.items() if k in _KEPT or k.startswith(_PREFIXES)}
+    return json.dumps(kept, sort_keys=True)
+
+
+def lost_properties(config: TableConfig, timeline: Timeline) -> dict[str, str]:
+    """Properties that the table had as of the newest commit that tells, and has no more.
+
+    Raises:
+        UnsupportedTableError: a property has another value now by which files would be laid out otherwise.
+        CorruptFileError: what the commit says is damaged.
+    """
+    kept, place = _newest(config, timeline)
+    for key in _FIXED:
+        if key in kept and config.raw.get(key, kept[key]) != kept[key]:
+            raise UnsupportedTableError(
+                f"{PROPERTIES_PATH}: {key}={config.raw[key]!r}, but by {place} the table's files are laid out by "
+                f"{kept[key]!r}; put that back"
+            )
+    return {key: text for key, text in kept.items() if not _is_there(key, config)}
+
+
+def settle_properties(client: TableClient, adopt: Adopt | None) -> None:
+    """Put back what was lost of a table's properties, and store what a job says where the table says nothing.
+
+    Callers hold the table's lock.
+
+    Args:
+        client: the table; its properties are read again where they change.
+        adopt: gives, by the properties with what was lost, those that are to be added; may refuse the job.
+
+    Raises:
+        UnsupportedTableError: as for `lost_properties`.
+    """
+    lost = lost_properties(client.config, client.timeline())
+    added = adopt(TableConfig({**client.config.raw, **lost})) if adopt else {}
+    if lost:
+        _log.warning(
+            "%s: another tool took %s out of %s; they are put back as the newest commit has them",
+            client.storage.uri,
+            ", ".join(f"{key}={text}" for key, text in lost.items()),
+            PROPERTIES_PATH,
+        )
+    if lost or added:
+        update_table_config(client.storage, {**lost, **added})
+        client.reload()
+
+
+def _newest(config: TableConfig, timeline: Timeline) -> tuple[dict[str, str], str]:
+    """What the newest commit that tells says, and where it stands; nothing for a table of Apache's."""
+    complete = config.index_type is not None and config.recorded_merge_mode is not None
+    for number, write in enumerate(reversed(timeline.writes)):
+        if complete and number:
+            break  # whoever takes properties away takes these
+        text = timeline.extra_metadata(write).get(KEY)
+        if text is not None:
+            return _parsed(text, timeline.path(write)), timeline.path(write)
+    return {}, ""
+
+
+def _parsed(text: str, path: str) -> dict[str, str]:
+    try:
+        stored: Any = json.loads(text)
+    except ValueError as error:
+        raise CorruptFileError(path, 0, f"{KEY} is no JSON: {error}") from error
+    if not isinstance(stored, dict) or not all(isinstance(value, str) for value in stored.values()):
+        raise CorruptFileError(path, 0, f"{KEY} is no object of texts")
+    return stored
+
+
+def _is_there(key: str, config: TableConfig) -> bool:
+    group = next((keys for keys in _GROUPS if key in keys), (key,))
+    return any(name in config.raw for name in group)

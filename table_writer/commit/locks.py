@@ -1,0 +1,229 @@
+"""Hudi's file-system lock: one file that only its holder could create."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import fcntl
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final, Self
+
+from table_format.errors import AlreadyExistsError, LockError, MissingFileError
+from table_format.storage import FileEntry, Storage
+from table_writer.commit.liveness import Owner, Pulse, age_ms
+from table_writer.commit.options import LockOptions
+
+DEFAULT_FOLDER: Final = ".hoodie"
+FILE_NAME: Final = "lock"
+_FIRST_WAIT: Final = 0.02
+_LONGEST_WAIT: Final = 0.5
+_SETTLE: Final = 0.05
+_TELL_AFTER: Final = 5.0
+_TELL_EVERY: Final = 60.0
+_LOG = logging.getLogger(__name__)
+
+
+class FileSystemLock:
+    """The table lock, as Apache's FileSystemBasedLockProvider keeps it, so that both exclude each other.
+
+    The file of a lock that is held stays young, however long that takes. One whose process, on this machine, is no
+    longer there is broken at once, for the file says whose it is; so is one of this process that nothing in it holds
+    any more, because the storage failed when it was to be released. One of another machine is broken when it has not
+    changed for as long as its holder's heartbeats allow, and any, Apache's too, after
+    `hoodie.write.lock.filesystem.expire` minutes. A wait of some seconds is told by a warning.
+
+    Args:
+        storage: rooted at the table's base folder.
+        options: where the lock lies and how long to wait for it.
+    """
+
+    def __init__(self, storage: Storage, options: LockOptions) -> None:
+        if options.path is None:
+            self._storage, self._path = storage, f"{DEFAULT_FOLDER}/{FILE_NAME}"
+        else:
+            self._storage, self._path = type(storage)(options.path, storage.options), FILE_NAME
+        self._options = options
+        self._content: bytes | None = None
+        self._owner: Owner | None = None
+        self._pulse: Pulse | None = None
+        self._seen: tuple[bytes, int] | None = None
+        self._seen_at = 0.0
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def acquire(self) -> None:
+        """Take the lock.
+
+        Raises:
+            LockError: somebody else held it all the time that the options allow.
+        """
+        begun = time.monotonic()
+        deadline = begun + self._options.retries * self._options.wait_ms / 1000
+        telling = begun + _TELL_AFTER
+        wait = _FIRST_WAIT
+        while not self._try_acquire():
+            now = time.monotonic()
+            if now >= deadline:
+                raise LockError(
+                    f"{self._storage.full_uri(self._path)}: held by {self._holder()}. If that writer is dead, delete "
+                    "the file, or set hoodie.write.lock.filesystem.expire to the minutes after which a lock that does "
+                    "not change is void"
+                )
+            if now >= telling:
+                _LOG.warning(
+                    "%s: waiting up to %.0f s for this lock, held by %s. If that writer is dead, delete the file",
+                    self._storage.full_uri(self._path),
+                    deadline - now,
+                    self._holder(),
+                )
+                telling = now + _TELL_EVERY
+            time.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - spreads the tries of several writers
+            wait = min(wait * 2, _LONGEST_WAIT, self._options.wait_ms / 1000)
+
+    def release(self) -> None:
+        """Give the lock back, unless somebody broke it meanwhile."""
+        if self._content is None or self._owner is None:
+            return
+        try:
+            if self._pulse is not None:
+                self._pulse.stop()
+            self._delete(self._content)
+        finally:
+            # not before the file is gone: nobody else may break it meanwhile
+            self._owner.forget()
+            self._content = self._owner = self._pulse = None
+
+    def check(self) -> None:
+        """Make sure, before publishing anything, that the lock was not broken.
+
+        Raises:
+            LockError: it was, having expired.
+        """
+        if self._content is None or not self._is_ours(self._content):
+            raise LockError(
+                f"{self._storage.full_uri(self._path)}: another writer broke this lock as expired; raise "
+                "hoodie.write.lock.filesystem.expire above the time that a commit takes"
+            )
+
+    def _try_acquire(self) -> bool:
+        broken = self._break_if_dead()
+        owner = Owner.new(self._options.silence_ms)
+        content = _describe(owner)
+        taken = False
+        try:
+            taken = self._create(content, broken=broken)
+        finally:
+            if not taken:
+                owner.forget()
+        if taken:
+            self._content, self._owner = content, owner
+            self._pulse = Pulse(self._storage, self._path, self._options.silence_ms // 4 or 1)
+            self._pulse.start()
+        return taken
+
+    def _create(self, content: bytes, *, broken: bool) -> bool:
+        try:
+            self._storage.create(self._path, content)
+        except AlreadyExistsError:
+            return False
+        if self._storage.is_local:
+            return True
+        # object stores create without excluding others: the last one to write has it
+        if broken:
+            # another writer that found the same dead lock may be about to delete ours for it
+            time.sleep(_SETTLE)
+        return self._is_ours(content)
+
+    def _break_if_dead(self) -> bool:
+        entry = self._storage.entry(self._path)
+        if entry is None:
+            return False
+        try:
+            content = self._storage.read(self._path)
+            if not self._is_dead(content, entry):
+                return False
+        except MissingFileError:
+            return False
+        return self._delete(content)
+
+    def _delete(self, content: bytes) -> bool:
+        """Delete the lock file if that is what it holds; whether it did."""
+        with self._guarded():
+            if not self._is_ours(content):
+                return False
+            self._storage.delete(self._path)
+            return True
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Between the look at a lock file and its deletion nobody else deletes it, lest a newer one go.
+
+        That is an advisory lock of the operating system on the folder, which ends with its process.
+        """
+        if not self._storage.is_local:
+            yield
+            return
+        folder = os.open(os.path.dirname(self._storage.full_path(self._path)), os.O_RDONLY)
+        try:
+            with contextlib.suppress(OSError):  # some network file systems have none for folders
+                fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
+
+    def _is_dead(self, content: bytes, entry: FileEntry) -> bool:
+        expire = self._options.expire_minutes * 60
+        if expire and time.time() - entry.mtime_ms / 1000 > expire:
+            return True
+        owner = Owner.parse(content)
+        if owner is None or owner.is_alive_here:
+            return False
+        if owner.is_known_dead:
+            return True
+        if not owner.expires_ms:
+            return False
+        if (content, entry.mtime_ms) != self._seen:
+            self._seen, self._seen_at = (content, entry.mtime_ms), time.monotonic()
+        watched = (time.monotonic() - self._seen_at) * 1000
+        # A process of this machine may have slept with it: what counts is how long the lock did not change meanwhile.
+        old = not owner.is_local and time.time() * 1000 - entry.mtime_ms > owner.expires_ms
+        return watched > owner.expires_ms or (old and age_ms(self._storage, entry) > owner.expires_ms)
+
+    def _is_ours(self, content: bytes) -> bool:
+        try:
+            return self._storage.read(self._path) == content
+        except MissingFileError:
+            return False
+
+    def _holder(self) -> str:
+        try:
+            owner, entry = Owner.parse(self._storage.read(self._path)), self._storage.entry(self._path)
+        except MissingFileError:
+            entry = None
+        if entry is None:
+            return "a writer that has just released it"
+        age = max(0.0, time.time() - entry.mtime_ms / 1000)
+        name = f"process {owner.pid} on {owner.host}" if owner else "a writer that left no name"
+        return f"{name}, who last touched it {age:.0f} s ago"
+
+
+def _describe(owner: Owner) -> bytes:
+    """What the lock file says: Hudi's fields, which are for people, and whose it is."""
+    return owner.to_json(
+        lockCreateTime=dt.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3],
+        lockThreadName=threading.current_thread().name,
+        lockStacksInfo=[],
+    )

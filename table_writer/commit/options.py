@@ -1,0 +1,200 @@
+"""Options of the writing protocol, under Apache Hudi's own keys, with types and defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeVar
+
+from table_format.config.option_values import choice, flag, given, whole_number
+from table_format.errors import OptionError
+from table_writer.record_index.growth import IndexOptions
+
+_Policy = TypeVar("_Policy", bound=Enum)
+
+
+class FailedWrites(Enum):
+    """Who clears up after dead writers (`hoodie.clean.failed.writes.policy`)."""
+
+    EAGER = "EAGER"
+    """The next writer, all that is pending, alive or not."""
+    LAZY = "LAZY"
+    """The next writer, what is known to be dead or has shown no sign of life for long enough: others may be alive."""
+    NEVER = "NEVER"
+    """Nobody."""
+
+
+class CleaningPolicy(Enum):
+    """What cleaning keeps (`hoodie.clean.policy`)."""
+
+    COMMITS = "KEEP_LATEST_COMMITS"
+    HOURS = "KEEP_LATEST_BY_HOURS"
+    VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
+
+
+@dataclass(frozen=True, slots=True)
+class LockOptions:
+    """Hudi's file-system lock.
+
+    Attributes:
+        path: folder of the lock file; None for the table's `.hoodie`.
+        expire_minutes: age at which anybody may break a lock; 0 for never.
+        retries: how often to try again.
+        wait_ms: longest pause between two tries; retries times this is the longest wait.
+        silence_ms: milliseconds without a sign of its holder after which others may break this lock.
+    """
+
+    path: str | None = None
+    expire_minutes: int = 0
+    retries: int = 50
+    wait_ms: int = 5000
+    silence_ms: int = 120_000
+
+
+@dataclass(frozen=True, slots=True)
+class CleanOptions:
+    """Cleaning of old file versions.
+
+    Attributes:
+        automatic: after each commit.
+        policy: see `CleaningPolicy`.
+        commits: writes whose state of the table stays readable.
+        hours: age up to which states stay readable.
+        versions: versions kept of each file group.
+        incremental: look only at partitions that changed since the last clean.
+    """
+
+    automatic: bool = True
+    policy: CleaningPolicy = CleaningPolicy.COMMITS
+    commits: int = 10
+    hours: int = 24
+    versions: int = 3
+    incremental: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolOptions:
+    """All options of the protocol.
+
+    Attributes:
+        failed_writes: see `FailedWrites`.
+        heartbeat_interval_ms: how often a writer shows that it lives, at least.
+        heartbeat_misses: missed heartbeats after which it counts as dead.
+        silent_minutes: after which a write that gives no heartbeats counts as dead, unless its files change.
+        metadata: keep a metadata table.
+        column_stats: give a new metadata table the column statistics index.
+        column_stats_shards: over how many file groups that index is spread, for good.
+        record_index: what a record index of a new table is to be like, if there is to be one.
+        lock: see `LockOptions`.
+        clean: see `CleanOptions`.
+    """
+
+    failed_writes: FailedWrites = FailedWrites.LAZY
+    heartbeat_interval_ms: int = 60_000
+    heartbeat_misses: int = 2
+    silent_minutes: int = 60
+    metadata: bool = True
+    column_stats: bool = True
+    column_stats_shards: int = 2
+    record_index: IndexOptions = field(default_factory=IndexOptions)
+    lock: LockOptions = LockOptions()
+    clean: CleanOptions = CleanOptions()
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> ProtocolOptions:
+        """Read options; keys of other parts of Hudi are passed over.
+
+        Raises:
+            OptionError: a value that cannot be used; the message names its key.
+        """
+        interval = whole_number(options, "hoodie.client.heartbeat.interval_in_ms", 60_000, 1)
+        misses = whole_number(options, "hoodie.client.heartbeat.tolerable.misses", 2, 1)
+        return cls(
+            failed_writes=_failed_writes(options, optimistic=_is_optimistic(options)),
+            heartbeat_interval_ms=interval,
+            heartbeat_misses=misses,
+            silent_minutes=whole_number(options, "hoodie.catalog.write.silent.minutes", 60, 1),
+            metadata=flag(options, "hoodie.metadata.enable", default=True),
+            column_stats=flag(options, "hoodie.metadata.index.column.stats.enable", default=True),
+            column_stats_shards=whole_number(options, "hoodie.metadata.index.column.stats.file.group.count", 2, 1),
+            record_index=IndexOptions.parse(options),
+            lock=_lock(options, interval * misses),
+            clean=_clean(options),
+        )
+
+
+def _is_optimistic(options: Mapping[str, str]) -> bool:
+    """Whether the job expects others beside it. Locks, heartbeats and the search for conflicts are there either way."""
+    key = "hoodie.write.concurrency.mode"
+    mode = options.get(key, "single_writer").strip().lower()
+    if mode not in ("single_writer", "optimistic_concurrency_control"):
+        raise OptionError(f"{key}={options[key]!r}: give single_writer or optimistic_concurrency_control")
+    return mode == "optimistic_concurrency_control"
+
+
+def _failed_writes(options: Mapping[str, str], *, optimistic: bool) -> FailedWrites:
+    key = given(options, "hoodie.clean.failed.writes.policy", "hoodie.cleaner.policy.failed.writes")
+    policy = _policy(options, key, FailedWrites.LAZY)
+    if optimistic and policy is FailedWrites.EAGER:
+        raise OptionError(
+            f"{key}=EAGER would roll back other live writers under optimistic concurrency control: give LAZY"
+        )
+    return policy
+
+
+def _lock(options: Mapping[str, str], silence_ms: int) -> LockOptions:
+    key = "hoodie.write.lock.provider"
+    provider = options.get(key, "").rsplit(".", 1)[-1]
+    if provider not in ("", "FileSystemBasedLockProvider"):
+        raise OptionError(
+            f"{key}={options[key]!r} is not supported; all writers of a table must share one lock: give "
+            "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
+        )
+    path = options.get("hoodie.write.lock.filesystem.path", "").strip()
+    return LockOptions(
+        path=path or None,
+        expire_minutes=whole_number(options, "hoodie.write.lock.filesystem.expire", 0, 0),
+        retries=whole_number(
+            options, given(options, "hoodie.write.lock.client.num_retries", "hoodie.write.lock.num_retries"), 50, 0
+        ),
+        wait_ms=whole_number(
+            options,
+            given(
+                options,
+                "hoodie.write.lock.client.wait_time_ms_between_retry",
+                "hoodie.write.lock.wait_time_ms_between_retry",
+            ),
+            5000,
+            1,
+        ),
+        silence_ms=silence_ms,
+    )
+
+
+def _clean(options: Mapping[str, str]) -> CleanOptions:
+    if flag(options, given(options, "hoodie.clean.async.enabled", "hoodie.clean.async")):
+        raise OptionError(
+            "hoodie.clean.async=true: there is no background cleaning; call clean() or leave it automatic"
+        )
+    return CleanOptions(
+        automatic=flag(options, "hoodie.clean.automatic", default=True),
+        policy=_policy(options, given(options, "hoodie.clean.policy", "hoodie.cleaner.policy"), CleaningPolicy.COMMITS),
+        commits=whole_number(
+            options, given(options, "hoodie.clean.commits.retained", "hoodie.cleaner.commits.retained"), 10, 1
+        ),
+        hours=whole_number(
+            options, given(options, "hoodie.clean.hours.retained", "hoodie.cleaner.hours.retained"), 24, 0
+        ),
+        versions=whole_number(
+            options, given(options, "hoodie.clean.fileversions.retained", "hoodie.cleaner.fileversions.retained"), 3, 1
+        ),
+        incremental=flag(
+            options, given(options, "hoodie.clean.incremental.enabled", "hoodie.cleaner.incremental.mode"), default=True
+        ),
+    )
+
+
+def _policy(options: Mapping[str, str], key: str, default: _Policy) -> _Policy:
+    kind = type(default)
+    return kind(choice(options, key, default.value, [each.value for each in kind]))

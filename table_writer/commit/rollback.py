@@ -1,0 +1,272 @@
+"""Undoing writes that failed: files that their markers name, metadata table, timeline."""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyarrow import compute
+
+from table_format.actions.rollback import RollbackMetadata, RollbackPartition, RollbackPlan, RollbackRequest
+from table_format.config import partition_metadata
+from table_format.config.properties import parse_properties
+from table_format.errors import (
+    CorruptFileError,
+    MissingFileError,
+    NoSpaceError,
+    TransactionError,
+    UnsupportedTableError,
+)
+from table_format.instant import WRITE_ACTIONS, Action, Instant, State
+from table_format.slices.file_names import BaseFileName, parse_base_file_names
+from table_format.slices.file_slices import list_data_files
+from table_format.slices.table_client import TableClient
+from table_format.storage import Storage
+from table_format.timeline.timeline import Timeline
+from table_writer.commit import heartbeat
+from table_writer.commit.instants import (
+    delete_pending,
+    ensure_state,
+    is_clustering,
+    request,
+    table_lock,
+)
+from table_writer.commit.liveness import age_ms
+from table_writer.commit.markers import (
+    APPEND,
+    Marker,
+    delete_markers,
+    has_markers,
+    marker_folder,
+    read_markers,
+    scratch_folder,
+)
+from table_writer.commit.metadata_updates import record_rollback
+from table_writer.commit.options import FailedWrites, ProtocolOptions
+from table_writer.commit.remains import sweep_remains
+
+pc: Any = compute  # the stubs lag behind the functions
+_log = logging.getLogger(__name__)
+
+
+def rollback_failed_writes(client: TableClient, options: Mapping[str, str] | None = None) -> list[str]:
+    """Undo what dead writers left, as every writer does before it begins.
+
+    Rollbacks that broke off are finished first. LAZY, the default, then rolls back the pending writes whose writer is
+    known to be dead, has missed its heartbeats, or gives none and left no trace for long; EAGER rolls back every
+    pending write, NEVER none. Pending table services (clustering, compaction) are plans, not failures.
+
+    Returns:
+        The instants that were rolled back, newest first.
+    """
+    protocol = ProtocolOptions.parse(options or {})
+    with table_lock(client, protocol):
+        return rollback_failed_writes_locked(client, protocol)
+
+
+def rollback_failed_writes_locked(client: TableClient, options: ProtocolOptions) -> list[str]:
+    """`rollback_failed_writes` for a caller that holds the table's lock."""
+    resume_rollbacks(client)
+    timeline = client.timeline()
+    failed = [instant for instant in timeline.pending if _has_failed(timeline, instant, options)]
+    for instant in reversed(failed):
+        _log.warning("%s: rolling back %s, which a dead writer left", client.storage.uri, instant)
+        roll_back(client, instant)
+    sweep_remains(client, options)
+    return [instant.time for instant in reversed(failed)]
+
+
+def rollback_instant(client: TableClient, instant: str, options: Mapping[str, str] | None = None) -> RollbackMetadata:
+    """Undo one pending write.
+
+    Args:
+        client: the table.
+        instant: the write's time.
+        options: of the protocol; those of the lock count.
+
+    Raises:
+        TransactionError: there is no such pending write; completed ones are never undone.
+    """
+    with table_lock(client, ProtocolOptions.parse(options or {})):
+        resume_rollbacks(client)
+        timeline = client.timeline()
+        found = next((i for i in timeline.instants if i.time == instant and i.action in WRITE_ACTIONS), None)
+        if found is None or found.state is State.COMPLETED:
+            state = "is completed; only pending writes are rolled back" if found else "is no write of this table"
+            raise TransactionError(f"{client.storage.uri}: {instant} {state}")
+        return roll_back(client, found)
+
+
+def resume_rollbacks(client: TableClient) -> None:
+    """Finish rollbacks that broke off, under their own instants."""
+    timeline = client.timeline()
+    for instant in timeline.pending:
+        if instant.action != Action.ROLLBACK:
+            continue
+        requested = instant.at(State.REQUESTED)
+        try:
+            plan = RollbackPlan.from_avro(timeline.read(requested), timeline.path(requested))
+        except (CorruptFileError, MissingFileError):
+            # it died before its plan was whole: nothing was done yet, and the failed write is still pending
+            delete_pending(client.storage, instant.time, Action.ROLLBACK)
+            continue
+        failed = timeline.find(plan.instant, plan.action)
+        if failed is not None and failed.state is State.COMPLETED:
+            raise TransactionError(
+                f"{timeline.path(requested)}: a pending rollback of {plan.instant}, which is completed; undo completed "
+                "writes with the tool that began to, such as Apache Hudi's CLI"
+            )
+        _execute(client, instant.time, plan)
+
+
+def roll_back(client: TableClient, failed: Instant) -> RollbackMetadata:
+    """Undo a pending write; the caller holds the table's lock.
+
+    The plan is on the timeline before anything is deleted. The failed instant leaves the timeline after its files and
+    its records in the metadata table are gone, and before the rollback completes, so that a crash anywhere in between
+    leaves a rollback to be finished. On a full disk the files go first, to make room for the plan: the markers, which
+    say the same as the plan, are still there.
+    """
+    plan = RollbackPlan(failed.time, failed.action, _requests(client, failed))
+    try:
+        instant = request(client, Action.ROLLBACK, plan.to_avro())
+    except NoSpaceError:
+        _delete_files(client.storage, plan)
+        instant = request(client, Action.ROLLBACK, plan.to_avro())
+    return _execute(client, instant.time, plan)
+
+
+def rollback_of(timeline: Timeline, time: str) -> Instant | None:
+    """The completed rollback of a write, where the timeline has it."""
+    for instant in reversed(timeline.completed):
+        if instant.action == Action.ROLLBACK:
+            data = timeline.read(instant)
+            if data and time in RollbackMetadata.from_avro(data, timeline.path(instant)).commits:
+                return instant
+    return None
+
+
+def free_space(client: TableClient, failed: Iterable[Instant]) -> None:
+    """Delete the data files of pending writes that can never complete, and what else their tasks left.
+
+    It writes nothing and takes no lock, for that is a file, too: callers know that the writers are gone, or are them.
+    The writes stay pending, to be rolled back.
+    """
+    for instant in failed:
+        _delete_files(client.storage, RollbackPlan(instant.time, instant.action, _requests(client, instant)))
+        client.storage.delete_dir(scratch_folder(instant.time))
+
+
+def surely_dead_writes(client: TableClient) -> list[Instant]:
+    """Pending writes of processes of this machine that are gone."""
+    pending = [instant for instant in client.timeline().pending if instant.action in WRITE_ACTIONS]
+    return [instant for instant in pending if heartbeat.is_known_dead(client.storage, instant.time)]
+
+
+def _execute(client: TableClient, rollback: str, plan: RollbackPlan) -> RollbackMetadata:
+    started = time.monotonic()
+    storage = client.storage
+    ensure_state(storage, Instant(rollback, Action.ROLLBACK, State.INFLIGHT), b"")
+    metadata = RollbackMetadata(rollback, 0, [(plan.instant, plan.action)])
+    _delete_files(storage, plan)
+    for request_ in plan.requests:
+        metadata.partitions.setdefault(request_.partition, RollbackPartition()).deleted.extend(request_.files)
+    for partition_path in metadata.partitions:
+        _drop_new_partition(storage, partition_path, plan.instant)
+    record_rollback(client, rollback, plan.instant)
+    delete_pending(storage, plan.instant, plan.action)
+    metadata.millis = round((time.monotonic() - started) * 1000)
+    # a writer of another tool, which takes no lock, may have finished it as well
+    ensure_state(storage, Instant(rollback, Action.ROLLBACK, State.COMPLETED), metadata.to_avro())
+    delete_markers(storage, plan.instant)
+    heartbeat.delete_heartbeat(storage, plan.instant)
+    return metadata
+
+
+def _delete_files(storage: Storage, plan: RollbackPlan) -> None:
+    for request_ in plan.requests:
+        for path in request_.files:
+            # Apache's plans hold whole paths of whatever scheme: the name is enough
+            storage.delete(posixpath.join(request_.partition, posixpath.basename(path)))
+
+
+def _has_failed(timeline: Timeline, instant: Instant, options: ProtocolOptions) -> bool:
+    if instant.action not in WRITE_ACTIONS or options.failed_writes is FailedWrites.NEVER:
+        return False
+    if is_clustering(timeline, instant):
+        return False
+    if options.failed_writes is FailedWrites.EAGER:
+        return True
+    interval, misses = options.heartbeat_interval_ms, options.heartbeat_misses
+    expired = heartbeat.is_expired(timeline.storage, instant.time, interval, misses)
+    return _is_silent(timeline, instant, options.silent_minutes) if expired is None else expired
+
+
+def _is_silent(timeline: Timeline, instant: Instant, minutes: int) -> bool:
+    """Whether a write without heartbeats left no trace for some minutes: Apache's single writers give none."""
+    storage = timeline.storage
+    paths = {timeline.path(instant.at(state)) for state in (State.REQUESTED, State.INFLIGHT)}
+    paths |= {marker.path for marker in read_markers(storage, instant.time)}
+    entries = [entry for entry in map(storage.entry, sorted(paths)) if entry is not None]
+    entries += storage.list(marker_folder(instant.time), recursive=True)
+    if not entries:
+        return False  # it has just ended
+    age = age_ms(storage, max(entries, key=lambda entry: entry.mtime_ms)) / 60_000
+    if age > minutes:
+        return True
+    _log.warning(
+        "%s: %s is pending and has no heartbeat, as writes of Apache's single writers; it left its last trace %.0f "
+        "minutes ago and counts as dead after %d (hoodie.catalog.write.silent.minutes). If its writer is dead, "
+        "hoodie.clean.failed.writes.policy=EAGER rolls it back now",
+        storage.uri,
+        instant,
+        age,
+        minutes,
+    )
+    return False
+
+
+def _requests(client: TableClient, failed: Instant) -> list[RollbackRequest]:
+    """What to delete: what the markers name; without markers, what the listing finds under the failed instant."""
+    storage = client.storage
+    if has_markers(storage, failed.time):
+        places = [(marker.partition, marker.file_name) for marker in _base_file_markers(storage, failed.time)]
+    elif failed.state is State.REQUESTED:
+        places = []
+    else:
+        places = _listed(storage, failed.time)
+    requests = []
+    for partition, name in places:
+        parts = BaseFileName.parse(name)
+        path = storage.full_uri(posixpath.join(partition, name))
+        requests.append(RollbackRequest(partition, [path], parts.file_id if parts else ""))
+    return requests
+
+
+def _base_file_markers(storage: Storage, instant: str) -> list[Marker]:
+    markers = read_markers(storage, instant)
+    for marker in markers:
+        if marker.io_type == APPEND:
+            raise UnsupportedTableError(
+                f"{marker.path}: {instant} wrote log files; writes to merge-on-read tables are not rolled back yet"
+            )
+    return markers
+
+
+def _listed(storage: Storage, instant: str) -> list[tuple[str, str]]:
+    files = list_data_files(storage)
+    mine = files.filter(pc.equal(parse_base_file_names(files["file_name"])["instant"], instant))
+    return [(row["partition"], row["file_name"]) for row in mine.to_pylist()]
+
+
+def _drop_new_partition(storage: Storage, partition: str, instant: str) -> None:
+    """Unmark a folder as a partition if the failed write made it one and nothing else is in it."""
+    entries = storage.list(partition)
+    if not partition or [entry.name for entry in entries] != [partition_metadata.NAME]:
+        return
+    values = parse_properties(storage.read(entries[0].path), entries[0].path)
+    if values.get("commitTime") == instant:
+        storage.delete(entries[0].path)

@@ -1,0 +1,427 @@
+"""One write, from its request on the timeline to its publication, or back to nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from table_format.actions.commit import CommitMetadata, WriteStat
+from table_format.actions.replace import RequestedReplaceMetadata
+from table_format.config.partition_metadata import ensure_partition_metadata
+from table_format.config.table_config import recover_table_config
+from table_format.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    HudiError,
+    LockError,
+    NoSpaceError,
+    TransactionError,
+)
+from table_format.instant import Action, Instant, State
+from table_format.mapping import Mapper, in_threads
+from table_format.record_index.layout import MAINTAINED, MAINTAINED_KEY, IndexLayout
+from table_format.slices.table_client import SCHEMA_KEY, TableClient
+from table_format.table.schema_history import KEY as SCHEMA_IDS_KEY
+from table_format.timeline.timeline import Timeline
+from table_writer.commit.conflicts import Cleared, Snapshot, changed_since, check_alone, check_conflicts
+from table_writer.commit.create import ensure_metadata_table
+from table_writer.commit.heartbeat import Heartbeat
+from table_writer.commit.instants import ensure_state, instant_path, next_time, table_lock
+from table_writer.commit.kept_properties import KEY as PROPERTIES_KEY
+from table_writer.commit.kept_properties import Adopt, kept_text, settle_properties
+from table_writer.commit.markers import delete_markers, read_markers
+from table_writer.commit.metadata_updates import record_commit
+from table_writer.commit.options import FailedWrites, ProtocolOptions
+from table_writer.commit.remains import sweep_remains
+from table_writer.commit.rollback import (
+    free_space,
+    resume_rollbacks,
+    roll_back,
+    rollback_failed_writes_locked,
+    rollback_of,
+    surely_dead_writes,
+)
+from table_writer.commit.schema_commits import record_history, schema_after
+from table_writer.metadata.writer import has_private_index
+from table_writer.record_index.commit import IndexChanges
+from table_writer.record_index.deltas import DeltaFile
+from table_writer.record_index.key_conflicts import check_keys
+from table_writer.services.clean import clean_locked
+
+_log = logging.getLogger(__name__)
+_BUCKET_INDEX = "BUCKET"
+
+
+class WriteTransaction:
+    """One write to a copy-on-write table: all of it becomes visible, or nothing.
+
+    Others may write at the same time, from this process or elsewhere: what begins and what publishes is under the
+    table's lock, and a heartbeat shows meanwhile that this writer lives.
+
+    `begin` clears up after dead writers and requests the instant. Before each data file its writer leaves a marker
+    (`markers.create_marker`), also from other processes. `commit` publishes what the write stats name. As a context
+    manager, a transaction that was not committed is rolled back at the end of the block.
+
+    Attributes:
+        instant: the write's time, which goes into the data files' names and rows.
+        storage: of the table.
+        client: the table.
+    """
+
+    def __init__(
+        self,
+        client: TableClient,
+        instant: Instant,
+        operation: str,
+        *,
+        options: Mapping[str, str],
+        before: Snapshot,
+        heartbeat: Heartbeat,
+    ) -> None:
+        self.client = client
+        self.storage = client.storage
+        self.instant = instant.time
+        self._requested = instant
+        self._operation = operation
+        self._options = dict(options)
+        self._protocol = ProtocolOptions.parse(options)
+        self._before = before
+        self._begun = dict(client.config.raw)
+        self._heartbeat = heartbeat
+        # a transaction that was dropped without an end is dead, though its process lives
+        self._dropped = weakref.finalize(self, heartbeat.silence)
+        self._dropped.atexit = False
+        self._inflight = False
+        self._published = False
+        self._ended = False
+
+    @classmethod
+    def begin(
+        cls,
+        client: TableClient,
+        action: str,
+        operation: str,
+        options: Mapping[str, str] | None = None,
+        adopt: Adopt | None = None,
+    ) -> WriteTransaction:
+        """Start a write.
+
+        Args:
+            client: the table.
+            action: `commit`, or `replacecommit` for writes that replace file groups.
+            operation: e.g. `UPSERT`; goes into the commit metadata.
+            options: Apache's keys; see `ProtocolOptions`.
+            adopt: gives the properties that the job adds to the table's; see `settle_properties`.
+
+        Raises:
+            OptionError: an option that cannot be used.
+            LockError: the table lock could not be taken.
+            UnsupportedTableError: the table is of another version than 6, or not copy-on-write.
+        """
+        options = options or {}
+        protocol = ProtocolOptions.parse(options)
+        if action not in (Action.COMMIT, Action.REPLACECOMMIT):
+            raise TransactionError(f"{action!r} is no action of a write: give commit or replacecommit")
+        begun: WriteTransaction | None = None
+        try:
+            with _lock_on_a_full_disk(client, protocol):
+                recover_table_config(client.storage)
+                client.reload()
+                rollback_failed_writes_locked(client, protocol)  # first of all, for it frees space
+                settle_properties(client, adopt)
+                ensure_metadata_table(client, protocol)
+                before = Snapshot.of(client)
+                data = RequestedReplaceMetadata().to_avro() if action == Action.REPLACECOMMIT else b""
+                instant, beat = _request(client, action, data, protocol)
+                begun = cls(client, instant, operation, options=options, before=before, heartbeat=beat)
+        except BaseException:
+            if begun is not None:
+                begun._give_up()
+            raise
+        return begun
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._abort_because(error)
+        else:
+            self.abort()
+
+    def mark_inflight(self, stats: CommitMetadata | None = None) -> None:
+        """Say on the timeline that data files are about to be written. `commit` does it for writes without any.
+
+        Args:
+            stats: what is planned, if known; markers make it dispensable.
+        """
+        self._require_open()
+        planned = stats or CommitMetadata(operation_type=self._operation)
+        ensure_state(self.storage, self._requested.at(State.INFLIGHT), planned.to_json())
+        self._inflight = True
+
+    def commit(
+        self,
+        stats: Sequence[WriteStat],
+        *,
+        schema_json: str,
+        column_stats: pa.Table | None = None,
+        replaced: Mapping[str, Sequence[str]] | None = None,
+        extra: Mapping[str, str] | None = None,
+        index_changes: Sequence[DeltaFile] | None = None,
+        index_layout: IndexLayout | None = None,
+        mapper: Mapper = in_threads,
+        cleared: Cleared | None = None,
+        alone: bool = False,
+    ) -> CommitMetadata:
+        """Publish the write; on failure, undo it and raise.
+
+        Under the table's lock: conflicts are looked for, files of retried tasks are deleted, the metadata table is
+        brought up to date, and the completed instant appears. Then old versions are cleaned, unless
+        `hoodie.clean.automatic` is off; should that fail, the write stands and the next clean goes on with it.
+
+        Args:
+            stats: one for each data file that is to count, with its real size; none for an empty commit.
+            schema_json: the table's Avro schema after this write, without meta columns.
+            column_stats: statistics of these files' columns (the metadata table's exchange table).
+            replaced: file groups that this write takes out of the table, by partition; for replacecommits.
+            extra: further texts for the commit metadata, such as checkpoints.
+            index_changes: what the write's tasks did to the record index, one file a task: keys that they inserted,
+                moved or deleted, but none that stayed in its file group. None takes the table's record index, if it
+                has one, out of use.
+            index_layout: the layout by which these files were written; needed when it has file groups for data
+                partitions that are new.
+            mapper: runs what there is to do for each file group of the record index, where it is much.
+            cleared: tells of a partition path whether the write replaces all that is in it, be it in file groups that
+                are new since it began.
+            alone: whether the write must be the only one since it began.
+
+        Raises:
+            ConflictError: another writer changed the same file groups first, or put a record of the same key elsewhere,
+                or took this one for dead.
+            RecordIndexError: another tool left the record index out of date.
+            TransactionError: a file without a marker, or a clustering that another tool has planned is in the way.
+            LockError: the table lock could not be taken or held.
+        """
+        self._require_open()
+        metadata = self._metadata(stats, schema_json, replaced, extra)
+        changes = None if index_changes is None else IndexChanges(tuple(index_changes), index_layout, mapper)
+        try:
+            if not self._inflight:
+                self.mark_inflight()
+            with table_lock(self.client, self._protocol) as lock:
+                self._check(metadata, changes, cleared, alone=alone)
+                self._finalize(metadata)
+                record_commit(
+                    self.client, self.instant, stats, column_stats, index_changes=changes, options=self._options
+                )
+                if changes is not None and has_private_index(self.client):
+                    metadata.extra_metadata[MAINTAINED_KEY] = MAINTAINED
+                self._carry_schema(metadata, schema_json)
+                metadata.extra_metadata[PROPERTIES_KEY] = kept_text(self._begun, self.client.config)
+                lock.check()
+                self._require_pending(self.client.timeline())
+                self._publish(metadata)
+                self._tidy()
+                self._clean()
+        except BaseException as error:
+            if not self._published:
+                self._abort_because(error)
+                raise
+            if not isinstance(error, HudiError):
+                raise
+            _log.warning("%s: %s is committed; tidying up failed: %s", self.storage.uri, self.instant, error)
+        return metadata
+
+    def abort(self) -> None:
+        """Undo the write; nothing happens once it is committed or undone."""
+        if self._ended:
+            return
+        self._ended = True
+        try:
+            try:
+                self._undo()
+            except NoSpaceError:
+                self._free_space()
+                self._undo()
+        except BaseException:
+            self._give_up()
+            raise
+        self._dropped.detach()
+        self._heartbeat.stop()
+
+    def _undo(self) -> None:
+        with table_lock(self.client, self._protocol):
+            resume_rollbacks(self.client)
+            own = self.client.timeline().find(self.instant, self._requested.action)
+            if own is None:
+                sweep_remains(self.client, self._protocol)  # another writer undid it
+            elif own.state is not State.COMPLETED:
+                roll_back(self.client, own)
+
+    def _free_space(self) -> None:
+        """Delete this write's files where the disk is too full for the lock or the rollback's plan."""
+        own = self.client.timeline().find(self.instant, self._requested.action)
+        if own is not None and own.state is not State.COMPLETED:
+            free_space(self.client, [own])
+
+    def _give_up(self) -> None:
+        """Leave the write pending, as a dead writer's."""
+        self._ended = True
+        self._dropped()
+
+    def _abort_because(self, error: BaseException) -> None:
+        """Undo the write while an error is on its way; whatever fails now is left to the next writer."""
+        if isinstance(error, LockError):
+            self._give_up()
+            error.add_note(f"{self.instant} stays pending and invisible; the next writer rolls it back")
+            return
+        try:
+            self.abort()
+        except (HudiError, OSError) as failure:
+            error.add_note(f"{self.instant} stays pending and invisible, since undoing it failed, too: {failure}")
+
+    def _require_open(self) -> None:
+        if self._ended:
+            raise TransactionError(f"{self.instant}: this write has ended; begin another one")
+
+    def _metadata(
+        self,
+        stats: Sequence[WriteStat],
+        schema_json: str,
+        replaced: Mapping[str, Sequence[str]] | None,
+        extra: Mapping[str, str] | None,
+    ) -> CommitMetadata:
+        by_partition: dict[str, list[WriteStat]] = {}
+        for stat in stats:
+            by_partition.setdefault(stat.partition_path, []).append(stat)
+        metadata = CommitMetadata(by_partition, self._operation, {**(extra or {}), SCHEMA_KEY: schema_json})
+        if self._requested.action == Action.REPLACECOMMIT:
+            metadata.partition_to_replace_file_ids = {p: list(ids) for p, ids in (replaced or {}).items()}
+        elif replaced:
+            raise TransactionError(f"{self.instant}: only a replacecommit can replace file groups")
+        return metadata
+
+    def _check(
+        self, metadata: CommitMetadata, changes: IndexChanges | None, cleared: Cleared | None, *, alone: bool
+    ) -> None:
+        timeline = self.client.timeline()
+        own = self._require_pending(timeline)
+        if alone:
+            check_alone(timeline, own, self._before)
+        bucketed = self._is_bucketed()
+        check_conflicts(timeline, own, self._before, metadata, bucketed=bucketed, cleared=cleared)
+        if changes is not None and not bucketed:
+            others = changed_since(timeline, own, self._before)
+            check_keys(self.client, timeline, changes, self.instant, others)
+
+    def _require_pending(self, timeline: Timeline) -> Instant:
+        own = timeline.find(self.instant, self._requested.action)
+        if own is not None and own.state is State.INFLIGHT:
+            return own
+        raise ConflictError(
+            f"{self.storage.uri}: {self.instant} is no longer pending: another writer took this one for dead and "
+            f"rolled it back ({rollback_of(timeline, self.instant) or 'no rollback tells when'}). Nothing was written, "
+            "try again. Writers of this project do so only when heartbeats are missed or under "
+            "hoodie.clean.failed.writes.policy=EAGER; Apache's do so unless they have "
+            "hoodie.write.concurrency.mode=optimistic_concurrency_control"
+        )
+
+    def _is_bucketed(self) -> bool:
+        kind = self.client.config.index_type or self._options.get("hoodie.index.type", "")
+        return kind.upper() == _BUCKET_INDEX
+
+    def _finalize(self, metadata: CommitMetadata) -> None:
+        """Delete files of tasks that were tried again: they have a marker, but no stat."""
+        counted = {stat.path for stat in metadata.stats() if stat.path}
+        marked = {marker.path for marker in read_markers(self.storage, self.instant)}
+        unmarked = sorted(counted - marked)
+        if unmarked:
+            raise TransactionError(
+                f"{self.instant}: no marker for {unmarked[0]} (and {len(unmarked) - 1} more): a marker must be made "
+                "before its data file, or a crash leaves files that nobody can tell from data"
+            )
+        for path in sorted(marked - counted):
+            self.storage.delete(path)
+        # the rollback of another writer may have unmarked a partition that it had made and this one goes on using
+        for partition, stats in metadata.partition_to_write_stats.items():
+            if stats:
+                ensure_partition_metadata(self.storage, partition, self.instant)
+
+    def _carry_schema(self, metadata: CommitMetadata, schema_json: str) -> None:
+        """Go on with the table's column ids, where it has them."""
+        schema = schema_after(self.client.timeline(), self.instant, schema_json)
+        if schema is not None:
+            metadata.extra_metadata[SCHEMA_IDS_KEY] = schema.text
+            record_history(self.storage, self.instant, schema.history)
+
+    def _publish(self, metadata: CommitMetadata) -> None:
+        path = instant_path(self._requested.at(State.COMPLETED))
+        content = metadata.to_json()
+        try:
+            self.storage.create(path, content)
+        except HudiError:
+            # an error may reach us after the file did reach the storage: then the write is committed
+            if not _holds(self.client, path, content):
+                raise
+        self._published = self._ended = True
+
+    def _tidy(self) -> None:
+        self._dropped.detach()
+        try:
+            delete_markers(self.storage, self.instant)
+        finally:
+            self._heartbeat.stop()
+
+    def _clean(self) -> None:
+        if not self._protocol.clean.automatic:
+            return
+        try:
+            clean_locked(self.client, self._protocol.clean)
+        except (HudiError, OSError) as error:
+            _log.warning("%s: cleaning failed and is left to the next one: %s", self.storage.uri, error)
+
+
+@contextlib.contextmanager
+def _lock_on_a_full_disk(client: TableClient, protocol: ProtocolOptions) -> Iterator[None]:
+    """The table's lock; where there is no space for its file, files of writers that died on this machine go first."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(table_lock(client, protocol))
+        except NoSpaceError:
+            if protocol.failed_writes is FailedWrites.NEVER:
+                raise
+            free_space(client, surely_dead_writes(client))
+            stack.enter_context(table_lock(client, protocol))
+        yield
+
+
+def _request(client: TableClient, action: str, data: bytes, protocol: ProtocolOptions) -> tuple[Instant, Heartbeat]:
+    """Request an instant; its heartbeat is there before it."""
+    while True:
+        instant = Instant(next_time(client, client.timeline()), action, State.REQUESTED)
+        beat = Heartbeat(client.storage, instant.time, protocol.heartbeat_interval_ms, protocol.heartbeat_misses)
+        beat.start()
+        try:
+            client.storage.create(instant_path(instant), data)
+        except BaseException as error:
+            beat.silence()
+            if not isinstance(error, AlreadyExistsError):
+                raise
+            continue
+        return instant, beat
+
+
+def _holds(client: TableClient, path: str, content: bytes) -> bool:
+    try:
+        return client.storage.read(path) == content
+    except HudiError:
+        return False

@@ -1,0 +1,91 @@
+"""What the second stage tells the driver of each file that it wrote."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from table_format.actions.commit import WriteStat
+from table_writer.record_index.deltas import DeltaFile
+
+_WRITTEN: dict[str, pa.DataType] = {"stat": pa.string(), "statistics": pa.binary()}
+WRITTEN_SCHEMA = pa.schema(_WRITTEN)
+"""What the second stage gives: one row a file; its write stat, the work and the index delta as JSON, and its column
+statistics as an Arrow stream."""
+WRITTEN_DDL = "stat string, statistics binary"
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedWork:
+    """How much of a file was encoded, and how much copied as it stood in the version before.
+
+    Attributes:
+        bytes_encoded: of column chunks that were encoded, compressed.
+        bytes_copied: of column chunks that were copied.
+        chunks_encoded: how many were encoded; the file name of each row group, a hundred bytes, is among them.
+        groups_touched: row groups that took or lost a row, or went; of a file that was written as a whole, all.
+        spliced: files that were made by row-group surgery.
+    """
+
+    bytes_encoded: int = 0
+    bytes_copied: int = 0
+    chunks_encoded: int = 0
+    groups_touched: int = 0
+    spliced: int = 0
+
+    @classmethod
+    def total(cls, works: Iterable[EncodedWork]) -> EncodedWork:
+        """The sum."""
+        rows = [dataclasses.astuple(work) for work in (cls(), *works)]
+        return cls(*(sum(column) for column in zip(*rows, strict=True)))
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """One new base file.
+
+    Attributes:
+        stat: for the commit.
+        statistics: its columns, as a table of the metadata table's exchange schema; None without them.
+        work: how it was made.
+        index_delta: what its slot changed in the record index; on one file of the slot.
+    """
+
+    stat: WriteStat
+    statistics: pa.Table | None
+    work: EncodedWork = EncodedWork()
+    index_delta: DeltaFile | None = None
+
+    def to_row(self) -> tuple[str, bytes | None]:
+        """As texts, for the way to the driver."""
+        delta = None if self.index_delta is None else dataclasses.asdict(self.index_delta)
+        text = json.dumps({"stat": self.stat.to_json(), "work": dataclasses.asdict(self.work), "delta": delta})
+        if self.statistics is None:
+            return text, None
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self.statistics.schema) as writer:
+            writer.write_table(self.statistics)
+        return text, sink.getvalue().to_pybytes()
+
+    @classmethod
+    def from_row(cls, stat: str, statistics: bytes | None) -> WrittenFile:
+        """The other way."""
+        table = None if statistics is None else pa.ipc.open_stream(bytes(statistics)).read_all()
+        parts = json.loads(stat)
+        delta = parts["delta"]
+        return cls(
+            WriteStat.from_json(parts["stat"]),
+            table,
+            EncodedWork(**parts["work"]),
+            None if delta is None else _delta(delta),
+        )
+
+
+def _delta(parts: dict[str, Any]) -> DeltaFile:
+    groups = tuple((group, rows, batch) for group, rows, batch in parts["groups"])
+    return DeltaFile(parts["path"], parts["rows"], groups)

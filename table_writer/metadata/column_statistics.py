@@ -1,0 +1,227 @@
+"""Column statistics of a base file's rows, as the metadata table keeps them.
+
+A bound is only ever written when it is sound, and a column that has values never gets an empty bound: Apache Hudi's
+data skipping evaluates a comparison with an empty bound to null and drops the file. For the same reason a file has
+statistics for all indexed columns or for none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import compute
+
+from table_format.errors import OptionError, did_you_mean
+from table_format.meta_columns import COMMIT_TIME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
+from table_writer.metadata.statistics_bounds import (
+    UnfitDecimalError,
+    encode_bound,
+    fits_decimal_wrapper,
+    lower_bound,
+    upper_bound,
+)
+
+pc: Any = compute  # the stubs lag behind the functions
+types = pa.types
+
+_FIELDS: dict[str, pa.DataType] = {
+    "partition": pa.string(),
+    "file_name": pa.string(),
+    "column": pa.string(),
+    "type": pa.string(),
+    "min": pa.binary(),
+    "max": pa.binary(),
+    "value_count": pa.int64(),
+    "null_count": pa.int64(),
+    "total_size": pa.int64(),
+    "total_uncompressed_size": pa.int64(),
+}
+STATISTICS_SCHEMA = pa.schema(_FIELDS)
+"""A row for each file and column; `min` and `max` are Avro bytes of the wrapped bound, null for no values."""
+
+_COLUMN_LIST = "hoodie.metadata.index.column.stats.column.list"
+_MOST_COLUMNS = "hoodie.metadata.index.column.stats.max.columns.to.index"
+_NEWER_META_COLUMNS = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
+
+
+def indexable_columns(schema: pa.Schema, options: Mapping[str, str] | None = None) -> list[str]:
+    """The columns of a table whose statistics are kept, in the schema's order, meta columns first.
+
+    It follows the releases that made the table, because Apache's data skipping loses rows of files that lack
+    statistics which other files have. Releases before 1.0 index every primitive column and all meta columns. Later
+    ones, told by `hoodie.table.keygenerator.type`, index three meta columns and the first 32 columns, and leave
+    decimals out that may not fit a bound's 15 digits on either side of the point.
+
+    Args:
+        schema: the table's user columns; meta columns in it are left aside.
+        options: the table's properties and the write's options together; a column list limits the columns.
+
+    Raises:
+        OptionError: the column list names a column that has no statistics.
+    """
+    options = options or {}
+    newer = bool(options.get("hoodie.table.keygenerator.type"))
+    with_meta = options.get("hoodie.populate.meta.fields", "true").lower() != "false"
+    meta: tuple[str, ...] = (_NEWER_META_COLUMNS if newer else META_COLUMNS) if with_meta else ()
+    usable = [f.name for f in schema if f.name not in META_COLUMNS and _is_indexable(f.type, by_type=newer)]
+    wanted = [name.strip() for name in options.get(_COLUMN_LIST, "").split(",") if name.strip()]
+    if wanted:
+        unknown = [name for name in wanted if name not in schema.names and name not in META_COLUMNS]
+        if unknown:
+            hint = did_you_mean(unknown[0], schema.names)
+            raise OptionError(f"{_COLUMN_LIST} names {unknown}, which are not columns of the table{hint}")
+        listed = meta if newer else tuple(name for name in meta if name in wanted)
+        return [*listed, *(name for name in usable if name in wanted)]
+    most = int(options.get(_MOST_COLUMNS, "32")) if newer else len(usable)
+    return [*meta, *usable[:most]]
+
+
+def collect_statistics(
+    table: pa.Table, file_name: str, partition: str, indexed_columns: Sequence[str], parquet_metadata: pq.FileMetaData
+) -> pa.Table:
+    """Statistics of a file that was just written, schema `STATISTICS_SCHEMA`.
+
+    Args:
+        table: the rows that were written, meta columns included.
+        file_name: name of the file, without its folder.
+        partition: its partition path.
+        indexed_columns: see `indexable_columns`; those that the rows lack are left out.
+        parquet_metadata: the file's footer, for the sizes.
+
+    Returns:
+        A row for each indexed column. No rows at all when a decimal does not fit a bound: then no reader prunes the
+        file.
+    """
+    columns = (
+        ColumnValues(name, table.column(name), len(table), table.column(name).null_count)
+        for name in indexed_columns
+        if name in table.column_names
+    )
+    return statistics_of(columns, file_name, partition, parquet_metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnValues:
+    """A column, or a few values of it that have the bounds of all.
+
+    Attributes:
+        name: of the column.
+        values: some of them, with the least, the greatest and a NaN where there is one; only nulls when all are null.
+        value_count: of the whole column, nulls included.
+        null_count: of the whole column.
+    """
+
+    name: str
+    values: pa.ChunkedArray[Any] | pa.Array[Any]
+    value_count: int
+    null_count: int
+
+
+def statistics_of(
+    columns: Iterable[ColumnValues], file_name: str, partition: str, parquet_metadata: pq.FileMetaData
+) -> pa.Table:
+    """The statistics of a file's columns, schema `STATISTICS_SCHEMA`; see `collect_statistics`."""
+    sizes = _chunk_sizes(parquet_metadata)
+    rows = []
+    try:
+        for column in columns:
+            found = column_bounds(column.values)
+            kind = str(_value_type(column.values.type))
+            size = sizes.get(column.name, (0, 0))
+            row = [partition, file_name, column.name, kind, found.lower, found.upper]
+            rows.append([*row, column.value_count, column.null_count, *size])
+    except UnfitDecimalError:
+        return STATISTICS_SCHEMA.empty_table()
+    lists = list(zip(*rows, strict=True)) if rows else [()] * len(STATISTICS_SCHEMA)
+    arrays = [pa.array(list(values), field.type) for values, field in zip(lists, STATISTICS_SCHEMA, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=STATISTICS_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBounds:
+    """Avro bytes of a column's wrapped bounds; None when it holds no values."""
+
+    lower: bytes | None
+    upper: bytes | None
+
+
+def column_bounds(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> EncodedBounds:
+    """Sound bounds of a column's values.
+
+    NaN makes the bounds infinite, since engines count it as greatest or leave it out of order; zeros become -0.0 below
+    and 0.0 above; long strings are cut.
+
+    Raises:
+        UnfitDecimalError: a decimal has more digits before the point than the bound's wrapper holds.
+    """
+    kind = _value_type(column.type)
+    if column.null_count == len(column):
+        return EncodedBounds(None, None)
+    if isinstance(column.type, pa.DictionaryType):
+        column = _values_in_use(column)
+    least, greatest = _least_and_greatest(column)
+    if types.is_floating(kind):
+        least, greatest = _floating(column, least, greatest)
+    return EncodedBounds(
+        encode_bound(lower_bound(least, kind), kind),
+        encode_bound(upper_bound(greatest, kind), kind),
+    )
+
+
+def concat_statistics(tables: Iterable[pa.Table]) -> pa.Table:
+    """The statistics of several files in one table."""
+    return pa.concat_tables([STATISTICS_SCHEMA.empty_table(), *tables])
+
+
+def _least_and_greatest(column: Any) -> tuple[Any, Any]:
+    kind = column.type
+    if isinstance(kind, pa.TimestampType):
+        column = pc.cast(pc.cast(column, pa.timestamp("us", kind.tz)), pa.int64())
+    elif types.is_date(kind):
+        column = pc.cast(pc.cast(column, pa.date32()), pa.int32())
+    bounds = pc.min_max(column)
+    return bounds["min"].as_py(), bounds["max"].as_py()
+
+
+def _values_in_use(column: Any) -> Any:
+    """The values of a dictionary column that rows refer to."""
+    chunks = [column] if isinstance(column, pa.DictionaryArray) else column.chunks
+    used = [chunk.dictionary.take(pc.unique(chunk.indices).drop_null()) for chunk in chunks]
+    return pa.chunked_array(used, column.type.value_type)
+
+
+def _floating(column: Any, least: Any, greatest: Any) -> tuple[float, float]:
+    if least is None or pc.any(pc.is_nan(column)).as_py():
+        return -math.inf, math.inf
+    return (-0.0 if least == 0 else least), (0.0 if greatest == 0 else greatest)
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if isinstance(kind, pa.DictionaryType) else kind
+
+
+def _is_indexable(kind: pa.DataType, *, by_type: bool) -> bool:
+    if isinstance(kind, pa.Decimal128Type):
+        return not by_type or fits_decimal_wrapper(kind)
+    simple = (pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.date32())
+    return kind in simple or types.is_timestamp(kind)
+
+
+def _chunk_sizes(metadata: pq.FileMetaData) -> dict[str, tuple[int, int]]:
+    """Compressed and uncompressed bytes of each top-level primitive column."""
+    sizes: dict[str, tuple[int, int]] = {}
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for index in range(row_group.num_columns):
+            chunk = row_group.column(index)
+            before = sizes.get(chunk.path_in_schema, (0, 0))
+            sizes[chunk.path_in_schema] = (
+                before[0] + chunk.total_compressed_size,
+                before[1] + chunk.total_uncompressed_size,
+            )
+    return sizes

@@ -1,0 +1,209 @@
+"""Compaction of the metadata table: base file and logs of each file group become one new base file."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from table_format.actions.avro_schemas import Schema
+from table_format.actions.commit import WriteStat
+from table_format.codecs.avro_file import write_avro_file
+from table_format.config.option_values import whole_number
+from table_format.errors import AlreadyExistsError
+from table_format.instant import Action
+from table_format.mapping import Mapper, in_threads
+from table_format.metadata_table import layout, stats
+from table_format.metadata_table.arrow import pc
+from table_format.metadata_table.keys import ALL_PARTITIONS_KEY, NON_PARTITIONED_ID, partition_of_identifier
+from table_format.metadata_table.records import NO_FILES, Records, files_records, stored_statistics_records
+from table_format.metadata_table.sources import PartitionSources
+from table_format.metadata_table.validity import ValidInstants
+from table_format.slices.table_client import TableClient
+from table_format.storage import Storage
+from table_format.table.metadata_table import read_listing
+from table_format.timeline.timeline import Timeline
+from table_writer.metadata import instants
+from table_writer.record_index.compaction import compact_record_index
+
+MAX_DELTA_COMMITS_KEY = "hoodie.metadata.compact.max.delta.commits"
+_DEFAULT_MAX_DELTA_COMMITS = 10
+
+
+def compact_metadata_table(
+    client: TableClient, options: Mapping[str, str] | None = None, mapper: Mapper = in_threads
+) -> str | None:
+    """Compact when enough deltacommits have come together and nothing that is pending would be compacted away.
+
+    Callers hold the table's lock.
+
+    Args:
+        client: the data table.
+        options: `hoodie.metadata.compact.max.delta.commits`, 10 by default; see also `compact_record_index`.
+        mapper: runs the compaction of the record index's file groups.
+
+    Returns:
+        The compaction's instant, or None when it is not due.
+
+    Raises:
+        OptionError: the option is no positive number.
+    """
+    storage = client.storage
+    data, metadata = client.timeline(), instants.load_metadata_timeline(storage)
+    for pending in metadata.pending:
+        if pending.action == Action.COMPACTION:
+            _execute(client, pending.time, data, metadata, options=options or {}, mapper=mapper)
+            return pending.time
+    deltas = [instant.time for instant in metadata.completed if instant.action == Action.DELTACOMMIT]
+    since = [time for time in deltas if time > instants.last_compaction(metadata)]
+    if len(since) < most_deltacommits(options or {}) or _is_blocked(data, metadata, deltas[-1]):
+        return None
+    time = f"{deltas[-1]}{layout.COMPACTION_SUFFIX}"
+    if metadata.find(time) is not None:
+        return None
+    _execute(client, time, data, metadata, options=options or {}, mapper=mapper)
+    return time
+
+
+def most_deltacommits(options: Mapping[str, str]) -> int:
+    """After how many deltacommits the metadata table is compacted.
+
+    Raises:
+        OptionError: no whole number of at least 1.
+    """
+    return whole_number(options, MAX_DELTA_COMMITS_KEY, _DEFAULT_MAX_DELTA_COMMITS, 1)
+
+
+def _is_blocked(data: Timeline, metadata: Timeline, latest: str) -> bool:
+    """What is pending in the data table may yet be rolled back; that must stay possible in the metadata table."""
+    pending = [instant for instant in data.pending if instant.action != Action.SAVEPOINT]
+    return any(instant.time <= latest for instant in pending) or bool(metadata.pending)
+
+
+def _execute(
+    client: TableClient, time: str, data: Timeline, metadata: Timeline, *, options: Mapping[str, str], mapper: Mapper
+) -> None:
+    storage = client.storage
+    valid = ValidInstants(data, metadata)
+    partitions = [name for name in layout.MAINTAINED if layout.list_file_groups(storage, name)]
+    for partition in partitions:  # of an attempt that died
+        for group in layout.list_file_groups(storage, partition):
+            for base in group.base_files:
+                if base.instant == time:
+                    storage.delete(base.path)
+    instants.start(storage, time, Action.COMPACTION, plan=_plan(storage, partitions, valid))
+    written = [
+        stat
+        for partition in partitions
+        for stat in (
+            compact_record_index(storage, time, valid, options, mapper)
+            if partition == layout.RECORD_INDEX
+            else _compact_partition(storage, partition, time, valid)
+        )
+    ]
+    content = instants.commit_content(written, "COMPACT", compacted=True)
+    with contextlib.suppress(AlreadyExistsError):
+        instants.complete(storage, time, Action.COMPACTION, content)
+
+
+def _compact_partition(storage: Storage, partition: str, time: str, valid: ValidInstants) -> list[WriteStat]:
+    sources = PartitionSources(storage, partition, valid, before=time)
+    hfiles: Mapping[int, tuple[bytes, int]]
+    if partition == layout.FILES:
+        hfiles = _listing_records(sources).hfiles(sources.shard_count)
+    else:
+        statistics = stats.raw(sources.everything(), unify=True)
+        hfiles = stored_statistics_records(statistics).hfiles(sources.shard_count)
+    written = []
+    # A file group without records gets no base file: Hudi's readers fail on an empty one.
+    for shard, (data, count) in hfiles.items():
+        file_slice = sources.slices[shard]
+        path = layout.base_file_path(partition, file_slice.file_id, time)
+        instants.mark(storage, time, partition, path.rsplit("/", 1)[-1], "CREATE")
+        storage.create(path, data)
+        previous = file_slice.base.instant if file_slice.base else None
+        stat = instants.base_file_stat(partition, path, len(data), count, previous=previous)
+        stat.total_log_blocks = len(file_slice.blocks)
+        written.append(stat)
+    return written
+
+
+def _listing_records(sources: PartitionSources) -> Records:
+    listing = read_listing(sources)
+    is_list = pc.equal(listing["partition"], ALL_PARTITIONS_KEY)
+    named: Any = listing.filter(is_list)["file_name"]
+    partitions = [partition_of_identifier(name) for name in named.to_pylist()]
+    files = listing.filter(pc.invert(is_list))
+    folders: Any = pc.if_else(pc.equal(files["partition"], NON_PARTITIONED_ID), "", files["partition"])
+    return files_records(files.set_column(0, "partition", folders), NO_FILES, partitions)
+
+
+def _plan(storage: Storage, partitions: list[str], valid: ValidInstants) -> bytes:
+    operations = []
+    for partition in partitions:
+        for group in layout.list_file_groups(storage, partition):
+            base = valid.latest_base_file(group)
+            logs = valid.latest_log_files(group, base)
+            operations.append(
+                {
+                    "baseInstantTime": base.instant if base else (logs[0].base_instant if logs else None),
+                    "deltaFilePaths": [log.path.rsplit("/", 1)[-1] for log in logs],
+                    "dataFilePath": base.path.rsplit("/", 1)[-1] if base else None,
+                    "fileId": group.file_id,
+                    "partitionPath": partition,
+                    "metrics": {
+                        "TOTAL_LOG_FILES": float(len(logs)),
+                        "TOTAL_LOG_FILES_SIZE": float(sum(log.size for log in logs)),
+                    },
+                    "bootstrapFilePath": None,
+                }
+            )
+    plan = {"operations": operations, "version": 2, "preserveHoodieMetadata": False}
+    return write_avro_file(_COMPACTION_PLAN, [plan])
+
+
+def _optional(name: str, kind: Any) -> Schema:
+    return {"name": name, "type": ["null", kind], "default": None}
+
+
+_COMPACTION_PLAN: Schema = {
+    "type": "record",
+    "name": "HoodieCompactionPlan",
+    "namespace": "org.apache.hudi.avro.model",
+    "fields": [
+        _optional(
+            "operations",
+            {
+                "type": "array",
+                "items": {
+                    "type": "record",
+                    "name": "HoodieCompactionOperation",
+                    "fields": [
+                        {"name": "baseInstantTime", "type": ["null", "string"]},
+                        _optional("deltaFilePaths", {"type": "array", "items": "string"}),
+                        _optional("dataFilePath", "string"),
+                        {"name": "fileId", "type": ["null", "string"]},
+                        _optional("partitionPath", "string"),
+                        _optional("metrics", {"type": "map", "values": "double"}),
+                        _optional("bootstrapFilePath", "string"),
+                    ],
+                },
+            },
+        ),
+        _optional("extraMetadata", {"type": "map", "values": "string"}),
+        {"name": "version", "type": ["int", "null"], "default": 1},
+        _optional(
+            "strategy",
+            {
+                "type": "record",
+                "name": "HoodieCompactionStrategy",
+                "fields": [
+                    _optional("compactorClassName", "string"),
+                    _optional("strategyParams", {"type": "map", "values": "string"}),
+                    {"name": "version", "type": ["int", "null"], "default": 1},
+                ],
+            },
+        ),
+        {"name": "preserveHoodieMetadata", "type": ["boolean", "null"], "default": False},
+    ],
+}

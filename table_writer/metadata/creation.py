@@ -1,0 +1,164 @@
+"""Making the metadata table, or a further partition of it, for a table with or without data."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Container, Mapping, Sequence
+
+import pyarrow as pa
+
+from table_format.config.partition_metadata import ensure_partition_metadata
+from table_format.config.table_config import create_table_config
+from table_format.errors import TransactionError
+from table_format.instant import Action
+from table_format.log.writer import write_empty_block
+from table_format.metadata_table import layout, records
+from table_format.record_index.layout import IndexLayout
+from table_format.slices.table_client import TableClient
+from table_format.storage import Storage
+from table_writer.metadata import instants, recovery
+from table_writer.metadata.writer import add_partitions, drop_metadata_table, list_index
+from table_writer.record_index.founding import found_index
+
+DEFAULT_COLUMN_STATS_SHARDS = 2
+
+
+def create_metadata_table(
+    client: TableClient,
+    *,
+    files: pa.Table | None = None,
+    all_partitions: Sequence[str] = (),
+    column_stats: pa.Table | None = None,
+    with_column_stats: bool = True,
+    column_stats_shards: int = DEFAULT_COLUMN_STATS_SHARDS,
+    record_index: IndexLayout | None = None,
+) -> None:
+    """Make the metadata table and list it for use. Callers hold the table's lock; no instant may be pending.
+
+    Args:
+        client: the data table, which must have no metadata table in use.
+        files: the files of completed instants (columns `partition`, `file_name`, `size`); none for a new table.
+        all_partitions: partition paths without files.
+        column_stats: what is known of these files; schema `stats.STATS_SCHEMA`.
+        with_column_stats: whether to make that index at all.
+        column_stats_shards: over how many file groups it is spread, for good.
+        record_index: the layout of an empty record index to make; only for tables without data.
+
+    Raises:
+        TransactionError: the table has a metadata table, or instants are pending.
+    """
+    if layout.FILES in client.reload().metadata_partitions:
+        raise TransactionError(f"{client.storage.uri}: the table has a metadata table; drop it first")
+    latest = latest_data_instant(client)
+    storage = client.storage
+    drop_metadata_table(client)  # remains of an attempt that died
+    create_table_config(storage.sub(layout.FOLDER), metadata_table_properties(client.config.name))
+    content = {layout.FILES: (records.files_records(files or records.NO_FILES, records.NO_FILES, all_partitions), 1)}
+    if with_column_stats:
+        content[layout.COLUMN_STATS] = _statistics(column_stats), column_stats_shards
+    for number, (partition, (found, shards)) in enumerate(content.items()):
+        build_partition(storage, partition, found, shards, layout.init_instant(latest, number))
+    if record_index is not None:
+        found_index(storage, record_index, [], layout.init_instant(latest, len(content)))
+    add_partitions(client, list(content))
+    if record_index is not None:
+        list_index(client, record_index, latest)
+
+
+def add_column_stats(
+    client: TableClient, column_stats: pa.Table | None, *, shards: int = DEFAULT_COLUMN_STATS_SHARDS
+) -> None:
+    """Add the column statistics index to a metadata table. Callers hold the table's lock; no instant may be pending.
+
+    Args:
+        client: the data table.
+        column_stats: what is known of the table's files, e.g. from their footers; files without any are never
+            pruned. Schema `stats.STATS_SCHEMA`.
+        shards: over how many file groups the index is spread, for good.
+
+    Raises:
+        TransactionError: no metadata table, the index is there already, or instants are pending.
+    """
+    listed = client.reload().metadata_partitions
+    if layout.FILES not in listed or layout.COLUMN_STATS in listed:
+        raise TransactionError(f"{client.storage.uri}: column statistics go into a metadata table that has none")
+    latest = latest_data_instant(client)
+    storage = client.storage
+    recovery.recover(storage, latest + "0")  # no instant of that time is tried again
+    storage.delete_dir(f"{layout.FOLDER}/{layout.COLUMN_STATS}")
+    taken = {instant.time for instant in instants.load_metadata_timeline(storage).instants}
+    time = free_init_instant(latest, taken)
+    build_partition(storage, layout.COLUMN_STATS, _statistics(column_stats), shards, time)
+    add_partitions(client, [layout.COLUMN_STATS])
+
+
+def build_partition(storage: Storage, partition: str, found: records.Records, shards: int, time: str) -> None:
+    """Make one partition of the metadata table in one deltacommit.
+
+    Each file group is founded by a log file with an empty block, so that readers can count the groups; those with
+    records get a base file.
+    """
+    instants.start(storage, time, Action.DELTACOMMIT)
+    ensure_partition_metadata(storage, f"{layout.FOLDER}/{partition}", time)
+    for shard in range(shards):
+        storage.create(
+            layout.log_file_path(partition, layout.file_id(partition, shard), time, 1), write_empty_block(time)
+        )
+    written = []
+    for shard, (data, count) in found.hfiles(shards).items():
+        group = layout.file_id(partition, shard)
+        path = layout.base_file_path(partition, group, time)
+        storage.create(path, data)
+        written.append(instants.base_file_stat(partition, path, len(data), count))
+    instants.complete(storage, time, Action.DELTACOMMIT, instants.commit_content(written, "BULK_INSERT"))
+
+
+def metadata_table_properties(table_name: str) -> Mapping[str, str]:
+    """The `hoodie.properties` of the metadata table of a version 6 table."""
+    return {
+        "hoodie.table.name": f"{table_name}_metadata",
+        "hoodie.table.type": "MERGE_ON_READ",
+        "hoodie.table.version": "6",
+        "hoodie.timeline.layout.version": "1",
+        "hoodie.archivelog.folder": "archived",
+        "hoodie.table.base.file.format": "HFILE",
+        "hoodie.table.recordkey.fields": "key",
+        "hoodie.populate.meta.fields": "false",
+        "hoodie.datasource.write.drop.partition.columns": "false",
+        "hoodie.compaction.payload.class": "org.apache.hudi.metadata.HoodieMetadataPayload",
+        "hoodie.compaction.record.merger.strategy": "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
+        "hoodie.table.keygenerator.class": "org.apache.hudi.metadata.HoodieTableMetadataKeyGenerator",
+    }
+
+
+def _statistics(column_stats: pa.Table | None) -> records.Records:
+    if column_stats is None or not column_stats.num_rows:
+        return records.Records.empty()
+    return records.column_stats_records(column_stats)
+
+
+def free_init_instant(latest: str, taken: Container[str]) -> str:
+    """The first instant for building a partition that the metadata table does not have.
+
+    Args:
+        latest: see `latest_data_instant`.
+        taken: instants of the metadata table.
+    """
+    numbers = (layout.init_instant(latest, number) for number in itertools.count())
+    return next(time for time in numbers if time not in taken)
+
+
+def latest_data_instant(client: TableClient) -> str:
+    """The newest completed instant, from which init instants take their time.
+
+    Raises:
+        TransactionError: an instant is pending.
+    """
+    timeline = client.timeline()
+    pending = [instant for instant in timeline.pending if instant.action != Action.SAVEPOINT]
+    if pending:
+        raise TransactionError(
+            f"{client.storage.uri}: {pending[0]} is pending; an index is built when nothing is, or it would miss it"
+        )
+    completed = [instant.time for instant in timeline.completed if instant.action != Action.SAVEPOINT]
+    return max(completed, default=layout.EMPTY_TABLE_INSTANT)

@@ -1,0 +1,132 @@
+"""Taking back what a failed writer left in the metadata table.
+
+Blocks cannot be deleted from log files, so that a rollback appends a block which tells readers to skip them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from table_format.actions.rollback import RollbackMetadata, RollbackPartition, RollbackPlan
+from table_format.errors import AlreadyExistsError
+from table_format.instant import Action
+from table_format.log.reader import read_log_blocks
+from table_format.log.writer import write_rollback_block
+from table_format.metadata_table import layout
+from table_format.storage import Storage
+from table_format.timeline.timeline import Timeline
+from table_writer.metadata import instants
+
+
+def rollback_in_metadata_table(storage: Storage, failed: str, rollback: str) -> bool:
+    """Take back what an instant of the data table left in the metadata table, completed there or not.
+
+    The data table's rollback calls this after `update_metadata_table` has recorded the rollback itself, and before it
+    removes the failed instant from its own timeline.
+
+    Args:
+        storage: of the data table.
+        failed: the instant that failed.
+        rollback: the rollback's instant; the metadata table's is that with the suffix 006.
+
+    Returns:
+        Whether there was anything to take back.
+    """
+    timeline = instants.load_metadata_timeline(storage)
+    if timeline.find(failed, Action.DELTACOMMIT) is None:
+        return False
+    _roll_back(storage, failed, _free_time(timeline, f"{rollback[:17]}{layout.ROLLBACK_SUFFIX}"))
+    return True
+
+
+def recover(storage: Storage, instant: str) -> None:
+    """Bring the metadata table to where an instant can be written: nothing of other writers is in flight there.
+
+    Callers hold the table's lock, so that whatever is in flight is of a dead writer. An earlier attempt of `instant`
+    itself is taken back, too, even when the metadata table completed it.
+    """
+    timeline = instants.load_metadata_timeline(storage)
+    _sweep_markers(storage, timeline)
+    for pending in timeline.pending:
+        if pending.action == Action.ROLLBACK:
+            plan = timeline.storage.read(f"{timeline.folder}/{pending.time}.rollback.requested")
+            failed = RollbackPlan.from_avro(plan, pending.file_name).instant if plan else ""
+            _roll_back(storage, failed, pending.time)
+    for dead in timeline.pending:
+        if dead.action == Action.CLEAN:  # what it deleted is gone; the rest is found again by the next clean
+            instants.remove(storage, dead.time, Action.CLEAN)
+        if dead.action != Action.DELTACOMMIT:
+            continue
+        if layout.builds_partition(dead.time):
+            _remove_half_built(storage, dead.time)
+        else:
+            _roll_back(storage, dead.time, _free_time(timeline, f"{instant[:17]}{layout.ROLLBACK_SUFFIX}"))
+            timeline = instants.load_metadata_timeline(storage)
+    if any(done.time == instant and done.action == Action.DELTACOMMIT for done in timeline.completed):
+        _roll_back(storage, instant, _free_time(timeline, f"{instant[:17]}{layout.ROLLBACK_SUFFIX}"))
+
+
+def _sweep_markers(storage: Storage, timeline: Timeline) -> None:
+    """Markers of an instant that has ended: its writer died before it cleared them."""
+    pending = {instant.time for instant in timeline.pending}
+    for entry in storage.list(f"{layout.TIMELINE_FOLDER}/.temp"):
+        if entry.is_dir and entry.name not in pending:
+            storage.delete_dir(entry.path)
+
+
+def _roll_back(storage: Storage, failed: str, time: str) -> None:
+    instants.start(storage, time, Action.ROLLBACK, plan=RollbackPlan(failed, Action.DELTACOMMIT).to_avro())
+    partitions = {}
+    for partition in metadata_partitions(storage):
+        written = _append_rollbacks(storage, partition, failed, time)
+        if written.rollback_log_files:
+            partitions[partition] = written
+    instants.remove(storage, failed, Action.DELTACOMMIT)
+    result = RollbackMetadata(time, 0, [(failed, Action.DELTACOMMIT)], partitions)
+    with contextlib.suppress(AlreadyExistsError):
+        instants.complete(storage, time, Action.ROLLBACK, result.to_avro())
+
+
+def _append_rollbacks(storage: Storage, partition: str, failed: str, time: str) -> RollbackPartition:
+    result = RollbackPartition()
+    for group in layout.list_file_groups(storage, partition):
+        hit = [log for log in group.log_files if _holds(storage, log, failed)]
+        if not hit:
+            continue
+        path = instants.next_log_file(group, partition, layout.ROLLBACK_TOKEN).path
+        block = write_rollback_block(time, failed)
+        storage.create(path, block)
+        result.rollback_log_files[storage.full_uri(path)] = len(block)
+        result.failed_log_files.update({storage.full_uri(log.path): log.size for log in hit})
+    return result
+
+
+def _holds(storage: Storage, log: layout.LogFile, instant: str) -> bool:
+    return any(block.instant == instant for block in read_log_blocks(storage.read(log.path), log.path))
+
+
+def _remove_half_built(storage: Storage, time: str) -> None:
+    """A partition that was being built is not listed for use; nobody reads its files."""
+    for partition in metadata_partitions(storage):
+        for group in layout.list_file_groups(storage, partition):
+            for base in group.base_files:
+                if base.instant == time:
+                    storage.delete(base.path)
+            for log in group.log_files:
+                if log.base_instant == time:
+                    storage.delete(log.path)
+    instants.remove(storage, time, Action.DELTACOMMIT)
+
+
+def metadata_partitions(storage: Storage) -> list[str]:
+    """Names of the partitions that have a folder in the metadata table."""
+    entries = storage.list(layout.FOLDER)
+    return [entry.name for entry in entries if entry.is_dir and not entry.name.startswith(".")]
+
+
+def _free_time(timeline: Timeline, wanted: str) -> str:
+    """A time that no instant has: the wanted one, or the first free one counted on from it."""
+    taken = {instant.time for instant in timeline.instants}
+    while wanted in taken:
+        wanted = str(int(wanted) + 1).zfill(len(wanted))
+    return wanted

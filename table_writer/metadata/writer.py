@@ -1,0 +1,231 @@
+"""Writing the metadata table: one deltacommit for each instant of the data table, before that completes.
+
+The metadata table must never say less than the data table: what is not maintained here is taken out of use first.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from table_format.actions.commit import WriteStat
+from table_format.config.index_definitions import forget_indexes
+from table_format.config.table_config import update_table_config
+from table_format.errors import CorruptFileError, RecordIndexError, SchemaError, TransactionError
+from table_format.instant import Action
+from table_format.mapping import in_threads
+from table_format.meta_columns import META_COLUMNS
+from table_format.metadata_table import layout, records
+from table_format.record_index.layout import LAYOUT_KEY, PARTITION, IndexLayout, define_layout
+from table_format.slices.table_client import TableClient
+from table_writer.metadata import instants, recovery
+from table_writer.metadata.cleaning import clean_metadata_table
+from table_writer.metadata.compaction import compact_metadata_table
+from table_writer.record_index.commit import IndexChanges, append_changes
+
+_LOG = logging.getLogger(__name__)
+
+
+def update_metadata_table(
+    client: TableClient,
+    instant: str,
+    *,
+    files_added: pa.Table | None = None,
+    files_deleted: pa.Table | None = None,
+    column_stats: pa.Table | None = None,
+    new_partitions: Sequence[str] = (),
+    deleted_partitions: Sequence[str] = (),
+    index_changes: IndexChanges | None = None,
+    options: Mapping[str, str] | None = None,
+) -> None:
+    """Record an instant of the data table, if it has a metadata table.
+
+    Callers hold the table's lock, and complete the data table's instant afterwards. What dead writers left is rolled
+    back first, and so is an earlier attempt of the same instant; a compaction that is due happens before, too.
+    Indexes in the metadata table that are not maintained here are taken out of use: they would be stale.
+
+    Args:
+        client: the data table; its properties are read again.
+        instant: the data table's instant, any action but a savepoint.
+        files_added: columns `partition`, `file_name`, `size` (bytes).
+        files_deleted: columns `partition`, `file_name`.
+        column_stats: schema `stats.STATS_SCHEMA`, of files added; dropped when the table has no such index.
+        new_partitions: partition paths without files added.
+        deleted_partitions: partition paths that are gone.
+        index_changes: what the instant does to the record index; None for a write that does not tell, which takes the
+            index out of use.
+        options: see `compact_metadata_table` and `record_index.commit.append_changes`.
+
+    Raises:
+        RecordIndexError: the record index is out of date.
+        ConflictError: the record index was built anew since the write began.
+    """
+    storage = client.storage
+    listed = ready_partitions(client, record_index=index_changes is not None)
+    if layout.FILES not in listed:
+        return
+    recovery.recover(storage, instant)
+    mapper = index_changes.mapper if index_changes is not None else in_threads
+    if compact_metadata_table(client, options, mapper) is not None:
+        clean_metadata_table(client)
+    added = records.NO_FILES if files_added is None else files_added
+    deleted = records.NO_FILES if files_deleted is None else files_deleted
+    content = {
+        layout.FILES: records.files_records(added, deleted, new_partitions, deleted_partitions),
+    }
+    if layout.COLUMN_STATS in listed:
+        gone = records.deleted_column_stats_records(deleted, _indexed_columns(client) if deleted.num_rows else ())
+        known = records.Records.empty() if column_stats is None else records.column_stats_records(column_stats)
+        content[layout.COLUMN_STATS] = records.concatenated(gone, known)
+    instants.start(storage, instant, Action.DELTACOMMIT)
+    written = []
+    for partition, found in content.items():
+        groups = layout.list_file_groups(storage, partition)
+        if not groups:
+            raise CorruptFileError(
+                f"{layout.FOLDER}/{partition}", 0, "the metadata table has no file group there; drop and rebuild it"
+            )
+        written += instants.append_records(storage, instant, partition, groups, found.hfiles(len(groups)))
+    if index_changes is not None and index_changes.files:
+        written += _index_logs(client, instant, index_changes, options or {})
+    instants.complete(storage, instant, Action.DELTACOMMIT, instants.commit_content(written, "UPSERT_PREPPED"))
+
+
+def _index_logs(
+    client: TableClient, instant: str, changes: IndexChanges, options: Mapping[str, str]
+) -> list[WriteStat]:
+    current = index_in_use(client)
+    if current is None:
+        _LOG.warning(
+            "%s: the record index was taken out of use while %s was under way, which therefore does not add to it",
+            client.storage.uri,
+            instant,
+        )
+        return []
+    return append_changes(client, instant, current, changes, options)
+
+
+def index_in_use(client: TableClient) -> IndexLayout | None:
+    """The record index that commits maintain, by the table's properties as they are at hand; None without one.
+
+    Raises:
+        RecordIndexError: there is one that a writer left out of date.
+    """
+    found = IndexLayout.of(client)
+    if found is None and has_private_index(client):
+        raise RecordIndexError(
+            f"{client.storage.uri}: a write by another tool left the record index out of date, which only this project "
+            "reads: build it again by `hudi-catalog index bootstrap`"
+        )
+    return found
+
+
+def has_private_index(client: TableClient) -> bool:
+    """Whether the record index has a layout of this project's own; a listed index counts before it."""
+    config = client.config
+    return layout.RECORD_INDEX not in config.metadata_partitions and bool(config.raw.get(LAYOUT_KEY, "").strip())
+
+
+def ready_partitions(client: TableClient, *, record_index: bool = False) -> tuple[str, ...]:
+    """The metadata partitions to maintain, after those that cannot be were taken out of use.
+
+    Reads the table's properties again.
+
+    Args:
+        client: the data table.
+        record_index: whether the record index can be maintained.
+    """
+    listed = client.reload().metadata_partitions
+    if not listed:
+        return ()
+    if layout.FILES not in listed or not client.storage.exists(f"{layout.TIMELINE_FOLDER}/hoodie.properties"):
+        _LOG.warning("%s: the metadata table is listed but not there; taken out of use", client.storage.uri)
+        drop_metadata_table(client)
+        return ()
+    kept = [name for name in layout.MAINTAINED if record_index or name != layout.RECORD_INDEX]
+    stale = [name for name in listed if name not in kept]
+    if not record_index and has_private_index(client):
+        stale.append(layout.RECORD_INDEX)
+    if stale:
+        _LOG.warning(
+            "%s: the metadata table's %s cannot be maintained by this writer and would be stale: removed. %s",
+            client.storage.uri,
+            ", ".join(stale),
+            "`hudi-catalog index bootstrap` builds it again"
+            if stale == [layout.RECORD_INDEX]
+            else "Apache Hudi can build it again",
+        )
+        remove_indexes(client, stale)
+    return client.config.metadata_partitions
+
+
+def remove_indexes(client: TableClient, names: Sequence[str]) -> None:
+    """Take metadata partitions other than `files` out of use, then delete them. Callers hold the table's lock.
+
+    A reader that still uses one finds the list changed at its next look at the table's properties.
+    """
+    if layout.FILES in names:
+        raise TransactionError("without `files` there is no metadata table; drop the whole of it instead")
+    remaining = [name for name in client.config.metadata_partitions if name not in names]
+    _set_partitions(client, remaining, {LAYOUT_KEY: None} if layout.RECORD_INDEX in names else None)
+    forget_indexes(client.storage, client.config, names)
+    for name in names:
+        client.storage.delete_dir(f"{layout.FOLDER}/{name}")
+
+
+def drop_metadata_table(client: TableClient) -> None:
+    """Take the whole metadata table out of use, then delete it. Callers hold the table's lock."""
+    if client.config.metadata_partitions or client.config.raw.get(layout.INFLIGHT_PARTITIONS_KEY):
+        _set_partitions(client, [], {LAYOUT_KEY: None})
+    client.storage.delete_dir(layout.FOLDER)
+
+
+def add_partitions(client: TableClient, names: Sequence[str]) -> None:
+    """List metadata partitions as ready for use."""
+    _set_partitions(client, [*client.reload().metadata_partitions, *names])
+
+
+def list_index(client: TableClient, found: IndexLayout, since: str, *, private: bool = False) -> None:
+    """Put a record index to use: list it as Apache does, or note the layout of one that Apache cannot read.
+
+    Args:
+        client: the data table.
+        found: the layout.
+        since: the newest instant that the index knows.
+        private: whether to hide it from Apache whatever its layout.
+    """
+    others = [name for name in client.reload().metadata_partitions if name != layout.RECORD_INDEX]
+    if found.is_private or private:
+        _LOG.warning(
+            "%s: the record index has a layout that Apache Hudi cannot read; it is not listed for Apache, and a write "
+            "by Apache puts it out of date",
+            client.storage.uri,
+        )
+        _set_partitions(client, others, {LAYOUT_KEY: found.to_json(since)})
+        return
+    if found.scope == PARTITION:
+        _LOG.warning(
+            "%s: the record index is kept by partition, which Apache Hudi reads from 1.1 on only", client.storage.uri
+        )
+    properties = define_layout(client, found)
+    _set_partitions(client, [*others, layout.RECORD_INDEX], {LAYOUT_KEY: None, **properties})
+
+
+def _set_partitions(
+    client: TableClient, names: Sequence[str], properties: Mapping[str, str | None] | None = None
+) -> None:
+    text = ",".join(sorted(set(names)))
+    changes = {layout.PARTITIONS_KEY: text, layout.INFLIGHT_PARTITIONS_KEY: "", **(properties or {})}
+    client.config = update_table_config(client.storage, changes)
+
+
+def _indexed_columns(client: TableClient) -> tuple[str, ...]:
+    """The columns that may have statistics: tombstones for one that has none do no harm."""
+    try:
+        schema = client.table_schema()
+    except SchemaError:
+        return ()
+    plain = [field.name for field in schema if not pa.types.is_nested(field.type)]
+    return (*META_COLUMNS, *plain)

@@ -1,0 +1,117 @@
+"""The options of one write, read out of the texts that a job gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from table_format.config.option_keys import check_writer_options
+from table_format.errors import ArgumentError, OptionError
+from table_writer.plan import option_registry as registry
+from table_writer.plan.option_registry import Kind, Option
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """Options by key, as texts; values are checked when the object is made.
+
+    Attributes:
+        texts: what was given, each registered option under its own key rather than an alias.
+    """
+
+    texts: Mapping[str, str]
+
+    @classmethod
+    def of_user(cls, given: Mapping[str, object] | None, others: WriteOptions | None = None) -> WriteOptions:
+        """Read the options that a user gives to a call, and say what is wrong with their keys; see `of`.
+
+        Args:
+            given: to this call; None for none.
+            others: that hold for the call as well; those given come before them.
+
+        Raises:
+            ArgumentError: a key that is no text.
+            OptionError: a value that its option does not take, or a key that cannot be passed over.
+        """
+        if given is not None and (not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given)):
+            raise ArgumentError(f"options are a dict from keys to values, not {given!r}")
+        options = cls.of(given or {})
+        check_writer_options(options.texts, None if others is None else others.texts)
+        return options if others is None else others.with_values(given or {})
+
+    @classmethod
+    def of(cls, given: Mapping[str, object]) -> WriteOptions:
+        """Read options as users and Spark jobs write them: Python booleans and numbers are taken too.
+
+        Raises:
+            OptionError: a value that its option does not take, or two keys of one meaning that disagree.
+        """
+        texts = {key: _text(value) for key, value in given.items() if value is not None}
+        for option in registry.REGISTRY:
+            found = {key: texts[key] for key in (option.key, *option.aliases) if key in texts}
+            if not found:
+                continue
+            if len(set(found.values())) > 1:
+                both = " but ".join(f"{key}={value!r}" for key, value in found.items())
+                raise OptionError(f"{both}: they mean the same; give one")
+            text = next(iter(found.values()))
+            for alias in option.aliases:
+                texts.pop(alias, None)
+            texts[option.key] = _checked(option, text, next(iter(found)))
+        return cls(texts)
+
+    def given(self, option: Option) -> bool:
+        """Whether the job gave the option itself."""
+        return option.key in self.texts
+
+    def text(self, option: Option) -> str | None:
+        """The option's text, or its default."""
+        return self.texts.get(option.key, option.default)
+
+    def flag(self, option: Option) -> bool:
+        """Whether the option is true."""
+        return self.text(option) == "true"
+
+    def number(self, option: Option) -> int | None:
+        """The option as a number, None when there is neither a value nor a default."""
+        text = self.text(option)
+        return None if text is None else int(text)
+
+    def names(self, option: Option) -> tuple[str, ...]:
+        """The option's list, empty when it has none."""
+        return tuple(part.strip() for part in (self.text(option) or "").split(",") if part.strip())
+
+    def insert_policy(self) -> str:
+        """What insert does with keys that are in the table: `none` (as other options say), `drop` or `fail`."""
+        policy = self.text(registry.DUPLICATE_POLICY) or "none"
+        return "drop" if policy == "none" and self.flag(registry.DROP_DUPLICATES) else policy
+
+    def with_values(self, changes: Mapping[str, object]) -> WriteOptions:
+        """These options with some replaced; None takes one away."""
+        merged: dict[str, object] = {key: text for key, text in self.texts.items() if key not in changes}
+        return WriteOptions.of(merged | dict(changes))
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def _checked(option: Option, text: str, key: str) -> str:
+    text = text.strip()
+    if option.kind is Kind.FLAG:
+        if text.lower() not in ("true", "false"):
+            raise OptionError(f"{key}={text!r}: give true or false")
+        return text.lower()
+    least = {Kind.NUMBER: 1, Kind.COUNT: 0}.get(option.kind)
+    if least is not None and (not (text.isascii() and text.isdigit()) or int(text) < least):
+        raise OptionError(f"{key}={text!r}: give a {option.kind.value}")
+    if option.kind is Kind.CHOICE:
+        for choice in option.choices:
+            if choice.lower() == text.lower():
+                return choice
+        raise OptionError(f"{key}={text!r} is not supported; give {' or '.join(option.choices)}. {option.meaning}")
+    return text

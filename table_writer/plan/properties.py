@@ -1,0 +1,265 @@
+"""From write options to the properties of a new table, and options against the properties of one that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from table_format.codecs.avro_schema import schema_text
+from table_format.config.table_config import KeyGeneratorType, TableConfig
+from table_format.errors import OptionError, SchemaError, UnsupportedTableError, did_you_mean
+from table_writer.plan import option_registry as registry
+from table_writer.plan.merge_rule import check_merge_rule, given_merge_mode, new_table_rule, ordering_properties
+from table_writer.plan.options import WriteOptions
+
+_GENERATORS: Final = {
+    KeyGeneratorType.SIMPLE: "org.apache.hudi.keygen.SimpleKeyGenerator",
+    KeyGeneratorType.COMPLEX: "org.apache.hudi.keygen.ComplexKeyGenerator",
+    KeyGeneratorType.NON_PARTITION: "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+    KeyGeneratorType.TIMESTAMP: "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
+    KeyGeneratorType.CUSTOM: "org.apache.hudi.keygen.CustomKeyGenerator",
+}
+_KEPT_PREFIXES: Final = (
+    "hoodie.keygen.timebased.",
+    "hoodie.keygen.datetime.",
+    "hoodie.datasource.write.slash.separated.",
+)
+_SAME_INDEX: Final = {
+    "BUCKET_HASH_INDEX": "BUCKET",
+    "BUCKET_INDEX": "BUCKET",
+    "GLOBAL_RECORD_LEVEL_INDEX": "RECORD_INDEX",
+}
+_RECORD_INDEXES: Final = ("RECORD_INDEX", "RECORD_LEVEL_INDEX")
+
+
+def new_table_properties(options: WriteOptions, schema: pa.Schema | None) -> dict[str, str]:
+    """Properties of a new table.
+
+    The key generator stands by its class and the merge rule by its payload class, the forms that releases 0.15 and 1.x
+    both take. The index, the bucket count and hash fields are extra keys, which Apache's writers keep and pass over.
+
+    Args:
+        options: of the job.
+        schema: user columns, if known.
+
+    Raises:
+        OptionError: the table's name or record key is missing, or options contradict each other.
+        SchemaError: a key, partition or ordering column is not among the columns.
+    """
+    name = options.text(registry.TABLE_NAME)
+    keys = options.names(registry.RECORD_KEY)
+    if not name:
+        raise OptionError(f"{registry.TABLE_NAME.key} is missing: a new table needs a name")
+    if not keys:
+        raise OptionError(f"{registry.RECORD_KEY.key} is missing: a new table needs a record key")
+    partitions = tuple(entry.split(":", 1)[0] for entry in options.names(registry.PARTITION_PATH))
+    ordering = options.names(registry.ORDERING)
+    if schema is not None:
+        _refuse_absent(
+            schema, {registry.RECORD_KEY: keys, registry.PARTITION_PATH: partitions, registry.ORDERING: ordering}
+        )
+    properties = {
+        "hoodie.table.name": name,
+        "hoodie.database.name": options.text(registry.DATABASE),
+        "hoodie.table.type": "COPY_ON_WRITE",
+        "hoodie.table.version": "6",
+        "hoodie.timeline.layout.version": "1",
+        "hoodie.table.recordkey.fields": ",".join(keys),
+        "hoodie.table.partition.fields": ",".join(partitions) or None,
+        **ordering_properties(ordering),
+        "hoodie.table.keygenerator.class": _GENERATORS[_generator(options, keys, partitions)],
+        "hoodie.datasource.write.hive_style_partitioning": options.text(registry.HIVE_STYLE),
+        "hoodie.datasource.write.partitionpath.urlencode": options.text(registry.URL_ENCODE),
+        "hoodie.datasource.write.drop.partition.columns": "false",
+        "hoodie.compaction.payload.class": new_table_rule(options, ordering),
+        "hoodie.table.base.file.format": "PARQUET",
+        "hoodie.table.timeline.timezone": options.text(registry.TIMEZONE),
+        "hoodie.archivelog.folder": "archived",
+        "hoodie.populate.meta.fields": "true",
+        "hoodie.partition.metafile.use.base.format": "false",
+        "hoodie.table.cdc.enabled": "false",
+        "hoodie.table.create.schema": None if schema is None else schema_text(schema, name),
+        **_index_properties(options, keys),
+        registry.COLUMN_STATS_LIST.key: options.text(registry.COLUMN_STATS_LIST),
+    }
+    kept = {key: text for key, text in options.texts.items() if key.startswith(_KEPT_PREFIXES)}
+    return {key: text for key, text in properties.items() if text is not None} | kept
+
+
+def check_against_table(options: WriteOptions, config: TableConfig) -> None:
+    """Refuse options that contradict the table, and tables that cannot be written.
+
+    Raises:
+        OptionError: an option given differs from what the table has; both values are named.
+        UnsupportedTableError: the table's merge rule, key generator or files are not supported.
+    """
+    for key, given, stored in _comparisons(options, config):
+        if given != stored:
+            raise OptionError(
+                f"{key}={given!r}, but the table has {stored!r}: leave the option out, or write to another table"
+            )
+    check_merge_rule(options, config)
+    if not config.populate_meta_fields or config.drop_partition_columns:
+        raise UnsupportedTableError("tables without meta columns or partition columns in their files are not written")
+    index_type(options, config)
+
+
+def _refuse_absent(schema: pa.Schema, fields: Mapping[registry.Option, Sequence[str]]) -> None:
+    for option, names in fields.items():
+        for name in names:
+            members: Any = schema
+            for part in name.split("."):
+                known = [members.field(index).name for index in range(_member_count(members))]
+                if part not in known:
+                    raise SchemaError(
+                        f"{option.key} names {name!r}, but the table is to have the columns {schema.names}"
+                        f"{did_you_mean(part, known)}"
+                    )
+                members = members.field(part).type
+
+
+def _member_count(kind: Any) -> int:
+    """Of a schema or a struct type; other types have no members."""
+    return len(kind) if isinstance(kind, pa.Schema) else kind.num_fields if pa.types.is_struct(kind) else 0
+
+
+def index_type(options: WriteOptions, config: TableConfig) -> str:
+    """The index by which a write finds files: `BUCKET`, `RECORD_INDEX` or, of each partition, `RECORD_LEVEL_INDEX`.
+
+    Raises:
+        UnsupportedTableError: the table has another one.
+    """
+    kind = _plain_index(config.index_type or options.text(registry.INDEX_TYPE) or "BUCKET")
+    if kind != "BUCKET" and kind not in _RECORD_INDEXES:
+        raise UnsupportedTableError(f"the table has the index {kind}; only BUCKET and RECORD_INDEX are supported")
+    return kind
+
+
+def bucket_count(options: WriteOptions, config: TableConfig) -> int:
+    """File groups per partition, as the table records it or, for Apache's tables, as the job gives it.
+
+    Raises:
+        OptionError: neither says it.
+    """
+    if config.bucket_count is not None:
+        return config.bucket_count
+    if not options.given(registry.BUCKETS):
+        raise OptionError(
+            f"this table does not record its bucket count, as Apache's do not: give {registry.BUCKETS.key} as the jobs "
+            f"that wrote it did (Apache's default is 256), or {registry.INDEX_TYPE.key}=RECORD_INDEX where its record "
+            "index is to be used"
+        )
+    return int(options.texts[registry.BUCKETS.key])
+
+
+def hash_fields(options: WriteOptions, config: TableConfig) -> tuple[str, ...]:
+    """Fields that decide the bucket."""
+    return config.bucket_hash_fields or _hash_fields(options, config.record_key_fields)
+
+
+def _plain_index(name: str) -> str:
+    return _SAME_INDEX.get(name.upper(), name.upper())
+
+
+def _index_properties(options: WriteOptions, keys: tuple[str, ...]) -> dict[str, str | None]:
+    """What a new table says of its index.
+
+    Raises:
+        OptionError: a record index without the metadata table that holds it.
+    """
+    kind = _plain_index(options.text(registry.INDEX_TYPE) or "BUCKET")
+    if kind == "BUCKET":
+        return {
+            registry.INDEX_TYPE.key: kind,
+            registry.BUCKETS.key: options.text(registry.BUCKETS),
+            registry.HASH_FIELDS.key: ",".join(_hash_fields(options, keys)),
+        }
+    if not options.flag(registry.METADATA):
+        raise OptionError(
+            f"{registry.INDEX_TYPE.key}={kind} needs the metadata table, which {registry.METADATA.key}=false turns off"
+        )
+    given = options.text(registry.BUCKETS) if options.given(registry.BUCKETS) else None
+    if given is not None:
+        raise OptionError(f"{registry.BUCKETS.key}={given!r}: a table with {kind} has no buckets; leave it out")
+    return {registry.INDEX_TYPE.key: kind}
+
+
+def _comparisons(options: WriteOptions, config: TableConfig) -> Iterator[tuple[str, str, str]]:
+    """Key, value given, value of the table, for each option that the job gives and the table knows."""
+    lists = (
+        (registry.RECORD_KEY, config.record_key_fields),
+        (registry.PARTITION_PATH, config.partition_fields),
+        (registry.ORDERING, config.ordering_fields),
+        (registry.HASH_FIELDS, config.bucket_hash_fields),
+    )
+    for option, stored in lists:
+        if options.given(option) and stored is not None:
+            given = ",".join(name.split(":", 1)[0] for name in options.names(option))
+            yield option.key, given, ",".join(stored)
+    texts = (
+        (registry.TABLE_NAME, config.name),
+        (registry.DATABASE, config.database),
+        (registry.TABLE_TYPE, config.table_type),
+        (registry.HIVE_STYLE, str(config.hive_style).lower()),
+        (registry.URL_ENCODE, str(config.url_encode).lower()),
+        (registry.BUCKETS, None if config.bucket_count is None else str(config.bucket_count)),
+        (registry.COLUMN_STATS_LIST, _stored_list(config)),
+    )
+    if options.given(registry.INDEX_TYPE) and config.index_type is not None:
+        given_index = options.texts[registry.INDEX_TYPE.key]
+        yield registry.INDEX_TYPE.key, _plain_index(given_index), _plain_index(config.index_type)
+    for option, text in texts:
+        given_text = options.texts.get(option.key)
+        if given_text is not None and text is not None:
+            yield option.key, given_text, text
+    if options.given(registry.KEY_GENERATOR) or options.given(registry.KEY_GENERATOR_TYPE):
+        yield registry.KEY_GENERATOR.key, _given_generator(options).name, config.key_generator.name
+    mode = given_merge_mode(options)
+    if mode is not None:
+        yield registry.PAYLOAD.key, mode, config.merge_mode
+
+
+def _stored_list(config: TableConfig) -> str | None:
+    """Columns with statistics; a table of ours without a list has them for all columns."""
+    stored = config.raw.get(registry.COLUMN_STATS_LIST.key)
+    return stored if stored is not None or config.bucket_count is None else ""
+
+
+def _generator(options: WriteOptions, keys: tuple[str, ...], partitions: tuple[str, ...]) -> KeyGeneratorType:
+    if options.given(registry.KEY_GENERATOR) or options.given(registry.KEY_GENERATOR_TYPE):
+        return _given_generator(options)
+    if not partitions:
+        return KeyGeneratorType.NON_PARTITION
+    return KeyGeneratorType.SIMPLE if len(keys) == len(partitions) == 1 else KeyGeneratorType.COMPLEX
+
+
+def _given_generator(options: WriteOptions) -> KeyGeneratorType:
+    raw = {
+        "hoodie.table.keygenerator.class": options.text(registry.KEY_GENERATOR),
+        "hoodie.table.keygenerator.type": options.text(registry.KEY_GENERATOR_TYPE),
+    }
+    kinds = {TableConfig({key: text}).key_generator for key, text in raw.items() if text}
+    given = ", ".join(text for text in raw.values() if text)
+    if len(kinds) > 1:
+        raise OptionError(f"the key generators {given} contradict each other; give one")
+    kind = kinds.pop()
+    if kind not in _GENERATORS:
+        raise OptionError(f"{registry.KEY_GENERATOR.key}={given!r} is not supported; give one of {_known()}")
+    return kind
+
+
+def _known() -> str:
+    return ", ".join(text.rsplit(".", 1)[-1] for text in _GENERATORS.values())
+
+
+def _hash_fields(options: WriteOptions, keys: tuple[str, ...]) -> tuple[str, ...]:
+    fields = options.names(registry.HASH_FIELDS) or keys
+    extra = [field for field in fields if field not in keys]
+    if extra:
+        hint = did_you_mean(extra[0], keys)
+        raise OptionError(
+            f"{registry.HASH_FIELDS.key} names {extra}, which are not record key fields {list(keys)}{hint}"
+        )
+    return fields

@@ -1,0 +1,187 @@
+"""Building the record index of a table that has data, once, beside its writers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from table_format.config.table_config import require_writable
+from table_format.errors import MissingFileError, TransactionError
+from table_format.instant import Action, Instant
+from table_format.mapping import Mapper, in_threads
+from table_format.record_index.layout import PARTITION, IndexLayout
+from table_format.slices.table_client import TableClient
+from table_format.timeline.timeline import Timeline
+from table_writer.commit.instants import table_lock
+from table_writer.commit.options import FailedWrites, ProtocolOptions
+from table_writer.commit.rollback import rollback_failed_writes_locked
+from table_writer.record_index.build import Built, IndexBuild, Tell, begun_layouts, clear_builds, count_keys
+from table_writer.record_index.founding import BuiltFile
+from table_writer.record_index.growth import HASH_KEY, IndexOptions, new_layout
+from table_writer.record_index.key_source import KeySource, current_sources, require_keys
+from table_writer.record_index.publish import publish_index
+
+_ROUNDS: Final = 3
+_POLL: Final = 0.5
+_BY_PARTITION: Final = "hoodie.metadata.record.level.index.enable"
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapReport:
+    """What a bootstrap did.
+
+    Attributes:
+        keys: in the index.
+        keys_read: read from data files; the rest was there from an earlier attempt.
+        groups: file groups of the index.
+        slices: file slices of the table.
+        duplicates: rows whose key another row has, too; the index says the newest place of each key.
+        examples: some such keys, and the places of each.
+        size: bytes of the index.
+        seconds: how long it took.
+    """
+
+    keys: int
+    keys_read: int
+    groups: int
+    slices: int
+    duplicates: int
+    examples: tuple[tuple[str, tuple[str, ...]], ...]
+    size: int
+    seconds: float
+
+
+def bootstrap_index(
+    client: TableClient,
+    options: Mapping[str, str] | None = None,
+    *,
+    groups: int | None = None,
+    wait_seconds: float = 60.0,
+    mapper: Mapper = in_threads,
+    tell: Tell = lambda _: None,
+) -> BootstrapReport:
+    """Build a table's record index, in place of one that it may have.
+
+    Keys are read while writers go on; only the end is under the table's lock. What a commit changed meanwhile is read
+    as well. A bootstrap that was interrupted goes on where it was when it is called again.
+
+    Args:
+        client: the table: copy-on-write, version 6, written by this project or by Apache Hudi.
+        options: of the table's writers; those of the lock and `hoodie.metadata.record.index.*` count.
+        groups: file groups of the index; None for as many as the number of keys asks for.
+        wait_seconds: how long to wait for writes that are under way.
+        mapper: does the work, in threads or in Spark.
+        tell: takes what goes on.
+
+    Raises:
+        RecordIndexError: the table's files hold no record keys.
+        TransactionError: a write is under way and does not end; what was read is kept for the next attempt.
+        LockError: the table lock could not be taken.
+        UnsupportedTableError: merge-on-read, or another table version.
+    """
+    started = time.monotonic()
+    options = dict(options or {})
+    require_writable(client.reload(), client.storage.uri)
+    require_keys(client)
+    told = {**client.config.raw, **options}
+    build = IndexBuild(client, _layout(client, options, groups, mapper), mapper, tell, options=told)
+    build.start()
+    built = _publish_when_current(client, build, options, wait_seconds, tell)
+    files = built.files
+    return BootstrapReport(
+        keys=built.keys,
+        keys_read=built.keys_read,
+        groups=len(files),
+        slices=len(built.sources),
+        duplicates=built.duplicates,
+        examples=tuple(example for file in files for example in file.examples),
+        size=sum(file.size for file in files),
+        seconds=time.monotonic() - started,
+    )
+
+
+def _layout(client: TableClient, options: Mapping[str, str], groups: int | None, mapper: Mapper) -> IndexLayout:
+    """The layout of the build: that of an attempt which was interrupted, where it will do, or one for these keys."""
+    timeline = client.timeline()
+    sources = current_sources(client, timeline)
+    keys = count_keys(client, timeline, sources, mapper)
+    partitions = sorted({source.partition for source in sources})
+    asked = new_layout(_wanted(client, timeline, options), keys, partitions, groups=groups)
+    for begun in begun_layouts(client.storage):
+        alike = (begun.scope, begun.hash_name) == (asked.scope, asked.hash_name)
+        enough = begun.scope == PARTITION or begun.count >= asked.count
+        if alike and groups is None and begun.families and enough:
+            return begun
+    return asked
+
+
+def _wanted(client: TableClient, timeline: Timeline, options: Mapping[str, str]) -> Mapping[str, str]:
+    """The options of the new index; where nobody says what it is to be like, it is like the one that is there."""
+    told = {**client.config.raw, **options}
+    present = IndexLayout.of(client, timeline)
+    if present is None:
+        return told
+    scoped = {_BY_PARTITION: "true"} if present.scope == PARTITION else {}
+    return {HASH_KEY: present.hash_name, **({} if IndexOptions.parse(told).scope else scoped), **told}
+
+
+def _publish_when_current(
+    client: TableClient, build: IndexBuild, options: Mapping[str, str], wait_seconds: float, tell: Tell
+) -> Built:
+    """Build until what was built is what the table holds, and publish that under the table's lock.
+
+    After some rounds the lock is kept while the rest is built, so that a table with many commits gets its index, too.
+    """
+    protocol = ProtocolOptions.parse(options)
+    deadline = time.monotonic() + wait_seconds
+    rounds = 0
+    while True:
+        timeline = client.timeline()
+        rounds += 1
+        built: Built | None = None
+        try:
+            built = build.run(timeline, current_sources(client, timeline))
+        except MissingFileError:
+            tell("files were cleaned meanwhile; reading what replaced them")
+            if rounds < _ROUNDS:
+                continue
+        with table_lock(client, protocol) as lock:
+            if protocol.failed_writes is not FailedWrites.EAGER:  # who builds an index does not end live writers
+                rollback_failed_writes_locked(client, protocol)
+            timeline = client.timeline()
+            pending = _pending(timeline)
+            if pending is None:
+                sources = current_sources(client, timeline)
+                if built is None or not _is_current(client, built, sources):
+                    tell("commits came meanwhile; reading what they changed")
+                    if rounds < _ROUNDS:
+                        continue
+                    built = build.run(timeline, sources)
+                lock.check()
+                tell("taking the index into use")
+                files = [BuiltFile(file.group, file.path, file.size, file.rows) for file in built.files if file.path]
+                publish_index(client, built.layout, files)
+                clear_builds(client.storage)
+                return built
+        if time.monotonic() >= deadline:
+            raise TransactionError(
+                f"{client.storage.uri}: {pending} is pending, and an index is taken into use when nothing is, or it "
+                "would miss that write. Start anew when it has ended (what was read is kept); if its writer is dead, "
+                "any write rolls it back"
+            )
+        tell(f"waiting for {pending}")
+        time.sleep(_POLL)
+
+
+def _is_current(client: TableClient, built: Built, sources: Sequence[KeySource]) -> bool:
+    """Whether what was built is of the table as it is, and still there: another build that ends clears all away."""
+    if frozenset(source.identity for source in sources) != built.sources:
+        return False
+    return all(client.storage.exists(file.path) for file in built.files if file.path)
+
+
+def _pending(timeline: Timeline) -> Instant | None:
+    """What is under way in the table; savepoints change nothing."""
+    return next((instant for instant in timeline.pending if instant.action != Action.SAVEPOINT), None)

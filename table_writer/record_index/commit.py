@@ -1,0 +1,169 @@
+"""Writing what a commit does to the record index: one log file in each file group that changes."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from table_format.actions.commit import WriteStat
+from table_format.config.partition_metadata import ensure_partition_metadata
+from table_format.errors import ConflictError, RecordIndexError
+from table_format.instant import instant_epoch_ms
+from table_format.log.writer import write_empty_block
+from table_format.mapping import Mapper, in_threads
+from table_format.metadata_table import layout as names
+from table_format.record_index.layout import PARTITION, IndexLayout, file_id
+from table_format.slices.table_client import TableClient
+from table_format.storage import Storage
+from table_writer.commit.markers import scratch_folder
+from table_writer.metadata import instants
+from table_writer.record_index.deltas import DeltaFile, changed_groups, read_deltas
+from table_writer.record_index.growth import IndexOptions
+from table_writer.record_index.log_file import write_log_content
+
+FEW_CHANGES: Final = 50_000
+"""Fewer are dealt with in threads, which start sooner than tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChanges:
+    """What a write does to the record index.
+
+    Attributes:
+        files: of the write's tasks.
+        layout: by which their file groups are counted.
+        mapper: runs the work where there is much of it; little is done in threads.
+    """
+
+    files: Sequence[DeltaFile]
+    layout: IndexLayout | None = None
+    mapper: Mapper = in_threads
+
+
+UNCHANGED: Final = IndexChanges(())
+"""What cleans and rollbacks do to the record index."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One file group's part of a commit."""
+
+    storage: Storage
+    files: tuple[DeltaFile, ...]
+    group: int
+    instant: str
+    instant_ms: int
+    codec: str
+
+
+def append_changes(
+    client: TableClient, instant: str, current: IndexLayout, changes: IndexChanges, options: Mapping[str, str]
+) -> list[WriteStat]:
+    """Write the log files of a commit into the record index. Callers hold the table's lock.
+
+    Large writes are prepared by the mapper's workers in the write's own folder, and moved into place from here: a
+    worker that outlives its write leaves nothing in the index.
+
+    Args:
+        client: the data table.
+        instant: the write's.
+        current: the index as it is.
+        changes: what the write does.
+        options: `hoodie.hfile.compression.algorithm` is `GZ` or `NONE`.
+
+    Raises:
+        ConflictError: the index was built anew since the write began.
+        TransactionError: a delta file is gone.
+    """
+    storage = client.storage
+    layout = changes.layout or current
+    counts = changed_groups(changes.files)
+    if counts and max(counts) >= layout.count:
+        raise RecordIndexError(f"{instant}: changes for file group {max(counts)} of {layout.count} of the record index")
+    founded = _found_families(storage, instant, current, layout)
+    on_disk = {group.file_id: group for group in names.list_file_groups(storage, names.RECORD_INDEX)}
+    groups = [on_disk[layout.groups[number]] for number in counts]
+    logs = [instants.next_log_file(group, names.RECORD_INDEX) for group in groups]
+    for log in logs:
+        instants.mark(storage, instant, names.RECORD_INDEX, _name(log.path), "APPEND")
+    milliseconds = instant_epoch_ms(instant, client.config.timeline_timezone)
+    codec = IndexOptions.parse(options).files.codec
+    tasks = [
+        _Task(storage, _of_group(changes.files, number), number, instant, milliseconds, codec) for number in counts
+    ]
+    if changes.mapper is in_threads or sum(counts.values()) < FEW_CHANGES:
+        written = in_threads(_write, [(task, log.path) for task, log in zip(tasks, logs, strict=True)])
+    else:
+        written = _write_by(changes.mapper, tasks, [log.path for log in logs])
+    stats = [
+        instants.log_stat(group, names.RECORD_INDEX, dataclasses.replace(log, size=size), count)
+        for group, log, (size, count) in zip(groups, logs, written, strict=True)
+    ]
+    return founded + stats
+
+
+def _write(work: tuple[_Task, str]) -> tuple[int, int]:
+    """Size and number of records of a log file, written at once."""
+    task, path = work
+    data, count = _content(task)
+    task.storage.create(path, data)
+    return len(data), count
+
+
+def _prepare(task: _Task) -> tuple[str, int, int]:
+    """Path, size and number of records of a log file that is to be moved into place."""
+    data, count = _content(task)
+    path = f"{scratch_folder(task.instant)}/record_index_logs/{task.group}-{uuid.uuid4().hex}"
+    task.storage.create(path, data)
+    return path, len(data), count
+
+
+def _content(task: _Task) -> tuple[bytes, int]:
+    changes = read_deltas(task.storage, task.files, task.group)
+    return write_log_content(changes, task.instant, task.instant_ms, task.codec)
+
+
+def _write_by(mapper: Mapper, tasks: Sequence[_Task], paths: Sequence[str]) -> list[tuple[int, int]]:
+    prepared = mapper(_prepare, tasks)
+    for task, path, (source, _, _) in zip(tasks, paths, prepared, strict=True):
+        task.storage.move(source, path)
+    return [(size, count) for _, size, count in prepared]
+
+
+def _of_group(files: Sequence[DeltaFile], group: int) -> tuple[DeltaFile, ...]:
+    """The files with changes of a file group, without what they say of others."""
+    mine = [(file, tuple(part for part in file.groups if part[0] == group)) for file in files]
+    return tuple(dataclasses.replace(file, groups=parts) for file, parts in mine if parts)
+
+
+def _found_families(storage: Storage, instant: str, current: IndexLayout, layout: IndexLayout) -> list[WriteStat]:
+    """Make the file groups of data partitions that are new in an index kept by partition, as Apache 1.2 does."""
+    here, there = dict(current.families), dict(layout.families)
+    common = here.keys() & there.keys()
+    same = all(here[prefix] == there[prefix] for prefix in common) and current.hash_name == layout.hash_name
+    if not same or (layout.scope != PARTITION and here != there) or layout.scope != current.scope:
+        raise ConflictError(
+            f"{instant}: the record index was built anew while this write was under way; nothing was written, try again"
+        )
+    stats: list[WriteStat] = []
+    for prefix in (prefix for prefix in there if prefix not in here):
+        ensure_partition_metadata(storage, f"{names.FOLDER}/{names.RECORD_INDEX}", instant)
+        stats += [found_group(storage, file_id(prefix, shard), instant) for shard in range(there[prefix])]
+    return stats
+
+
+def found_group(storage: Storage, group: str, instant: str) -> WriteStat:
+    """Make a file group of the index by a log file with an empty block, so that readers can count it."""
+    path = names.log_file_path(names.RECORD_INDEX, group, instant, 1)
+    instants.mark(storage, instant, names.RECORD_INDEX, _name(path), "APPEND")
+    data = write_empty_block(instant)
+    storage.create(path, data)
+    log = names.LogFile(path, len(data), group, instant, 1, names.TOKEN)
+    return instants.log_stat(names.FileGroup(group, (), ()), names.RECORD_INDEX, log, 0)
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]

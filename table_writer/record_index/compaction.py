@@ -1,0 +1,212 @@
+"""Compaction of the record index: base file and log blocks of a file group become one base file without tombstones."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from table_format.actions.commit import WriteStat
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.codecs.avro_schema_tree import Node, parse
+from table_format.errors import CorruptFileError
+from table_format.mapping import Mapper, in_threads
+from table_format.metadata_table import layout as names
+from table_format.metadata_table.arrow import pc
+from table_format.metadata_table.record_schema import SCHEMA
+from table_format.metadata_table.sources import PartitionSources, Piece, Source, newest_versions
+from table_format.metadata_table.validity import ValidInstants
+from table_format.record_index.entries import decode_values, encode_places
+from table_format.record_index.key_order import sorted_order
+from table_format.storage import Storage
+from table_writer.commit.markers import scratch_folder
+from table_writer.metadata import instants
+from table_writer.record_index.file_options import IndexFileOptions
+from table_writer.record_index.growth import IndexOptions
+
+_LOG = logging.getLogger(__name__)
+_NODE = parse(SCHEMA)
+_FEW_BYTES = 64 * 1024 * 1024
+"""Below, the file groups are compacted in threads, which start sooner than tasks."""
+_LARGE = 100_000
+_FULL = 2_000_000
+"""Of a file group with so many entries it is said that the index should have more of them."""
+_LOG_SHARE = 8
+_MOST_LOGS = 30
+"""A file group of at least 100,000 entries waits until its logs hold an eighth as many, or are 30 files: a look-up
+reads logs whole, yet to write a large base file for a few new keys costs more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One file group to be compacted.
+
+    Attributes:
+        target: path of the base file, or None where it is to be left in the compaction's own folder.
+    """
+
+    storage: Storage
+    group: names.FileGroup
+    time: str
+    valid: ValidInstants
+    options: IndexFileOptions
+    target: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Compacted:
+    """A base file that was made, and how many log blocks went into it."""
+
+    path: str
+    size: int
+    count: int
+    blocks: int
+
+
+def compact_record_index(
+    storage: Storage, time: str, valid: ValidInstants, options: Mapping[str, str], mapper: Mapper = in_threads
+) -> list[WriteStat]:
+    """Compact the file groups that have gained enough. Callers hold the table's lock and have begun the compaction.
+
+    Args:
+        storage: of the data table.
+        time: the compaction's instant in the metadata table.
+        valid: which blocks count.
+        options: of the base files; see `IndexFileOptions`.
+        mapper: runs the work on large indexes, one file group an item.
+
+    Returns:
+        The write stats of the base files that were made.
+    """
+    groups = names.list_file_groups(storage, names.RECORD_INDEX)
+    local = mapper is in_threads or sum(_bytes(group) for group in groups) < _FEW_BYTES
+    file_options = IndexOptions.parse(options).files
+    targets = [names.base_file_path(names.RECORD_INDEX, group.file_id, time) for group in groups]
+    for target in targets:
+        instants.mark(storage, time, names.RECORD_INDEX, target.rsplit("/", 1)[-1], "CREATE")
+    tasks = [
+        _Task(storage, group, time, valid, file_options, target if local else None)
+        for group, target in zip(groups, targets, strict=True)
+    ]
+    made = (in_threads if local else mapper)(_compact_group, tasks)
+    stats = []
+    for group, target, found in zip(groups, targets, made, strict=True):
+        if found is None:
+            continue
+        if found.path != target:
+            storage.move(found.path, target)
+        base = valid.latest_base_file(group)
+        previous = base.instant if base else None
+        stat = instants.base_file_stat(names.RECORD_INDEX, target, found.size, found.count, previous=previous)
+        stat.total_log_blocks = found.blocks
+        stats.append(stat)
+    storage.delete_dir(scratch_folder(time))
+    fullest = max((stat.num_writes for stat in stats), default=0)
+    if fullest >= _FULL:
+        _LOG.warning(
+            "%s: a file group of the record index has %d entries, about a million is best: spread the index over more "
+            "than its %d file groups by `hudi-catalog index resize`",
+            storage.uri,
+            fullest,
+            len(groups),
+        )
+    return stats
+
+
+def _bytes(group: names.FileGroup) -> int:
+    return max((base.size for base in group.base_files), default=0) + sum(log.size for log in group.log_files)
+
+
+def _compact_group(task: _Task) -> _Compacted | None:
+    """Make the base file of a file group, if that pays and there is anything to put into it."""
+    opened = PartitionSources(task.storage, names.RECORD_INDEX, task.valid, before=task.time, groups=(task.group,))
+    [file_slice] = opened.slices
+    [sources] = opened.open([0]).shards
+    if not _pays(sources, has_base=file_slice.base is not None):
+        return None
+    keys, values = merged_entries(opened.everything()[0])
+    if not len(keys):
+        return None  # Hudi's readers fail on an empty base file
+    data = task.options.base_file(keys, values)
+    path = task.target or f"{scratch_folder(task.time)}/{task.group.file_id}-{uuid.uuid4().hex}"
+    task.storage.create(path, data)
+    return _Compacted(path, len(data), len(keys), len(file_slice.blocks))
+
+
+def _pays(sources: Sequence[Source], *, has_base: bool) -> bool:
+    logs = [len(source.deleted_keys) if source.reader is None else source.reader.entry_count for source in sources]
+    in_base = logs.pop(0) if has_base else 0
+    files = sum(1 for count in logs if count)
+    if in_base < _LARGE:
+        return files > 0
+    return sum(logs) * _LOG_SHARE >= in_base or files >= _MOST_LOGS
+
+
+def merged_entries(pieces: Sequence[Piece]) -> tuple[Any, pa.BinaryArray]:
+    """The keys that are left of a file group, sorted and each once, and their values in this project's schema.
+
+    Args:
+        pieces: of the file group, in the order in which they apply.
+    """
+    keys: Any = pa.array([], pa.binary())
+    values: Any = keys
+    if not pieces:
+        return keys, values
+    first, later = (pieces[0], pieces[1:]) if pieces[0].schema is not None else (None, pieces)
+    newer: Any = pa.chunked_array([piece.keys() for piece in later], pa.binary())
+    if first is not None:
+        base = first.entries
+        if later:
+            again = to_numpy(pc.is_in(base.keys(), value_set=pc.unique(newer))).astype(np.bool_)
+            base = base.take(~again)
+        keys, values = base.keys(), _values(first, base.values())
+    if not later:
+        return keys, values
+    gone = np.concatenate([np.full(len(piece.keys()), piece.schema is None) for piece in later])
+    rows = from_numpy(newest_versions(newer, gone).newest())
+    stored = [
+        _values(piece, piece.entries.values()) if piece.schema is not None else pa.nulls(len(piece.keys()), pa.binary())
+        for piece in later
+    ]
+    keys = pa.concat_arrays([keys, one_chunk(newer).take(rows)])
+    values = pa.concat_arrays([values, one_chunk(pa.chunked_array(stored, pa.binary())).take(rows)])
+    order = from_numpy(sorted_order(keys))
+    return keys.take(order), values.take(order)
+
+
+def _values(piece: Piece, values: Any) -> Any:
+    """Values in this project's schema: as they are where their own has the same shape, else each distinct one anew."""
+    if _is_ours(piece.schema) or not len(values):
+        return values
+    encoded = values.dictionary_encode()
+    if piece.schema is None:
+        raise CorruptFileError(piece.name, 0, "entries of the record index without a schema; rebuild the index")
+    places = decode_values(encoded.dictionary, piece.schema, piece.name)
+    columns: list[Any] = [places[name].to_pylist() for name in ("partition", "file_id", "instant_ms")]
+    return encode_places(*columns).take(encoded.indices)
+
+
+@functools.lru_cache(maxsize=16)
+def _is_ours(schema: Node | None) -> bool:
+    return schema is not None and _same(schema, _NODE)
+
+
+def _same(one: Node, other: Node) -> bool:
+    """Whether records of two schemas, neither of which is recursive, have the same bytes."""
+    if (one.kind, one.size, len(one.branches)) != (other.kind, other.size, len(other.branches)):
+        return False
+    if [name for name, _ in one.fields] != [name for name, _ in other.fields]:
+        return False
+    if (one.item is None) != (other.item is None):
+        return False
+    inner = [(child, partner) for (_, child), (_, partner) in zip(one.fields, other.fields, strict=True)]
+    inner += zip(one.branches, other.branches, strict=True)
+    if one.item is not None and other.item is not None:
+        inner.append((one.item, other.item))
+    return all(_same(child, partner) for child, partner in inner)

@@ -1,0 +1,247 @@
+"""One file group of the index against the keys of the data that belong into it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from table_format.codecs.arrow_numpy import Mask, from_numpy, one_chunk, to_numpy
+from table_format.metadata_table.arrow import pc
+from table_format.record_index.index import RecordIndex
+from table_format.record_index.locations import CHANGES_SCHEMA
+from table_format.storage import Storage
+from table_writer.record_index.deltas import DeltaFile, write_delta
+from table_writer.record_index.group_file import EXAMPLES, DistinctKeys, Places
+from table_writer.record_index.runs import Numbers, Run, RunSet, save_run
+
+MISSING: Final = "missing"
+EXTRA: Final = "extra"
+WRONG: Final = "wrong location"
+DUPLICATE: Final = "duplicate"
+MISPLACED: Final = "misplaced"
+KINDS: Final = (MISSING, EXTRA, WRONG, DUPLICATE, MISPLACED)
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A key with a fault.
+
+    Attributes:
+        kind: one of `KINDS`.
+        key: the record key.
+        data: where the data has it, as partition and file id.
+        index: where the index says that it is; None where it says nothing.
+    """
+
+    kind: str
+    key: str
+    data: tuple[str, ...]
+    index: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFindings:
+    """What is wrong with one file group of the index.
+
+    Attributes:
+        group: its ordinal.
+        keys: distinct keys of the data that were looked for.
+        entries: entries of the index that were looked at.
+        counts: faults by kind.
+        examples: some of them.
+        delta: what mends the index, where that was asked for.
+    """
+
+    group: int
+    keys: int
+    entries: int
+    counts: dict[str, int]
+    examples: tuple[Example, ...]
+    delta: DeltaFile | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Compares file groups of the index with the data; what all tasks of a verification share.
+
+    Attributes:
+        index: of the table.
+        scratch: the storage of the runs.
+        data: the keys of the slices that are checked; these are the first of `places`.
+        spread: the entries of the index by the newest family of file groups, where it has several; the number of an
+            entry is that of its slice, or the number of slices where there is none.
+        places: of all slices of the table.
+        checked: how many of them are checked.
+        repair: storage and folder for what mends the index; None to look only.
+    """
+
+    index: RecordIndex
+    scratch: Storage
+    data: RunSet
+    spread: RunSet | None
+    places: Places
+    checked: int
+    repair: tuple[Storage, str] | None = None
+
+    def __call__(self, group: int) -> GroupFindings:
+        """Compare one file group; what one task does."""
+        data = DistinctKeys.of(*self.data.group_keys(self.scratch, group), self.places)
+        keys, numbers = self._entries(group)
+        # what was read can refute entries of slices that are checked, or that are gone
+        found = _Faults.of(data, keys, numbers, np.asarray(numbers < self.checked))
+        misplaced = self._misplaced(group, keys, found.extra)
+        rows = {
+            MISSING: found.missing,
+            EXTRA: np.setdiff1d(found.extra, misplaced),
+            WRONG: found.wrong,
+            DUPLICATE: data.repeated,
+            MISPLACED: misplaced,
+        }
+        delta = None
+        if self.repair is not None:
+            storage, folder = self.repair
+            name = f"repair-{group}-{uuid.uuid4().hex}.arrow"
+            delta = write_delta(storage, folder, name, self.index.layout, self._changes(group, data, found, keys))
+        counts = {kind: len(of) for kind, of in rows.items()}
+        examples = tuple(self._examples(data, found, rows, keys, numbers))
+        return GroupFindings(group, len(data.keys), len(keys), counts, examples, delta)
+
+    def _entries(self, group: int) -> tuple[Any, Numbers]:
+        """Keys of the entries of a file group, and the slice of each; -1 for a file group that is gone."""
+        if self.spread is not None:
+            keys, numbers = self.spread.group_keys(self.scratch, group)
+            return keys, np.where(numbers < len(self.places.file_ids), numbers, np.int32(-1))
+        rows = self.index.group_entries(group)
+        return one_chunk(rows["key"]).cast(pa.binary()), place_numbers(self.places, rows)
+
+    def _misplaced(self, group: int, keys: Any, rows: Rows) -> Rows:
+        """Of some entries those that nobody looks for in this file group; a write does not reach them either."""
+        if not rows.size or self.spread is not None:
+            return rows[:0]
+        possible = self.index.layout.groups_of(keys.take(from_numpy(rows)))
+        unreachable: Rows = rows[~np.any([groups == group for groups in possible], axis=0)]
+        return unreachable
+
+    def _examples(
+        self, data: DistinctKeys, found: _Faults, rows: dict[str, Rows], keys: Any, numbers: Numbers
+    ) -> Iterator[Example]:
+        def of_index(row: int) -> str:
+            number = int(numbers[row])
+            return "a file group that is gone" if number < 0 else self.places.name(number)
+
+        def of_data(row: int) -> tuple[str, ...]:
+            return (self.places.name(int(data.numbers[row])),)
+
+        for row in _some(rows[MISSING]):
+            yield Example(MISSING, _text(data.keys, row), of_data(row), None)
+        for row in _some(rows[WRONG]):
+            yield Example(WRONG, _text(data.keys, row), of_data(row), of_index(int(found.at[row])))
+        for key, where in data.duplicates(self.places):
+            yield Example(DUPLICATE, key, where, None)
+        for kind in (EXTRA, MISPLACED):
+            for row in _some(rows[kind]):
+                yield Example(kind, _text(keys, row), (), of_index(row))
+
+    def _changes(self, group: int, data: DistinctKeys, found: _Faults, keys: Any) -> pa.Table:
+        """What mends the index; of a key that the data has elsewhere its place alone."""
+        extra = keys.take(from_numpy(found.extra))
+        again = pc.index_in(extra, value_set=data.keys)
+        put = np.unique(np.concatenate([found.missing, found.wrong, to_numpy(again.drop_null()).astype(np.int64)]))
+        gone = found.extra[to_numpy(pc.is_null(again)).astype(np.bool_)]
+        layout = self.index.layout
+        partition = layout.partition_of(layout.family_of(group)) or ""
+        numbers = from_numpy(data.numbers[put])
+        file_ids = pa.array(list(self.places.file_ids), pa.string()).take(numbers)
+        partitions: Any = pa.array(list(self.places.partitions), pa.string()).take(numbers)
+        put_keys, gone_keys = data.keys.take(from_numpy(put)), keys.take(from_numpy(gone))
+        columns: dict[str, Any] = {
+            "key": pa.concat_arrays([put_keys, gone_keys]).cast(pa.string()),
+            "partition": pa.concat_arrays([partitions, pa.array([partition] * len(gone), pa.string())]),
+            "file_id": pa.concat_arrays([file_ids, pa.nulls(len(gone), pa.string())]),
+            "deleted": from_numpy(np.arange(len(put) + len(gone)) >= len(put)),
+        }
+        return pa.table(columns, schema=CHANGES_SCHEMA)
+
+
+def write_entries(index: RecordIndex, places: Places, storage: Storage, folder: str, group: int) -> Run:
+    """Spread the entries of one file group by the newest family; what one task does. See `Comparison.spread`.
+
+    Entries that nobody looks for in that file group are left out: to readers they are missing.
+    """
+    rows = index.group_entries(group)
+    keys = one_chunk(rows["key"]).cast(pa.binary())
+    mine = index.layout.groups_of(keys)[index.layout.family_of(group)] == group
+    numbers = place_numbers(places, rows)[mine]
+    keys = keys.filter(from_numpy(mine))
+    unknown = np.int32(len(places.file_ids))
+    return save_run(
+        storage,
+        folder,
+        [f"entries of {group}: {number}" for number in range(unknown + 1)],
+        [(keys, np.where(numbers < 0, unknown, numbers), index.layout.group_of(keys))],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Faults:
+    """Rows with a fault.
+
+    Attributes:
+        missing: of the data.
+        wrong: of the data.
+        extra: of the index.
+        at: for each key of the data the row of the index that has it, -1 for none.
+    """
+
+    missing: Rows
+    wrong: Rows
+    extra: Rows
+    at: Rows
+
+    @classmethod
+    def of(cls, data: DistinctKeys, keys: Any, numbers: Numbers, is_checked: Mask) -> _Faults:
+        at = _rows_in(data.keys, keys)
+        missing = at < 0
+        right = np.zeros(len(at), dtype=np.bool_)
+        if data.repeated.size:
+            # any of a key's places will do; that it has several is another fault
+            distinct = np.cumsum(~np.isin(np.arange(len(data.all_keys)), data.repeated)) - 1
+            rows = at[distinct]
+            same = (rows >= 0) & (numbers[rows] == data.all_numbers) if len(numbers) else np.zeros(len(rows), np.bool_)
+            right[distinct[same]] = True
+        elif len(numbers):
+            right = ~missing & (numbers[at] == data.numbers)
+        hit = np.zeros(len(keys), dtype=np.bool_)
+        hit[at[~missing]] = True
+        return cls(np.flatnonzero(missing), np.flatnonzero(~missing & ~right), np.flatnonzero(~hit & is_checked), at)
+
+
+def place_numbers(places: Places, rows: pa.Table) -> Numbers:
+    """For each row's partition and file id the number of the slice, -1 where there is none."""
+    join: Any = pc.binary_join_element_wise
+    known = join(pa.array(list(places.partitions), pa.string()), pa.array(list(places.file_ids), pa.string()), "\0")
+    asked = join(one_chunk(rows["partition"]), one_chunk(rows["file_id"]), "\0")
+    return to_numpy(pc.fill_null(pc.index_in(asked, value_set=known), -1)).astype(np.int32)
+
+
+def _rows_in(keys: Any, among: Any) -> Rows:
+    found = pc.fill_null(pc.index_in(keys, value_set=among), -1)
+    return to_numpy(found).astype(np.int64)
+
+
+def _some(rows: Rows) -> Sequence[int]:
+    some: list[int] = rows[:EXAMPLES].tolist()
+    return some
+
+
+def _text(keys: Any, row: int) -> str:
+    key: bytes = keys[row].as_py()
+    return key.decode(errors="replace")

@@ -1,0 +1,168 @@
+"""Delta files: what one task of a write does to the record index, by file group of the index.
+
+A task cannot write into the index itself, since a file group takes one log file a commit. It leaves one delta file in
+the write's temporary folder instead, and whoever prepares a file group at the commit reads that group's part of each.
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk
+from table_format.errors import CorruptFileError, MissingFileError, RecordError, RecordIndexError, TransactionError
+from table_format.metadata_table.arrow import pc
+from table_format.record_index.layout import GLOBAL, IndexLayout
+from table_format.record_index.locations import CHANGES_SCHEMA, refuse_long_keys
+from table_format.storage import Storage
+from table_writer.commit.markers import scratch_folder
+
+_ROWS_AT_ONCE = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaFile:
+    """A delta file, as its writer hands it to the commit.
+
+    Attributes:
+        path: in the table's storage.
+        rows: changes in all; with several families of file groups more than those that were handed in.
+        groups: ordinal of a file group in `IndexLayout.groups`, changes of it, and the number of the record batch that
+            holds them; a group may come more than once.
+    """
+
+    path: str
+    rows: int
+    groups: tuple[tuple[int, int, int], ...]
+
+
+def delta_folder(instant: str) -> str:
+    """Where a write keeps its delta files; it goes with the write's markers."""
+    return f"{scratch_folder(instant)}/record_index"
+
+
+def write_delta(storage: Storage, folder: str, name: str, layout: IndexLayout, changes: pa.Table) -> DeltaFile | None:
+    """Leave the changes of one task in a file, sorted by file group of the index.
+
+    A key that is put goes into the newest family of file groups, and is taken out of the older ones.
+
+    Args:
+        storage: of the table.
+        folder: see `delta_folder`.
+        name: of the file, another one for each attempt of a task.
+        layout: of the index.
+        changes: schema `CHANGES_SCHEMA`; keys must not be null.
+
+    Returns:
+        None when there are no changes.
+
+    Raises:
+        RecordError: a key that is null or too long, or a place without partition or file id.
+    """
+    if not changes.num_rows:
+        return None
+    changes = changes.select(CHANGES_SCHEMA.names).cast(CHANGES_SCHEMA)
+    _check(changes)
+    sink = io.BytesIO()
+    groups: list[tuple[int, int, int]] = []
+    with pa.ipc.new_file(sink, CHANGES_SCHEMA, options=pa.ipc.IpcWriteOptions(compression=_codec())) as writer:
+        for number, rows in _batches(changes, layout):
+            writer.write_batch(rows)
+            groups.append((number, rows.num_rows, len(groups)))
+    path = posixpath.join(folder, name)
+    storage.create(path, sink.getvalue())
+    return DeltaFile(path, sum(rows for _, rows, _ in groups), tuple(groups))
+
+
+def read_deltas(storage: Storage, files: Iterable[DeltaFile], group: int) -> pa.Table:
+    """The changes of one file group from some delta files, in the files' order; schema `CHANGES_SCHEMA`.
+
+    Raises:
+        TransactionError: a delta file is gone: the write was undone by another writer.
+        CorruptFileError: a delta file is broken.
+    """
+    tables = [CHANGES_SCHEMA.empty_table()]
+    for file in files:
+        batches = [where for number, _, where in file.groups if number == group]
+        if batches:
+            tables.append(_read(storage, file.path, batches))
+    return pa.concat_tables(tables)
+
+
+def changed_groups(files: Iterable[DeltaFile]) -> dict[int, int]:
+    """The file groups that some delta files change, ascending, each with its number of changes."""
+    counts: dict[int, int] = {}
+    for file in files:
+        for number, rows, _ in file.groups:
+            counts[number] = counts.get(number, 0) + rows
+    return dict(sorted(counts.items()))
+
+
+def _check(changes: pa.Table) -> None:
+    placed: Any = pc.and_(pc.is_valid(changes["partition"]), pc.is_valid(changes["file_id"]))
+    sound = pc.and_(pc.is_valid(changes["key"]), pc.or_(changes["deleted"], placed))
+    if not pc.all(pc.fill_null(sound, False)).as_py():
+        raise RecordError("a change of the record index needs a key, and a partition and file id unless it deletes")
+    refuse_long_keys(one_chunk(changes["key"]))
+
+
+def _batches(changes: pa.Table, layout: IndexLayout) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The ordinal of a file group, and its changes, a bounded number at a time."""
+    for start in range(0, changes.num_rows, _ROWS_AT_ONCE):
+        part = changes.slice(start, _ROWS_AT_ONCE)
+        groups = layout.groups_of(one_chunk(part["key"]), one_chunk(part["partition"]))
+        if layout.scope != GLOBAL:
+            _check_partitions(part, groups)
+        for number, of_family in enumerate(groups):
+            put_here = layout.scope != GLOBAL or number == len(groups) - 1
+            yield from _by_group(part if put_here else _as_deletions(part), of_family)
+
+
+def _check_partitions(changes: pa.Table, groups: Sequence[NDArray[np.int32]]) -> None:
+    homeless = np.flatnonzero(np.max(np.stack(groups), axis=0) < 0)
+    if len(homeless):
+        partition = changes["partition"][int(homeless[0])].as_py()
+        raise RecordIndexError(f"the record index, which is kept by partition, has no file group for {partition!r}")
+
+
+def _as_deletions(changes: pa.Table) -> pa.Table:
+    flags = from_numpy(np.ones(changes.num_rows, dtype=np.bool_))
+    nothing: Any = pa.nulls(changes.num_rows, pa.string())
+    return pa.table([changes["key"], changes["partition"], nothing, flags], schema=CHANGES_SCHEMA)
+
+
+def _by_group(changes: pa.Table, groups: NDArray[np.int32]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    order = np.argsort(groups, kind="stable")
+    order = order[np.searchsorted(groups[order], 0) :]  # -1: not of this family
+    sorted_rows = changes.take(from_numpy(order))
+    start = 0
+    for end in (np.flatnonzero(np.diff(groups[order], append=-1)) + 1).tolist():
+        columns = [one_chunk(column) for column in sorted_rows.slice(start, end - start).columns]
+        yield int(groups[order[start]]), pa.record_batch(columns, schema=CHANGES_SCHEMA)
+        start = end
+
+
+def _read(storage: Storage, path: str, batches: Sequence[int]) -> pa.Table:
+    try:
+        with storage.open_input(path) as stream, pa.ipc.open_file(stream) as reader:
+            found = [reader.get_batch(number) for number in batches]
+    except MissingFileError as error:
+        raise TransactionError(
+            f"{path}: what this write does to the record index is gone: another writer took it for dead. Nothing was "
+            "written; where several writers work at a time, each needs "
+            "hoodie.write.concurrency.mode=optimistic_concurrency_control"
+        ) from error
+    except (pa.ArrowInvalid, IndexError) as error:
+        raise CorruptFileError(path, 0, f"a delta file of the record index is broken ({error}); try again") from error
+    return pa.Table.from_batches(found).cast(CHANGES_SCHEMA)
+
+
+def _codec() -> pa.Codec | None:
+    return pa.Codec("lz4") if pa.Codec.is_available("lz4") else None

@@ -1,0 +1,182 @@
+"""How many file groups a record index has, and which of them: sizes by estimate, and room for new keys."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from table_format.config.option_values import choice, flag, given, number, whole_number
+from table_format.errors import OptionError
+from table_format.metadata_table import layout as names
+from table_format.record_index.hashes import JAVA, sharding
+from table_format.record_index.layout import GLOBAL, PARTITION, IndexLayout, partition_family
+from table_writer.record_index.file_options import IndexFileOptions
+
+GROWTH_KEY: Final = "hoodie.catalog.record.index.growth"
+HASH_KEY: Final = "hoodie.catalog.record.index.hash"
+MAX_SIZE_KEY: Final = "hoodie.metadata.record.index.max.filegroup.size"
+GROWTH_FACTOR_KEY: Final = "hoodie.metadata.record.index.growth.factor"
+_ENTRY_BYTES = 48
+"""What Apache takes an entry to fill (`HoodieBackedTableMetadataWriter.RECORD_INDEX_AVERAGE_RECORD_SIZE`)."""
+_ENTRIES_PER_GROUP = 1_000_000
+_RESERVE = 1.3
+_INDEX_TYPES: Final = {
+    "RECORD_INDEX": GLOBAL,
+    "GLOBAL_RECORD_LEVEL_INDEX": GLOBAL,
+    "RECORD_LEVEL_INDEX": PARTITION,
+}
+_ENABLE_KEYS: Final = {
+    "hoodie.metadata.record.index.enable": GLOBAL,
+    "hoodie.metadata.global.record.level.index.enable": GLOBAL,
+    "hoodie.metadata.record.level.index.enable": PARTITION,
+}
+_LIMIT_KEYS: Final = {
+    GLOBAL: (
+        "hoodie.metadata.record.index.{}.filegroup.count",
+        "hoodie.metadata.global.record.level.index.{}.filegroup.count",
+    ),
+    PARTITION: (
+        "hoodie.metadata.record.level.index.{}.filegroup.count",
+        "hoodie.metadata.partitioned.record.index.{}.filegroup.count",
+    ),
+}
+_LIMITS: Final = {GLOBAL: (10, 10_000), PARTITION: (1, 10)}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOptions:
+    """What a record index is to be like.
+
+    Attributes:
+        scope: `global` or `partition`; None when no index is asked for.
+        hash_name: spreads keys over file groups; see `hashes`.
+        limits: fewest and most file groups of a global index, and of each data partition in one by partition.
+        entries_per_group: how many entries one file group is to hold in the end.
+        growth: how many times as many entries there will be.
+        files: how its files are written.
+        grows_by_groups: whether an index grows by further file groups beside the old ones, rather than by spreading its
+            entries anew.
+    """
+
+    scope: str | None = None
+    hash_name: str = JAVA
+    limits: tuple[tuple[int, int], tuple[int, int]] = (_LIMITS[GLOBAL], _LIMITS[PARTITION])
+    entries_per_group: int = _ENTRIES_PER_GROUP
+    growth: float = _RESERVE
+    files: IndexFileOptions = field(default_factory=IndexFileOptions)
+    grows_by_groups: bool = False
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> IndexOptions:
+        """Read Apache's options, and ours.
+
+        Raises:
+            OptionError: a value that cannot be used; the message names its key.
+            RecordIndexError: an unknown hash function.
+        """
+        hash_name = options.get(HASH_KEY, JAVA).strip().lower()
+        sharding(hash_name)
+        size = whole_number(options, MAX_SIZE_KEY, _ENTRIES_PER_GROUP * _ENTRY_BYTES, 1)
+        return cls(
+            scope=_scope(options),
+            hash_name=hash_name,
+            limits=(_limits(options, GLOBAL), _limits(options, PARTITION)),
+            entries_per_group=max(1, size // _ENTRY_BYTES),
+            growth=number(options, GROWTH_FACTOR_KEY, _RESERVE, 1),
+            files=IndexFileOptions.parse(options),
+            grows_by_groups=choice(options, GROWTH_KEY, "REHASH", ("REHASH", "GROUPS")) == "GROUPS",
+        )
+
+    def group_count(self, entries: int, scope: str = GLOBAL) -> int:
+        """Number of file groups for a number of entries, with room for more."""
+        return max(self.limits[scope == PARTITION][0], self.needed_groups(entries, scope))
+
+    def needed_groups(self, entries: int, scope: str = GLOBAL) -> int:
+        """The same, without regard to the least number."""
+        most = self.limits[scope == PARTITION][1]
+        return min(most, math.ceil(entries * self.growth / self.entries_per_group))
+
+
+def scope_of_type(index_type: str | None) -> str | None:
+    """The scope of the record index that a `hoodie.index.type` asks for; None for other indexes."""
+    return _INDEX_TYPES.get((index_type or "").strip().upper())
+
+
+def group_count(entries: int, options: Mapping[str, str]) -> int:
+    """Number of file groups of a global index; see `IndexOptions`."""
+    return IndexOptions.parse(options).group_count(entries)
+
+
+def layout_of(
+    found: IndexOptions, entries: int = 0, partitions: Sequence[str] = (), groups: int | None = None
+) -> IndexLayout:
+    """See `new_layout`."""
+    if found.scope == PARTITION and found.hash_name != JAVA:
+        raise OptionError(f"{HASH_KEY}={found.hash_name}: an index that is kept by partition has Apache's hash, java")
+    if found.scope != PARTITION:
+        count = groups or found.group_count(entries)
+        return IndexLayout(((names.FILE_ID_PREFIXES[names.RECORD_INDEX], count),), GLOBAL, found.hash_name)
+    count = groups or found.group_count(math.ceil(entries / max(1, len(partitions))), PARTITION)
+    empty = IndexLayout((), PARTITION, found.hash_name)
+    return _with_families(empty, partitions, count)
+
+
+def new_layout(
+    options: Mapping[str, str], entries: int = 0, partitions: Sequence[str] = (), *, groups: int | None = None
+) -> IndexLayout:
+    """The layout of an index that is to be made.
+
+    Args:
+        options: the table's properties and the caller's options together.
+        entries: how many it will have at once, by estimate.
+        partitions: of the data; an index by partition gets file groups for each.
+        groups: number of file groups, of each partition in an index by partition; None for one by the estimate.
+
+    Raises:
+        OptionError: an option that cannot be used.
+        RecordIndexError: an unknown hash function.
+    """
+    return layout_of(IndexOptions.parse(options), entries, partitions, groups)
+
+
+def with_partitions(layout: IndexLayout, partitions: Sequence[str], options: Mapping[str, str]) -> IndexLayout:
+    """A layout by partition with file groups for further partitions of the data, as the next commit founds them.
+
+    Args:
+        layout: of the index; one of global scope is returned as it is.
+        partitions: partition paths, known ones included.
+        options: `hoodie.metadata.record.level.index.min.filegroup.count`.
+    """
+    if layout.scope != PARTITION:
+        return layout
+    return _with_families(layout, partitions, IndexOptions.parse(options).group_count(0, PARTITION))
+
+
+def _with_families(layout: IndexLayout, partitions: Sequence[str], count: int) -> IndexLayout:
+    known = {prefix for prefix, _ in layout.families}
+    new = [prefix for prefix in map(partition_family, dict.fromkeys(partitions)) if prefix not in known]
+    return dataclasses.replace(layout, families=(*layout.families, *((prefix, count) for prefix in new)))
+
+
+def _scope(options: Mapping[str, str]) -> str | None:
+    by_type = scope_of_type(options.get("hoodie.index.type"))
+    if by_type is not None:
+        return by_type
+    for key, scope in _ENABLE_KEYS.items():
+        if flag(options, key):
+            return scope
+    return None
+
+
+def _limits(options: Mapping[str, str], scope: str) -> tuple[int, int]:
+    bounds = []
+    for word, default in zip(("min", "max"), _LIMITS[scope], strict=True):
+        newest, *older = (key.format(word) for key in reversed(_LIMIT_KEYS[scope]))
+        bounds.append(whole_number(options, given(options, newest, *older), default, 1))
+    least, most = bounds
+    if least > most:
+        raise OptionError(f"{_LIMIT_KEYS[scope][0].format('min')}={least} is more than the maximum of {most}")
+    return least, most

@@ -1,0 +1,145 @@
+"""Record keys as the data has them: of base files, and of file slices with log files."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from table_format.base_file.batches import base_file_batches
+from table_format.base_file.reader import footer
+from table_format.errors import CorruptFileError, RecordIndexError
+from table_format.merge.file_slice import read_file_slice
+from table_format.merge.rules import MergeRules
+from table_format.meta_columns import META_FIELDS, RECORD_KEY
+from table_format.record_index.locations import refuse_long_keys
+from table_format.slices.file_slices import latest_file_slices, list_data_files
+from table_format.slices.table_client import TableClient
+from table_format.storage import Storage
+from table_format.table.metadata_table import MetadataTable
+from table_format.table.schema_history import internal_schemas
+from table_format.timeline.timeline import Timeline
+
+_BATCH_ROWS: Final = 262_144
+_KEY_SCHEMA: Final = pa.schema({RECORD_KEY: pa.string()})
+
+
+@dataclass(frozen=True, slots=True)
+class KeySource:
+    """A file slice whose keys are wanted.
+
+    Attributes:
+        partition: path of the data partition.
+        file_id: of the file group.
+        instant: of the base file, or of the slice.
+        base: path of the base file; None for a slice of logs alone.
+        logs: paths of the log files, in the order in which they are merged.
+        size: bytes of all these files; with the paths it tells one state of a slice from another.
+    """
+
+    partition: str
+    file_id: str
+    instant: str
+    base: str | None
+    logs: tuple[str, ...]
+    size: int
+
+    @property
+    def identity(self) -> str:
+        """What stays the same as long as the slice's keys do."""
+        return self.base if self.base and not self.logs else "\n".join([self.base or "", *self.logs, str(self.size)])
+
+
+def current_sources(client: TableClient, timeline: Timeline) -> list[KeySource]:
+    """The file slices of which a table consists now.
+
+    Raises:
+        UnsupportedTableError: base files of another format than Parquet.
+    """
+    metadata = MetadataTable.open(client, timeline)
+    files = list_data_files(client.storage) if metadata is None else metadata.files()
+    found = []
+    for row in latest_file_slices(files, timeline).to_pylist():
+        logs = row["logs"] or []
+        size = row["size"] + sum(log["size"] or 0 for log in logs)
+        base = row["path"] if row["file_name"] else None
+        names = tuple(posixpath.join(row["partition"], log["file_name"]) for log in logs)
+        found.append(KeySource(row["partition"], row["file_id"], row["instant"], base, names, size))
+    return found
+
+
+def require_keys(client: TableClient) -> None:
+    """Refuse a table whose files do not hold record keys.
+
+    Raises:
+        RecordIndexError: `hoodie.populate.meta.fields` is false; Apache Hudi builds no record index there either.
+    """
+    if not client.config.populate_meta_fields:
+        raise RecordIndexError(
+            f"{client.storage.uri}: hoodie.populate.meta.fields=false, so that files hold no record keys; a record "
+            "index needs a table with meta columns"
+        )
+
+
+class KeyReader:
+    """Reads the keys of file slices; pickles, so that tasks take it along.
+
+    Args:
+        client: the table.
+        timeline: of the state that is read; tells which log blocks count.
+    """
+
+    def __init__(self, client: TableClient, timeline: Timeline) -> None:
+        self._client = client
+        self._timeline = timeline
+
+    @property
+    def storage(self) -> Storage:
+        """The table's."""
+        return self._client.storage
+
+    def count(self, source: KeySource) -> int:
+        """About how many keys a slice has: rows of its base file, by the footer."""
+        return 0 if source.base is None else footer(self.storage, source.base).row_count
+
+    def batches(self, source: KeySource) -> Iterator[pa.BinaryArray]:
+        """The keys of a slice, piece by piece.
+
+        Raises:
+            CorruptFileError: a file cannot be read, or has rows without a key.
+            RecordError: a key is longer than an index takes.
+            UnsupportedTableError: log files of a kind that is not read.
+        """
+        if source.base is None or source.logs:
+            yield self._checked(source, self._merged(source))
+            return
+        pieces = base_file_batches(self.storage, source.base, [RECORD_KEY], _KEY_SCHEMA, batch_rows=_BATCH_ROWS)
+        for _, piece in pieces:
+            yield self._checked(source, piece)
+
+    def _merged(self, source: KeySource) -> pa.Table:
+        schema = pa.schema([*META_FIELDS, *self._client.table_schema(self._timeline)])
+        return read_file_slice(
+            self.storage,
+            source.base,
+            source.logs,
+            schema=schema,
+            columns=[RECORD_KEY],
+            rules=MergeRules.of(self._client.config),
+            timeline=self._timeline,
+            history=internal_schemas(self._timeline),
+        )
+
+    @staticmethod
+    def _checked(source: KeySource, rows: pa.Table) -> pa.BinaryArray:
+        column: Any = rows[RECORD_KEY].combine_chunks()
+        keys: Any = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+        if keys.null_count:
+            place = source.base or source.logs[0]
+            raise CorruptFileError(place, 0, f"{keys.null_count} rows without {RECORD_KEY}; write them again")
+        refuse_long_keys(keys, source.base or source.logs[0])
+        binary: pa.BinaryArray = keys.cast(pa.binary())
+        return binary

@@ -1,0 +1,240 @@
+"""Which rows a file holds after a write: new rows against each other, then against the file's rows, by record key.
+
+All work is on whole columns of keys; the outcome is row positions, so that each column is moved once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import compute
+
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
+from table_format.errors import RecordError
+from table_writer.plan.operations import Duplicates
+from table_writer.rows.ordering import not_older
+
+pc: Any = compute  # the stubs lag behind the functions
+Rows = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class MergedRows:
+    """The rows of the new file.
+
+    Attributes:
+        rows: in key order; position i below the number of old rows is old row i, the others are new rows.
+        places: for each of `rows` the old row whose place it takes: itself, or the one it replaces; -1 for inserts.
+        inserted: new keys.
+        updated: rows of the old file whose values are replaced.
+        deleted: rows of the old file that go.
+    """
+
+    rows: Rows
+    places: Rows
+    inserted: int
+    updated: int
+    deleted: int
+
+    @property
+    def changed(self) -> bool:
+        """Whether the file's content is another one now."""
+        return bool(self.inserted or self.updated or self.deleted)
+
+
+def sorted_rows(keys: Any, *, unique: bool, ordering: Sequence[Any] = ()) -> Rows:
+    """Positions of some rows in the order of their keys.
+
+    Args:
+        keys: record key of each row, a string array.
+        unique: keep one row a key: the one with the greatest ordering values, of equal ones the last.
+        ordering: ordering values, see `ordering_columns`; without them the last row of a key is kept.
+    """
+    order = to_numpy(pc.sort_indices(keys)).astype(np.int64)
+    if not unique or len(order) < 2:
+        return order
+    ordered = keys.take(from_numpy(order))
+    same = np.zeros(len(order), np.bool_)
+    same[1:] = to_numpy(pc.equal(ordered.slice(1), ordered.slice(0, len(order) - 1)))
+    return _winners(order, same, ordering) if same.any() else order
+
+
+def _winners(order: Rows, same: Mask, ordering: Sequence[Any]) -> Rows:
+    """Of rows in key order, where `same` tells those that have the key of the row before, one row a key."""
+    groups = np.cumsum(~same) - 1
+    repeated = same.copy()
+    repeated[:-1] |= same[1:]
+    rows, group = order[repeated], groups[repeated]
+    columns = {"group": from_numpy(group)}
+    for number, column in enumerate(ordering):
+        values = column.take(from_numpy(rows))
+        # nulls are least; where Arrow puts them is said in different ways by its releases
+        columns[f"known{number}"] = from_numpy(valid_mask(values).astype(np.int8))
+        columns[f"ordering{number}"] = values
+    columns["row"] = from_numpy(rows)
+    keys = [(name, "ascending") for name in columns]
+    ranked = to_numpy(pc.sort_indices(pa.table(columns), sort_keys=keys)).astype(np.int64)
+    last = np.ones(len(ranked), np.bool_)
+    last[:-1] = group[ranked[1:]] != group[ranked[:-1]]
+    chosen = ranked[last]
+    result = order[~same]
+    result[group[chosen]] = rows[chosen]
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """What a batch does to some rows of a file.
+
+    Attributes:
+        replaced: old rows that take another row's values; several of them where the file holds a key twice.
+        by: the new row for each of `replaced`.
+        gone: old rows that are deleted.
+        inserted: new rows that are added.
+    """
+
+    replaced: Rows
+    by: Rows
+    gone: Rows
+    inserted: Rows
+
+    @property
+    def changed(self) -> bool:
+        """Whether the file's content is another one after it."""
+        return bool(len(self.replaced) or len(self.gone) or len(self.inserted))
+
+
+def row_changes(
+    old_keys: Any,
+    new_keys: Any,
+    *,
+    deletes: Mask | None = None,
+    gone: Mask | None = None,
+    duplicates: Duplicates = Duplicates.MERGE,
+    old_ordering: Sequence[Any] = (),
+    new_ordering: Sequence[Any] = (),
+) -> RowChanges:
+    """Find what new rows do to a file's rows.
+
+    A file may hold a key twice, as inserts without merging leave it; an update then replaces every such row, and a
+    delete removes them all, as in Apache's merge handle.
+
+    Args:
+        old_keys: record keys of the file's rows, a string array in any order. Rows that have none of the new keys may
+            be missing.
+        new_keys: of the new rows, in key order; unique unless `duplicates` adds rows.
+        deletes: new rows that delete their key; None for none.
+        gone: new rows that delete their key whatever the ordering values are; None for none.
+        duplicates: what becomes of new rows whose key the file has.
+        old_ordering: ordering values of the old rows where the greater value wins (event time); empty where the later
+            write does.
+        new_ordering: those of the new rows.
+
+    Raises:
+        RecordError: a key is there already and `duplicates` is FAIL.
+    """
+    none = np.empty(0, np.int64)
+    gone = np.zeros(len(new_keys), np.bool_) if gone is None else gone
+    deletes = gone if deletes is None else deletes | gone
+    if duplicates is not Duplicates.MERGE:
+        fresh = ~deletes & _admitted(old_keys, new_keys, duplicates)
+        return RowChanges(none, none, none, np.flatnonzero(fresh))
+    found = pc.index_in(old_keys, value_set=new_keys)
+    matched = np.flatnonzero(valid_mask(found))
+    partner = to_numpy(found)[matched].astype(np.int64)
+    fresh = ~deletes
+    fresh[partner] = False
+    wins = np.ones(len(matched), np.bool_)
+    if old_ordering:
+        new_values = [column.take(from_numpy(partner)) for column in new_ordering]
+        old_values = [column.take(from_numpy(matched)) for column in old_ordering]
+        wins = not_older(new_values, old_values, len(matched)) | gone[partner]
+    removed = wins & deletes[partner]
+    replaced = wins & ~deletes[partner]
+    return RowChanges(matched[replaced], partner[replaced], matched[removed], np.flatnonzero(fresh))
+
+
+def merged_rows(old_keys: Any, new_keys: Any, changes: RowChanges) -> MergedRows:
+    """The rows of the whole new file in key order.
+
+    Args:
+        old_keys: record keys of all of the file's rows, in any order.
+        new_keys: of the new rows, in key order.
+        changes: see `row_changes`.
+    """
+    old_count = len(old_keys)
+    sources = np.arange(old_count)
+    sources[changes.replaced] = old_count + changes.by
+    kept = np.ones(old_count, np.bool_)
+    kept[changes.gone] = False
+    rows, places = _in_key_order(old_keys, sources, new_keys, changes.inserted, kept)
+    return MergedRows(rows, places, len(changes.inserted), len(changes.replaced), len(changes.gone))
+
+
+def merge_rows(old_keys: Any, new_keys: Any, **rules: Any) -> MergedRows:
+    """Merge new rows into a file's rows: `row_changes` with its arguments, then `merged_rows`."""
+    return merged_rows(old_keys, new_keys, row_changes(old_keys, new_keys, **rules))
+
+
+def _admitted(old_keys: Any, new_keys: Any, duplicates: Duplicates) -> Mask:
+    if duplicates is Duplicates.ADD:
+        return np.ones(len(new_keys), np.bool_)
+    known = to_numpy(pc.is_in(new_keys, value_set=old_keys)).astype(np.bool_)
+    if duplicates is Duplicates.FAIL and known.any():
+        key = new_keys[int(np.flatnonzero(known)[0])].as_py()
+        raise RecordError(
+            f"{int(known.sum())} row(s) have a record key that the table has already, such as {key!r}, and "
+            "hoodie.datasource.insert.dup.policy is fail; use upsert, or drop the rows"
+        )
+    return ~known
+
+
+def _in_key_order(old_keys: Any, sources: Rows, new_keys: Any, inserted: Rows, kept: Mask) -> tuple[Rows, Rows]:
+    """Old rows (those kept, each read from its source) and inserted ones, by key; old rows first among equals.
+
+    Returns:
+        Where each row is read from, and the old row in whose place it stands or -1.
+    """
+    old_count = len(old_keys)
+    old = np.flatnonzero(kept)
+    added = np.full(len(inserted), -1)
+    if not is_sorted(old_keys):
+        keys = pa.concat_arrays([old_keys.take(from_numpy(old)), new_keys.take(from_numpy(inserted))])
+        order = to_numpy(pc.sort_indices(keys)).astype(np.int64)
+        rows = np.concatenate([sources[old], old_count + inserted])
+        return rows[order], np.concatenate([old, added])[order]
+    if len(inserted) == 0:
+        return sources[kept], old
+    ends = positions_after(old_keys, new_keys.take(from_numpy(inserted)))
+    places = np.insert(np.where(kept, np.arange(old_count), -2), ends, added)
+    rows = np.insert(sources, ends, old_count + inserted)
+    left = places != -2
+    return rows[left], places[left]
+
+
+def positions_after(ordered: Any, keys: Any) -> Rows:
+    """For each key the number of keys in a sorted array that are at or before it, by one binary search for all."""
+    low = np.zeros(len(keys), np.int64)
+    high = np.full(len(keys), len(ordered), np.int64)
+    while True:
+        open_ = low < high
+        if not open_.any():
+            return low
+        middle = (low + high) // 2
+        probe = ordered.take(from_numpy(np.minimum(middle, len(ordered) - 1)))
+        right = to_numpy(pc.less_equal(probe, keys)).astype(np.bool_) & open_
+        low = np.where(right, middle + 1, low)
+        high = np.where(open_ & ~right, middle, high)
+
+
+def is_sorted(keys: Any) -> bool:
+    """Whether keys rise, equal ones allowed."""
+    if len(keys) < 2:
+        return True
+    return bool(pc.all(pc.less_equal(keys.slice(0, len(keys) - 1), keys.slice(1))).as_py())

@@ -1,0 +1,133 @@
+"""The rows of a batch that go to one file group, in the order of the file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.errors import SchemaError
+from table_format.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY, add_meta_columns
+from table_format.schema.evolution import conform
+from table_writer.plan.plan import BUCKET_COLUMN, GONE_COLUMN, FilePlan
+from table_writer.rows.merge import sorted_rows
+from table_writer.rows.ordering import ordering_columns
+
+Rows = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+_NOT_THE_USERS = (RECORD_KEY, PARTITION_PATH, BUCKET_COLUMN, GONE_COLUMN)
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """The rows of a slot that one file group takes.
+
+    Attributes:
+        plan: the write's.
+        rows: of the whole slot.
+        chosen: positions of the group's rows in it, in key order unless the plan keeps theirs; one row a key where the
+            plan says so.
+        keys: their record keys.
+        first: where the row counter of their sequence numbers starts.
+    """
+
+    plan: FilePlan
+    rows: pa.Table
+    chosen: Rows
+    keys: Any
+    first: int
+
+    @classmethod
+    def of(cls, plan: FilePlan, rows: pa.Table, positions: Rows | None, first: int) -> Incoming:
+        """Sort the rows at some positions (all when None), and make them unique, as far as the plan asks for it."""
+        keys = one_chunk(rows.column(RECORD_KEY))
+        if positions is not None:
+            keys = keys.take(from_numpy(positions))
+        if plan.as_they_come:
+            return cls(plan, rows, np.arange(rows.num_rows) if positions is None else positions, keys, first)
+        ordering = [] if plan.delete else _ordering(plan, rows, positions)
+        order = sorted_rows(keys, unique=plan.unique or plan.delete, ordering=ordering)
+        chosen = order if positions is None else positions[order]
+        return cls(plan, rows, chosen, keys.take(from_numpy(order)), first)
+
+    @cached_property
+    def gone(self) -> Mask | None:
+        """Rows that delete their key whatever the ordering values are; None for none."""
+        if self.plan.delete:
+            return np.ones(len(self.chosen), np.bool_)
+        return self._flags(GONE_COLUMN)
+
+    @cached_property
+    def deletes(self) -> Mask | None:
+        """Rows that the user marked as deleted; None for none."""
+        return None if self.plan.delete else self._flags(IS_DELETED)
+
+    @cached_property
+    def values(self) -> pa.Table:
+        """The rows in the table's columns; those that the batch lacks are null."""
+        user = self.rows.drop_columns([name for name in _NOT_THE_USERS if name in self.rows.column_names])
+        return conform(user.take(from_numpy(self.chosen)), self.plan.schema)
+
+    @cached_property
+    def kept_columns(self) -> frozenset[str]:
+        """Columns that keep their values in records that are there, because the batch does not have them."""
+        if not self.plan.partial:
+            return frozenset()
+        return frozenset(self.plan.schema.names) - frozenset(self.rows.column_names)
+
+    def ordering(self) -> list[Any]:
+        """Ordering values, for the comparison with old rows.
+
+        Raises:
+            SchemaError: a batch of some columns lacks an ordering column.
+        """
+        missing = sorted(self.kept_columns.intersection(self.plan.ordering))
+        if missing:
+            raise SchemaError(
+                f"the batch has no ordering column {missing[0]!r}: with hoodie.catalog.write.partial.columns it must "
+                "hold the ordering columns, or nobody can tell which row is the newer"
+            )
+        return ordering_columns(self.values, self.plan.ordering)
+
+    def with_meta(self, task: int, partition: str, file_name: str) -> pa.Table:
+        """The rows with the meta columns of this write."""
+        return add_meta_columns(
+            self.values,
+            instant=self.plan.instant,
+            task=task,
+            keys=self.keys,
+            partition=partition,
+            file_name=file_name,
+            first_row=self.first,
+        )
+
+    def without_deletes(self) -> Incoming:
+        """The rows of a new file group: what is deleted does not come into being."""
+        doomed = np.zeros(len(self.chosen), np.bool_)
+        for flags in (self.gone, self.deletes):
+            if flags is not None:
+                doomed |= flags
+        if not doomed.any():
+            return self
+        left = np.flatnonzero(~doomed)
+        return Incoming(self.plan, self.rows, self.chosen[left], self.keys.take(from_numpy(left)), self.first)
+
+    def _flags(self, name: str) -> Mask | None:
+        if name not in self.rows.column_names:
+            return None
+        flags = one_chunk(self.rows.column(name)).take(from_numpy(self.chosen))
+        if not pa.types.is_boolean(flags.type):
+            raise SchemaError(f"column {name} is {flags.type}; it must be boolean")
+        found: Mask = to_numpy(flags.fill_null(fill_value=False)).astype(np.bool_)
+        return found if found.any() else None
+
+
+def _ordering(plan: FilePlan, rows: pa.Table, positions: Rows | None) -> list[Any]:
+    columns = ordering_columns(rows, [field for field in plan.ordering if field in rows.column_names])
+    return columns if positions is None else [column.take(from_numpy(positions)) for column in columns]

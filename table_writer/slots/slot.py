@@ -1,0 +1,129 @@
+"""Second stage: the rows of a slot become new versions of base files, one for each file group that they go to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import compute
+
+from table_format.codecs.arrow_numpy import one_chunk, to_numpy
+from table_format.meta_columns import PARTITION_PATH
+from table_writer.execution.blocks import in_one_piece
+from table_writer.files.written import WRITTEN_SCHEMA, WrittenFile
+from table_writer.plan.plan import BUCKET_COLUMN, FilePlan, TaskIdentity
+from table_writer.record_index.changes import IndexChanges
+from table_writer.rows.slot_rows import Incoming
+from table_writer.slots.file_group import CurrentFile, GroupWriter
+
+pc: Any = compute  # the stubs lag behind the functions
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRows:
+    """The rows of one file group.
+
+    Attributes:
+        partition: the group's partition path.
+        number: of the group, or its bucket.
+        rows: keyed rows, this group's among them.
+        positions: of its rows; None for all.
+    """
+
+    partition: str
+    number: int
+    rows: pa.Table
+    positions: Rows | None
+
+
+def write_blocks(plan: FilePlan, batches: Iterable[pa.RecordBatch], task: TaskIdentity) -> Iterator[pa.RecordBatch]:
+    """Write the files of one slot out of its blocks (batches of the first stage).
+
+    Yields:
+        One batch of `WRITTEN_SCHEMA` a file.
+    """
+    blocks: list[tuple[int, int, Any]] = []
+    for batch in batches:
+        columns: Any = batch.columns
+        _, tasks, numbers, payloads = columns
+        places = zip(tasks.to_pylist(), numbers.to_pylist(), payloads, strict=True)
+        blocks += [(source, number, payload.as_buffer()) for source, number, payload in places]
+    if not blocks:
+        return
+    # The shuffle mixes blocks; their own order decides which of two equal versions is the later.
+    blocks.sort(key=lambda block: block[:2])
+    tables = [pa.ipc.open_stream(payload).read_all() for _, _, payload in blocks]
+    blocks.clear()
+    advice = "; write the rows in several batches, or make the table with more buckets"
+    rows = in_one_piece(tables, "in one bucket of this write", advice)
+    tables.clear()
+    yield from written_batches(write_slot(plan, rows, task))
+
+
+def written_batches(files: Iterable[WrittenFile]) -> Iterator[pa.RecordBatch]:
+    """Files as batches of `WRITTEN_SCHEMA`, one a file."""
+    for written in files:
+        stat, statistics = written.to_row()
+        yield pa.RecordBatch.from_arrays([pa.array([stat]), pa.array([statistics], pa.binary())], schema=WRITTEN_SCHEMA)
+
+
+def write_slot(plan: FilePlan, rows: pa.Table, task: TaskIdentity) -> Iterator[WrittenFile]:
+    """Write the files of all partitions and buckets that some keyed rows fall into; unchanged files stay."""
+    return write_groups(plan, _groups(rows), task)
+
+
+def write_groups(plan: FilePlan, groups: Iterable[GroupRows], task: TaskIdentity) -> Iterator[WrittenFile]:
+    """Write the files of all file groups that a task changes; unchanged files stay.
+
+    What they change in the record index is left in one file, which the last of the files names.
+    """
+    first = 0
+    changes = IndexChanges(plan, task)
+    last: WrittenFile | None = None
+    for mine in groups:
+        incoming = Incoming.of(plan, mine.rows, mine.positions, first)
+        first += mine.rows.num_rows if mine.positions is None else len(mine.positions)
+        current = _current(plan, mine.partition, mine.number)
+        group = GroupWriter(plan, task, mine.partition, mine.number).write(incoming, current)
+        if group is None:
+            continue
+        changes.add(mine.partition, group.stat.file_id, group.version.inserted, group.version.deleted)
+        if last is not None:
+            yield last
+        last = WrittenFile(group.stat, group.version.statistics, group.version.work)
+    if last is not None:
+        yield dataclasses.replace(last, index_delta=changes.write())
+
+
+def _groups(rows: pa.Table) -> Iterator[GroupRows]:
+    numbers = to_numpy(one_chunk(rows.column(BUCKET_COLUMN))).astype(np.int64)
+    names = [""]
+    codes = numbers
+    if PARTITION_PATH in rows.column_names:
+        partitions = one_chunk(rows.column(PARTITION_PATH))
+        names = partitions.dictionary.to_pylist()
+        codes = numbers * len(names) + to_numpy(partitions.indices)
+    if codes.min() == codes.max():
+        yield GroupRows(names[int(codes[0]) % len(names)], int(numbers[0]), rows, None)
+        return
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        code = int(ordered[start])
+        yield GroupRows(names[code % len(names)], code // len(names), rows, order[start:end])
+
+
+def _current(plan: FilePlan, partition: str, number: int) -> CurrentFile | None:
+    table = plan.current
+    if table.num_rows == 0:
+        return None
+    mine = pc.and_(pc.equal(table["partition"], partition), pc.equal(table["bucket"], number))
+    found: list[dict[str, str]] = table.select(["file_id", "instant", "path"]).filter(mine).to_pylist()
+    return CurrentFile(**found[0]) if found else None

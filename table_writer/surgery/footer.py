@@ -1,0 +1,377 @@
+"""The Parquet footer as structs of Thrift: what stands where in it, and which of it can be moved.
+
+Source: `parquet.thrift` of the Parquet format 2.12.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from table_writer.surgery.compact import (
+    BINARY,
+    I16,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    CompactError,
+    Struct,
+    read_struct,
+    write_struct,
+)
+from table_writer.surgery.refusal import CannotSplice, old_java
+from table_writer.surgery.source import Source
+
+MAGIC = b"PAR1"
+_ENCRYPTED_MAGIC = b"PARE"
+# Some writers say of a whole number that it is one.
+_PLAIN_NUMBERS = {
+    "INT32": {"Type": "Int", "bitWidth": 32, "isSigned": True},
+    "INT64": {"Type": "Int", "bitWidth": 64, "isSigned": True},
+}
+TAIL = 8
+"""Bytes behind the footer: its length and the magic."""
+
+
+class FileField:
+    """Fields of `FileMetaData`."""
+
+    SCHEMA, ROWS, GROUPS, TEXTS, CREATED_BY, ORDERS = 2, 3, 4, 5, 6, 7
+    KNOWN = frozenset(range(1, 8))  # 8 and 9 speak of encryption
+
+
+class GroupField:
+    """Fields of `RowGroup`."""
+
+    CHUNKS, BYTES, ROWS, SORTING, OFFSET, COMPRESSED, ORDINAL = range(1, 8)
+    KNOWN = frozenset(range(1, 8))
+
+
+class ChunkField:
+    """Fields of `ColumnChunk`."""
+
+    OFFSET, METADATA, OFFSET_INDEX, OFFSET_INDEX_SIZE, COLUMN_INDEX, COLUMN_INDEX_SIZE = range(2, 8)
+    KNOWN = frozenset(range(2, 8))  # 1 names another file; 8 and 9 speak of encryption
+
+
+class MetadataField:
+    """Fields of `ColumnMetaData`."""
+
+    TYPE, PATH, VALUES, BYTES, COMPRESSED = 1, 3, 5, 6, 7
+    DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, BLOOM, BLOOM_SIZE = 9, 10, 11, 14, 15
+    KNOWN = frozenset(range(1, 18))
+    NEEDED = frozenset((TYPE, PATH, VALUES, BYTES, COMPRESSED, DATA_PAGE))
+
+
+class SchemaField:
+    """Fields of `SchemaElement`."""
+
+    REPETITION, NAME, CHILDREN = 3, 4, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A leaf column of a Parquet schema.
+
+    Attributes:
+        column: the top-level column that it belongs to.
+        path: names from the top-level column down.
+        repetitions: OPTIONAL (1) and REPEATED (2) of the elements on the path, which alone make the levels.
+        meaning: physical type, length and logical type, so far as they tell values and their order apart.
+    """
+
+    column: str
+    path: tuple[bytes, ...]
+    repetitions: tuple[int, ...]
+    meaning: tuple[Any, ...]
+
+    def holds_the_same(self, other: Leaf) -> bool:
+        """Whether the pages of the one can stand in place of the other's; names on the way do not matter."""
+        return self.repetitions == other.repetitions and self.meaning == other.meaning
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """The footer of a Parquet file.
+
+    Attributes:
+        meta: `FileMetaData`.
+        start: where it starts in the file, bytes.
+        parquet: pyarrow's view of it.
+        leaves: the leaf columns.
+    """
+
+    meta: Struct
+    start: int
+    parquet: pq.FileMetaData
+    leaves: tuple[Leaf, ...]
+
+    @property
+    def groups(self) -> list[Struct]:
+        """The row groups."""
+        found: list[Struct] = self.meta[FileField.GROUPS][1][1] if FileField.GROUPS in self.meta else []
+        return found
+
+
+def read_footer(source: Source) -> Footer:
+    """The footer of a file whose parts can be moved.
+
+    Raises:
+        CannotSplice: the file is encrypted, cut off, or has something in it that nobody here knows.
+    """
+    if source.size < TAIL + len(MAGIC):
+        raise CannotSplice("the file is too short for a Parquet file")
+    tail = source.read(source.size - TAIL, TAIL)
+    if tail[4:] == _ENCRYPTED_MAGIC:
+        raise CannotSplice("the footer is encrypted")
+    if tail[4:] != MAGIC:
+        raise CannotSplice("the file does not end as a Parquet file")
+    start = source.size - TAIL - int.from_bytes(tail[:4], "little")
+    if start < len(MAGIC):
+        raise CannotSplice("the footer is longer than the file")
+    footer = parse_footer(source.read(start, source.size - TAIL - start), start)
+    _check(footer)
+    return footer
+
+
+def parse_footer(data: bytes, start: int) -> Footer:
+    """A footer out of its bytes, which start at `start` in their file.
+
+    Raises:
+        CannotSplice: the bytes are no footer.
+    """
+    try:
+        with _without_collector():
+            meta, end = read_struct(data)
+        parquet = parsed_by_pyarrow(data)
+        leaves = tuple(_leaves(meta, parquet))
+    except (CompactError, LookupError, TypeError, ValueError, OSError) as error:
+        raise CannotSplice(f"the footer cannot be read: {error}") from error
+    _only_known(meta, FileField.KNOWN, "the footer")
+    if end != len(data):
+        raise CannotSplice("the footer has bytes behind its end")
+    return Footer(meta, start, parquet, leaves)
+
+
+def parsed_by_pyarrow(data: bytes) -> pq.FileMetaData:
+    """What pyarrow makes of the bytes of a footer."""
+    whole = b"".join([MAGIC, data, len(data).to_bytes(4, "little"), MAGIC])
+    read: Any = pq.read_metadata
+    result: pq.FileMetaData = read(pa.BufferReader(whole))
+    return result
+
+
+def footer_bytes(footer: Footer, groups: list[Struct], texts: Mapping[str, str | None]) -> bytes:
+    """The same footer with other row groups.
+
+    Args:
+        footer: of the file that was.
+        groups: the row groups of the file to be.
+        texts: key-values to set; None takes one away.
+    """
+    meta = dict(footer.meta)
+    meta[FileField.ROWS] = (I64, sum(group[GroupField.ROWS][1] for group in groups))
+    meta[FileField.GROUPS] = (LIST, (STRUCT, groups))
+    if texts:
+        meta[FileField.TEXTS] = (LIST, (STRUCT, _with_texts(meta, texts)))
+    with _without_collector():
+        return write_struct(dict(sorted(meta.items())))
+
+
+def chunks_of(group: Struct) -> list[Struct]:
+    """The column chunks of a row group."""
+    found: list[Struct] = group[GroupField.CHUNKS][1][1]
+    return found
+
+
+def chunk_range(chunk: Struct) -> tuple[int, int]:
+    """Where the pages of a column chunk start, and their bytes; as parquet-java and pyarrow reckon it."""
+    metadata = chunk[ChunkField.METADATA][1]
+    first = metadata[MetadataField.DATA_PAGE][1]
+    dictionary = metadata[MetadataField.DICTIONARY_PAGE][1] if MetadataField.DICTIONARY_PAGE in metadata else 0
+    return (dictionary if 0 < dictionary < first else first), metadata[MetadataField.COMPRESSED][1]
+
+
+def moved_chunk(chunk: Struct, distance: int) -> Struct:
+    """A copy of a chunk's description with its pages so many bytes further on.
+
+    What stands outside the pages (indexes, bloom filter) still has its old place.
+    """
+    metadata = dict(chunk[ChunkField.METADATA][1])
+    for field in (MetadataField.DATA_PAGE, MetadataField.INDEX_PAGE, MetadataField.DICTIONARY_PAGE):
+        if field in metadata and metadata[field][1] > 0:
+            metadata[field] = (I64, metadata[field][1] + distance)
+    start, size = chunk_range(chunk)
+    offset = chunk[ChunkField.OFFSET][1] if ChunkField.OFFSET in chunk else 0
+    # Deprecated, and used for several things: only one that points into the pages is known to move along.
+    offset = offset + distance if start <= offset < start + size else 0
+    return dict(sorted({**chunk, ChunkField.OFFSET: (I64, offset), ChunkField.METADATA: (STRUCT, metadata)}.items()))
+
+
+def group_of_chunks(model: Struct, chunks: list[Struct], rows: int, start: int, ordinal: int) -> Struct:
+    """A row group of these chunks.
+
+    Args:
+        model: a row group that tells which optional fields to give; its sorting columns are taken over.
+        chunks: one a leaf.
+        rows: rows of the group.
+        start: where its pages start.
+        ordinal: its place in the file.
+    """
+    group = {
+        **model,
+        GroupField.CHUNKS: (LIST, (STRUCT, chunks)),
+        GroupField.BYTES: (I64, _sum(chunks, MetadataField.BYTES)),
+        GroupField.ROWS: (I64, rows),
+    }
+    if GroupField.OFFSET in group:
+        group[GroupField.OFFSET] = (I64, start)
+    if GroupField.COMPRESSED in group:
+        group[GroupField.COMPRESSED] = (I64, _sum(chunks, MetadataField.COMPRESSED))
+    if GroupField.ORDINAL in group:
+        group[GroupField.ORDINAL] = (I16, ordinal)
+    if ordinal >= 1 << 15:
+        group.pop(GroupField.ORDINAL, None)
+    return dict(sorted(group.items()))
+
+
+def sorting_columns(group: Struct) -> list[int]:
+    """Ordinals of the leaves that a row group says it is sorted by."""
+    if GroupField.SORTING not in group:
+        return []
+    return [column[1][1] for column in group[GroupField.SORTING][1][1]]
+
+
+def place(struct: Struct, offset: int, size: int, offset_field: int, size_field: int) -> None:
+    """Note where an index or a filter stands."""
+    struct[offset_field] = (I64, offset)
+    struct[size_field] = (I32, size)
+
+
+def bloom_size(header: bytes) -> int:
+    """Bytes of a bloom filter, header included, from the first bytes of it.
+
+    Raises:
+        CannotSplice: they are no header of a bloom filter.
+    """
+    try:
+        struct, end = read_struct(header)
+        size: int = struct[1][1]
+    except (CompactError, LookupError) as error:
+        raise CannotSplice(f"a bloom filter has no header: {error}") from error
+    return end + size
+
+
+def _sum(chunks: list[Struct], field: int) -> int:
+    return sum(chunk[ChunkField.METADATA][1][field][1] for chunk in chunks)
+
+
+def _with_texts(meta: Struct, texts: Mapping[str, str | None]) -> list[Struct]:
+    keys = {key.encode() for key in texts}
+    old: list[Struct] = meta[FileField.TEXTS][1][1] if FileField.TEXTS in meta else []
+    kept = [pair for pair in old if pair[1][1] not in keys]
+    new = [{1: (BINARY, k.encode()), 2: (BINARY, v.encode())} for k, v in texts.items() if v is not None]
+    return kept + new
+
+
+def _leaves(meta: Struct, parquet: pq.FileMetaData) -> Iterator[Leaf]:
+    elements: list[Struct] = meta[FileField.SCHEMA][1][1]
+    count = elements[0][SchemaField.CHILDREN][1]
+    open_nodes: list[list[Any]] = [[count, (), ()]]  # children still to come, path, repetitions
+    position = leaf = 0
+    while open_nodes:
+        if open_nodes[-1][0] == 0:
+            open_nodes.pop()
+            continue
+        open_nodes[-1][0] -= 1
+        _, path, repetitions = open_nodes[-1]
+        position += 1
+        element = elements[position]
+        repetition = element[SchemaField.REPETITION][1]
+        path = (*path, element[SchemaField.NAME][1])
+        repetitions = (*repetitions, repetition) if repetition else repetitions
+        if SchemaField.CHILDREN in element and element[SchemaField.CHILDREN][1]:
+            open_nodes.append([element[SchemaField.CHILDREN][1], path, repetitions])
+            continue
+        yield Leaf(path[0].decode(), path, repetitions, _meaning(parquet.schema.column(leaf)))
+        leaf += 1
+    if position + 1 != len(elements) or leaf != len(parquet.schema):
+        raise CannotSplice("the schema is not a tree")
+
+
+def _meaning(column: Any) -> tuple[Any, ...]:
+    """What tells the values of a leaf apart: texts of any kind are bytes in the order of their bytes."""
+    logical = column.logical_type
+    kind = logical.type
+    if column.physical_type == "BYTE_ARRAY" and kind in ("NONE", "STRING", "ENUM", "JSON", "BSON"):
+        return ("BYTE_ARRAY",)
+    notes = json.loads(logical.to_json())
+    for note in ("is_from_converted_type", "force_set_converted_type"):
+        notes.pop(note, None)
+    if notes == _PLAIN_NUMBERS.get(column.physical_type):
+        notes = {"Type": "None"}
+    return (column.physical_type, column.length, *sorted(notes.items()))
+
+
+def _check(footer: Footer) -> None:
+    meta = footer.meta
+    created_by = meta[FileField.CREATED_BY][1].decode("utf-8", "replace") if FileField.CREATED_BY in meta else ""
+    if old_java(created_by):
+        raise CannotSplice(f"readers treat files of {created_by!r} otherwise")
+    # A column order is a union; its first field is the order of the type, the only one that pyarrow writes.
+    if any(tuple(order) != (1,) for order in (meta[FileField.ORDERS][1][1] if FileField.ORDERS in meta else ())):
+        raise CannotSplice("a column has an order that is not its type's")
+    columns = [leaf.column for leaf in footer.leaves]
+    if len(set(columns)) != meta[FileField.SCHEMA][1][1][0][SchemaField.CHILDREN][1]:
+        raise CannotSplice("two columns have one name, or a column has no leaves")
+    rows = 0
+    for group in footer.groups:
+        _check_group(group, footer)
+        rows += group[GroupField.ROWS][1]
+    if rows != meta[FileField.ROWS][1]:
+        raise CannotSplice("the rows of the row groups are not those of the file")
+
+
+def _check_group(group: Struct, footer: Footer) -> None:
+    _only_known(group, GroupField.KNOWN, "a row group")
+    chunks = chunks_of(group)
+    if len(chunks) != len(footer.leaves):
+        raise CannotSplice("a row group lacks columns")
+    for chunk, leaf in zip(chunks, footer.leaves, strict=True):
+        _only_known(chunk, ChunkField.KNOWN, "a column chunk")
+        if ChunkField.METADATA not in chunk:
+            raise CannotSplice("a column chunk is described elsewhere")
+        metadata = chunk[ChunkField.METADATA][1]
+        _only_known(metadata, MetadataField.KNOWN, "the description of a column chunk")
+        if not metadata.keys() >= MetadataField.NEEDED:
+            raise CannotSplice("the description of a column chunk lacks fields")
+        if tuple(metadata[MetadataField.PATH][1][1]) != leaf.path:
+            raise CannotSplice("the columns of a row group are not in the schema's order")
+        start, size = chunk_range(chunk)
+        if start < len(MAGIC) or size < 0 or start + size > footer.start:
+            raise CannotSplice("a column chunk lies outside of the file's data")
+
+
+def _only_known(struct: Struct, known: frozenset[int], what: str) -> None:
+    if not struct.keys() <= known:
+        raise CannotSplice(f"{what} has fields {sorted(struct.keys() - known)}, of encryption or not known")
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Thousands of new dictionaries make the garbage collector look through all of them, three times as slow."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,173 @@
+"""The new columns and rows of touched row groups."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import compute
+
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk
+from table_format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
+from table_writer.files.merge_request import MergeRequest
+from table_writer.rows.merge import RowChanges, merged_rows
+from table_writer.rows.values import merged_values, with_constants
+from table_writer.surgery.changes import changed_columns
+from table_writer.surgery.opened import OpenedFile
+from table_writer.surgery.policy import SurgeryPolicy
+from table_writer.surgery.refusal import CannotSplice
+from table_writer.surgery.splice import Dropped, GroupEdit, NewColumns
+
+pc: Any = compute  # the stubs lag behind the functions
+Rows = npt.NDArray[np.int64]
+
+_STAMPS = (COMMIT_TIME, COMMIT_SEQNO)
+_OVERFULL = 1.5
+
+
+def _none() -> Rows:
+    return np.empty(0, np.int64)
+
+
+@dataclass(slots=True)
+class Touched:
+    """What a write does to a row group.
+
+    Attributes:
+        number: of the group.
+        replaced: rows of it that take another row's values.
+        by: the batch's row for each of them.
+        gone: rows of it that are deleted.
+        inserted: rows of the batch that are added among them.
+        folded: its rows go to the end of the file, with the new ones there.
+    """
+
+    number: int
+    replaced: Rows = field(default_factory=_none)
+    by: Rows = field(default_factory=_none)
+    gone: Rows = field(default_factory=_none)
+    inserted: Rows = field(default_factory=_none)
+    folded: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of its columns are encoded."""
+        return bool(len(self.gone) or len(self.inserted) or self.folded)
+
+
+class GroupEdits:
+    """Makes the edits of one file."""
+
+    def __init__(self, request: MergeRequest, opened: OpenedFile, policy: SurgeryPolicy) -> None:
+        self._request = request
+        self._opened = opened
+        self._policy = policy
+        self._kept = request.incoming.kept_columns
+        self._user = [name for name in opened.schema.names if name not in META_COLUMNS and name not in self._kept]
+        self._rows = [name for name in opened.schema.names if name not in (PARTITION_PATH, FILE_NAME)]
+
+    def make(
+        self, touched: Sequence[Touched], appended: Rows, full: int
+    ) -> tuple[dict[int, GroupEdit], list[pa.Table]]:
+        """The edits of row groups, and the row groups behind them.
+
+        Args:
+            touched: row groups with changes.
+            appended: rows of the batch for the end of the file.
+            full: rows of a full row group.
+
+        Raises:
+            CannotSplice: too much of the file would be encoded again.
+        """
+        self._refuse(touched, len(appended), None)
+        edits: dict[int, GroupEdit] = {}
+        behind: list[pa.Table] = []
+        sampled = False
+        for group in touched:
+            if not group.is_whole:
+                edits[group.number] = found = self._updated(group)
+                if not sampled:
+                    self._refuse(touched, len(appended), found.table.column_names)
+                    sampled = True
+                continue
+            rows = self._rebuilt(group)
+            if group.folded or len(rows) == 0:
+                edits[group.number] = Dropped()
+                behind += [rows] if len(rows) else []
+            else:
+                edits[group.number] = NewColumns(self._with_constants(rows))
+        return edits, self._at_end(behind, appended, full)
+
+    def _updated(self, group: Touched) -> NewColumns:
+        """The columns in which the updated rows differ, and the two that say when they were written."""
+        new = self._request.added
+        old = self._opened.read([group.number], [*_STAMPS, *self._user])
+        changed = changed_columns(old.take(from_numpy(group.replaced)), new.take(from_numpy(group.by)), self._user)
+        old = old.select([*_STAMPS, *changed])
+        rows = np.arange(len(old))
+        rows[group.replaced] = len(old) + group.by
+        return NewColumns(merged_values(old, new, rows, np.arange(len(old))))
+
+    def _rebuilt(self, group: Touched) -> pa.Table:
+        """All rows of a group after the write, without the two columns of one text."""
+        old = self._opened.read([group.number], self._rows)
+        changes = RowChanges(group.replaced, group.by, group.gone, group.inserted)
+        keys = one_chunk(old.column(RECORD_KEY))
+        merged = merged_rows(keys, self._request.incoming.keys, changes)
+        return merged_values(old, self._new_rows(old), merged.rows, merged.places, self._kept)
+
+    def _new_rows(self, like: pa.Table) -> pa.Table:
+        return like.slice(0, 0) if self._request.plan.delete else self._request.added
+
+    def _at_end(self, behind: list[pa.Table], appended: Rows, full: int) -> list[pa.Table]:
+        """New row groups of the new rows and of those that go with them."""
+        if len(appended):
+            new = self._request.added.select(self._rows).take(from_numpy(appended))
+            behind = [*behind, _as_plain(new)]
+        if not behind:
+            return []
+        if len(behind) > 1:
+            behind = [_as_plain(rows) for rows in behind]
+        rows = pa.concat_tables(behind).unify_dictionaries().combine_chunks()
+        rows = self._with_constants(rows.take(pc.sort_indices(one_chunk(rows.column(RECORD_KEY)))))
+        count = max(1, round(len(rows) / (full * _OVERFULL) + 0.5)) if len(rows) > full * _OVERFULL else 1
+        edges = np.linspace(0, len(rows), count + 1).astype(np.int64)
+        return [rows.slice(start, end - start) for start, end in itertools.pairwise(edges.tolist())]
+
+    def _with_constants(self, rows: pa.Table) -> pa.Table:
+        return with_constants(rows, self._request.partition, self._request.name)
+
+    def _refuse(self, touched: Sequence[Touched], appended: int, changed: Sequence[str] | None) -> None:
+        """Stop where too many bytes would be encoded, as far as can be told.
+
+        Args:
+            touched: row groups with changes.
+            appended: new rows at the end.
+            changed: columns that changed in the first updated row group, taken for those that do in all; None when
+                nobody has looked yet.
+        """
+        sizes = self._opened.chunk_sizes
+        names = _STAMPS if changed is None else changed
+        encoded = sum(
+            sum(sizes[group.number].values())
+            if group.is_whole
+            else sum(sizes[group.number].get(name, 0) for name in names)
+            for group in touched
+        )
+        whole = self._opened.size_of_chunks
+        encoded += appended * whole // max(1, self._opened.footer.row_count)
+        reason = self._policy.too_much(encoded, whole)
+        if reason is not None:
+            raise CannotSplice(reason)
+
+
+def _as_plain(rows: pa.Table) -> pa.Table:
+    """Without dictionaries, so that rows of several origins have one schema."""
+    columns: list[Any] = [one_chunk(column) for column in rows.columns]
+    plain = [column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column for column in columns]
+    return pa.table(plain, names=rows.column_names)

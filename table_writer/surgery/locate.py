@@ -1,0 +1,135 @@
+"""Which row groups of a file may hold some record keys, as its footer tells, before a row is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from table_format.base_file.reader import BaseFileFooter
+from table_format.codecs.arrow_numpy import from_numpy
+from table_format.errors import CorruptFileError
+from table_format.meta_columns import RECORD_KEY
+from table_writer.rows.merge import positions_after
+
+Mask = npt.NDArray[np.bool_]
+
+# The filter is asked where that is sure to cost less than the keys that it may spare: a key of the batch costs about as
+# much as ten keys of the file.
+_ROWS_PER_ASKED_KEY = 10
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """The record keys of a row group.
+
+    Attributes:
+        rows: of the group.
+        first: a text at or before its least key, by bytes; None where the footer does not tell.
+        last: a text at or after its greatest key.
+    """
+
+    rows: int
+    first: str | None
+    last: str | None
+
+
+def key_ranges(metadata: pq.FileMetaData) -> list[KeyRange]:
+    """The keys of each row group by its statistics, which may be cut but hold."""
+    ranges = []
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        ranges.append(KeyRange(group.num_rows, *_bounds(group)))
+    return ranges
+
+
+def candidate_groups(
+    footer: BaseFileFooter,
+    ranges: Sequence[KeyRange],
+    keys: Any,
+    pages: Callable[[int], Sequence[KeyRange] | None] | None = None,
+) -> list[int]:
+    """Numbers of the row groups that may hold one of some keys.
+
+    Where the keys are few, the file's bloom filter of keys is asked, and the pages of row groups.
+
+    Args:
+        footer: of the file.
+        ranges: see `key_ranges`.
+        keys: record keys in their order by bytes, a string array without nulls.
+        pages: gives the keys of each page of a row group, None where nobody knows them all.
+    """
+    if len(keys) == 0:
+        return []
+    found = _in_ranges(ranges, keys)
+    rows = sum(ranges[number].rows for number in found)
+    if len(keys) * _ROWS_PER_ASKED_KEY >= rows:
+        return found
+    known = _may_be_known(footer, keys)
+    if known is not None and not known.all():
+        keys = keys.take(from_numpy(np.flatnonzero(known)))
+        found = _in_ranges(ranges, keys)
+    if pages is None:
+        return found
+    return [number for number in found if _may_hold(pages(number), keys)]
+
+
+def _in_ranges(ranges: Sequence[KeyRange], keys: Any) -> list[int]:
+    """Row groups in whose range one of the keys lies."""
+    bounded = [number for number, bounds in enumerate(ranges) if bounds.first is not None and bounds.last is not None]
+    firsts = pa.array([ranges[number].first for number in bounded], pa.string())
+    lasts = pa.array([ranges[number].last for number in bounded], pa.string())
+    up_to_last = positions_after(keys, lasts)
+    # keys before the first: those at or before it, less the one that equals it
+    up_to_first = positions_after(keys, firsts)
+    at_first = _equal_before(keys, firsts, up_to_first)
+    inside = (up_to_last > up_to_first) | at_first
+    asked = set(range(len(ranges))) - set(bounded) if len(keys) else set()
+    return sorted(asked | {number for number, is_inside in zip(bounded, inside, strict=True) if is_inside})
+
+
+def _may_hold(pages: Sequence[KeyRange] | None, keys: Any) -> bool:
+    return pages is None or bool(_in_ranges(pages, keys))
+
+
+def _equal_before(keys: Any, texts: Any, ends: npt.NDArray[np.int64]) -> Mask:
+    """Where the last key at or before a text is the text itself."""
+    if len(keys) == 0:
+        return np.zeros(len(texts), np.bool_)
+    probe = keys.take(from_numpy(np.maximum(ends - 1, 0)))
+    return np.array(
+        [bool(end) and left == right for end, left, right in zip(ends, probe, texts, strict=True)], np.bool_
+    )
+
+
+def _may_be_known(footer: BaseFileFooter, keys: Any) -> Mask | None:
+    try:
+        bloom = footer.bloom
+    except CorruptFileError:
+        return None  # a filter that cannot be read tells nothing
+    return None if bloom is None else bloom.may_contain(keys)
+
+
+def _bounds(group: Any) -> tuple[str, str] | tuple[None, None]:
+    for index in range(group.num_columns):
+        chunk = group.column(index)
+        if chunk.path_in_schema == RECORD_KEY:
+            break
+    else:
+        return None, None
+    try:
+        statistics = chunk.statistics
+        if statistics is None or not statistics.has_min_max:
+            return None, None
+        least, greatest = statistics.min, statistics.max
+    except (UnicodeDecodeError, pa.ArrowException):
+        return None, None  # a bound that was cut within a character
+    # pyarrow before 20 gives an empty text for a bound that is not there, as where one of the keys is very long.
+    if not (isinstance(least, str) and isinstance(greatest, str) and greatest):
+        return None, None
+    return least, greatest

@@ -1,0 +1,119 @@
+"""Offset indexes of column chunks that stand elsewhere now.
+
+A Parquet file has one page location for each page, many thousands in a large file. Their offsets are shifted in place
+by numpy, all at once, wherever the new number takes as many bytes as the old; the rest goes through the codec.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from table_writer.surgery.compact import I64, LIST, STRUCT, CompactError, read_struct, read_varint, write_struct
+from table_writer.surgery.refusal import CannotSplice
+
+Numbers = npt.NDArray[np.int64]
+
+# A page location as writers put it: field 1 (i64), its number, field 2 (i32), field 3 (i64), the end: seven pieces,
+# each of which ends with a byte below 128.
+_PIECES = 7
+_FIXED = {0: 0x16, 2: 0x15, 4: 0x16, 6: 0x00}
+_LIST_FIELD = 0x10 | LIST
+_MOST_BYTES = 9
+
+
+def moved_offset_indexes(indexes: list[bytes], distances: list[int]) -> list[bytes]:
+    """Offset indexes whose pages stand so many bytes further on.
+
+    Raises:
+        CannotSplice: one of them is not an offset index.
+    """
+    quick = _moved_in_place(indexes, distances)
+    return [
+        _moved(index, distance) if done is None else done
+        for index, distance, done in zip(indexes, distances, quick, strict=True)
+    ]
+
+
+def _moved(data: bytes, distance: int) -> bytes:
+    if distance == 0:
+        return data
+    try:
+        index, end = read_struct(data)
+        if end != len(data):
+            raise CannotSplice("an offset index has bytes behind its end")
+        for location in index[1][1][1]:
+            location[1] = (I64, location[1][1] + distance)
+        return write_struct(index)
+    except (CompactError, LookupError, TypeError) as error:
+        raise CannotSplice(f"an offset index cannot be read: {error}") from error
+
+
+def _moved_in_place(indexes: list[bytes], distances: list[int]) -> list[bytes | None]:
+    """The moved indexes; None for those that are not of the common form, or whose numbers change their length."""
+    whole = np.frombuffer(b"".join(indexes), np.uint8).copy()
+    starts = np.concatenate([[0], np.cumsum([len(index) for index in indexes], dtype=np.int64)])
+    heads = [_list_head(index) for index in indexes]
+    counts: Numbers = np.array([count for count, _ in heads], np.int64)
+    firsts = starts[:-1] + np.array([size for _, size in heads], np.int64)
+    owners = np.repeat(np.arange(len(indexes)), counts)
+    if not len(owners):
+        return [None] * len(indexes)
+    within = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+    ends = np.flatnonzero(whole < 128)
+    piece = np.searchsorted(ends, firsts)[owners] + _PIECES * within
+    good = piece + _PIECES <= len(ends)
+    piece = np.where(good, piece, 0)
+    good &= ends[np.minimum(piece + _PIECES, len(ends)) - 1] < starts[1:][owners]
+    for at, byte in _FIXED.items():
+        end = ends[np.minimum(piece + at, len(ends) - 1)]
+        begin = np.where((within == 0) & (at == 0), firsts[owners], ends[np.maximum(piece + at - 1, 0)] + 1)
+        good &= (end == begin) & (whole[end] == byte)
+    begin, end = ends[piece] + 1, ends[np.minimum(piece + 1, len(ends) - 1)]
+    lengths = end - begin + 1
+    good &= (lengths > 0) & (lengths <= _MOST_BYTES)
+    _shift(whole, begin, lengths, np.array(distances, np.int64)[owners], good)
+    bad = np.zeros(len(indexes), np.bool_)
+    np.logical_or.at(bad, owners, ~good)
+    data = whole.tobytes()
+    return [
+        None if broken or not count else data[start:end]
+        for broken, count, start, end in zip(bad, counts, starts[:-1], starts[1:], strict=True)
+    ]
+
+
+def _list_head(index: bytes) -> tuple[int, int]:
+    """How many page locations there are, and the bytes before the first; no locations where that is unclear."""
+    try:
+        if index[0] != _LIST_FIELD or index[1] & 15 != STRUCT:
+            return 0, 0
+        if index[1] >> 4 < 15:
+            return index[1] >> 4, 2
+        count, position = read_varint(index, 2)
+    except (IndexError, CompactError):
+        return 0, 0
+    return (count, position) if count * _PIECES <= len(index) else (0, 0)
+
+
+def _shift(
+    whole: npt.NDArray[np.uint8], begin: Numbers, lengths: Numbers, distances: Numbers, good: npt.NDArray[Any]
+) -> None:
+    """Add to the numbers that begin there; `good` becomes false for those that would take another length."""
+    longest = int(lengths[good].max(initial=0))
+    values = np.zeros(len(begin), np.int64)
+    for byte in range(longest):
+        rows = np.flatnonzero(good & (lengths > byte))
+        values[rows] |= (whole[begin[rows] + byte].astype(np.int64) & 127) << (7 * byte)
+    good &= values & 1 == 0  # zigzag: the others are negative
+    values += distances << 1
+    good &= values >= 0
+    width = np.ones(len(begin), np.int64)
+    for byte in range(1, _MOST_BYTES):
+        width += values >= 1 << (7 * byte)
+    good &= width == lengths
+    for byte in range(longest):
+        rows = np.flatnonzero(good & (lengths > byte))
+        more = np.where(lengths[rows] > byte + 1, 128, 0)
+        whole[begin[rows] + byte] = ((values[rows] >> (7 * byte)) & 127 | more).astype(np.uint8)

@@ -1,0 +1,105 @@
+"""When a file is spliced, and when it is better written anew as a whole."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from table_format.config.option_values import choice, whole_number
+from table_writer.plan import option_registry as registry
+from table_writer.surgery.locate import KeyRange
+
+
+class Mode(Enum):
+    """What `hoodie.catalog.write.surgery` says."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class SurgeryPolicy:
+    """Bounds of surgery.
+
+    Attributes:
+        mode: `always` splices wherever it can be done, `never` nowhere.
+        max_touched: share of a file's bytes that may be encoded again.
+        max_loose: share of its rows that may lie in row groups whose keys lie among those of groups before them.
+        max_small: row groups that may be smaller than half of the size of a row group.
+        min_file: bytes of a file below which it is written anew.
+    """
+
+    mode: Mode
+    max_touched: float
+    max_loose: float
+    max_small: int
+    min_file: int
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> SurgeryPolicy:
+        """Read the bounds out of write options.
+
+        Raises:
+            OptionError: a value that cannot be used.
+        """
+        mode = choice(options, registry.SURGERY.key, str(registry.SURGERY.default), registry.SURGERY.choices)
+        return cls(
+            Mode(mode),
+            _number(options, registry.SURGERY_TOUCHED) / 100,
+            _number(options, registry.SURGERY_LOOSE) / 100,
+            _number(options, registry.SURGERY_SMALL),
+            _number(options, registry.SURGERY_MIN_FILE),
+        )
+
+    def too_small(self, size: int) -> str | None:
+        """Why a file of so many bytes is not worth it."""
+        if self.mode is Mode.AUTO and size < self.min_file:
+            return f"a file of {size:,} bytes is written anew as fast"
+        return None
+
+    def too_much(self, encoded: int, whole: int) -> str | None:
+        """Why so many bytes are too many of a file's to encode again."""
+        if self.mode is Mode.AUTO and encoded > self.max_touched * whole:
+            return f"{encoded:,} of {whole:,} bytes would be encoded again"
+        return None
+
+    def too_many_small(self, small: int) -> str | None:
+        """Why so many small row groups are too many."""
+        if self.mode is Mode.AUTO and small > self.max_small:
+            return f"{small} row groups would be small"
+        return None
+
+    def too_loose(self, ranges: Sequence[KeyRange]) -> str | None:
+        """Why a file of such row groups is to be put in order."""
+        share = loose_share(ranges)
+        if self.mode is Mode.AUTO and share > self.max_loose:
+            return f"{share:.0%} of the rows would lie in row groups whose keys lie among those of others"
+        return None
+
+
+def loose_share(ranges: Sequence[KeyRange]) -> float:
+    """Share of the rows in row groups whose keys lie among those of row groups before them in the file.
+
+    Groups whose keys nobody knows count as such.
+    """
+    firsts: list[str] = []
+    lasts: list[str] = []
+    loose = 0
+    for bounds in ranges:
+        if bounds.first is None or bounds.last is None:
+            loose += bounds.rows
+            continue
+        at = bisect_right(firsts, bounds.first)
+        if (at and lasts[at - 1] >= bounds.first) or (at < len(firsts) and firsts[at] <= bounds.last):
+            loose += bounds.rows
+            continue
+        firsts.insert(at, bounds.first)
+        lasts.insert(at, bounds.last)
+    return loose / max(1, sum(bounds.rows for bounds in ranges))
+
+
+def _number(options: Mapping[str, str], option: registry.Option) -> int:
+    return whole_number(options, option.key, int(option.default or 1), 1)

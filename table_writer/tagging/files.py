@@ -1,0 +1,121 @@
+"""The base files that a write by the record index builds on, and how large files are to become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute
+
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy
+from table_format.errors import UnsupportedTableError
+from table_format.slices.file_slices import latest_base_files, list_data_files
+from table_format.slices.table_client import TableClient
+from table_format.table.metadata_table import MetadataTable
+from table_format.timeline.timeline import Timeline
+from table_writer.plan import option_registry as registry
+from table_writer.plan.options import WriteOptions
+from table_writer.plan.plan import CURRENT_SCHEMA
+from table_writer.tagging.placement import Numbers, Sizing
+
+pc: Any = compute  # the stubs lag behind the functions
+
+_COMMITS_LOOKED_AT = 8
+# An average over fewer rows says more of a file's footer than of its rows.
+_ROWS_TO_TRUST = 1000
+# Three zeros and five decimal digits: one random file id in 40,000 looks so, too.
+_BUCKET_SHAPE = "^000[0-9]{5}-"
+
+
+@dataclass(frozen=True)
+class CurrentFiles:
+    """The latest base file of each file group.
+
+    Attributes:
+        table: of `CURRENT_SCHEMA`, with the number of the file group, which is its row, in the place of the bucket.
+        sizes: their bytes.
+    """
+
+    table: pa.Table
+    sizes: pa.Array[Any]
+
+    def sizes_of(self, partitions: set[str]) -> dict[str, list[tuple[int, int]]]:
+        """Number and bytes of each file group of some partitions."""
+        wanted = pc.is_in(self.table["partition"], value_set=pa.array(sorted(partitions), pa.string()))
+        numbers = np.flatnonzero(to_numpy(wanted.combine_chunks()).astype(np.bool_))
+        at = from_numpy(numbers)
+        names: list[Any] = self.table["partition"].take(at).to_pylist()
+        found: dict[str, list[tuple[int, int]]] = {}
+        for name, number, size in zip(names, numbers.tolist(), to_numpy(self.sizes.take(at)).tolist(), strict=True):
+            found.setdefault(name, []).append((number, size))
+        return found
+
+    def only(self, numbers: Numbers) -> pa.Table:
+        """The rows of some file groups; numbers of new file groups have none."""
+        return self.table.take(from_numpy(numbers[numbers < self.table.num_rows].astype(np.int64)))
+
+
+def indexed_files(client: TableClient, timeline: Timeline) -> CurrentFiles:
+    """The latest base file of each file group, from the metadata table or a listing.
+
+    Args:
+        client: the table.
+        timeline: loaded after the write's own instant was requested, so that no commit is missed unnoticed.
+    """
+    metadata = MetadataTable.open(client, timeline)
+    files = list_data_files(client.storage) if metadata is None else metadata.files()
+    latest = latest_base_files(files, timeline)
+    numbers = from_numpy(np.arange(latest.num_rows, dtype=np.int32))
+    columns = [latest["partition"], numbers, latest["file_id"], latest["instant"], latest["path"]]
+    table = pa.table(columns, schema=CURRENT_SCHEMA).combine_chunks()
+    sizes: Any = latest["size"].combine_chunks()
+    return CurrentFiles(table, sizes)
+
+
+def refuse_buckets(files: CurrentFiles) -> None:
+    """Refuse a table whose files all bear buckets in their names: records in other files would be lost to its writers.
+
+    Raises:
+        UnsupportedTableError: it is one.
+    """
+    bucketed = pc.match_substring_regex(files.table["file_id"], _BUCKET_SHAPE)
+    if files.table.num_rows and pc.all(bucketed).as_py():
+        raise UnsupportedTableError(
+            f"{files.table['path'][0].as_py()}: the files of this table are buckets, where its other writers look for "
+            "records by their hash: leave hoodie.index.type=RECORD_INDEX out, and give hoodie.bucket.index.num.buckets"
+        )
+
+
+def sizing(options: WriteOptions, known: float | None, measured: float | None) -> Sizing:
+    """How large the files of a write become.
+
+    A record's bytes are those that the last commits tell; else `hoodie.copyonwrite.record.size.estimate`, where the
+    job gives it; else those of a sample of the rows. Apache takes its default of 1024 bytes in the last case, which
+    makes the first files of narrow rows many times too small.
+
+    Args:
+        options: of the job.
+        known: bytes of a record in the files of the last commits, see `average_record`.
+        measured: bytes of a row of the batch in a file; None where it was not measured.
+    """
+    split = None if options.flag(registry.AUTO_SPLIT) else options.number(registry.INSERT_SPLIT)
+    record = known or options.number(registry.RECORD_SIZE) or measured or 1.0
+    small, most = options.number(registry.SMALL_FILES), options.number(registry.FILE_SIZE)
+    return Sizing(small or 0, most or 1, record, split)
+
+
+def average_record(timeline: Timeline) -> float | None:
+    """Bytes of a record in the files of the last commits; None when they wrote too few to tell.
+
+    Copy-on-write files are written whole, so that each write stat has a whole file's bytes and rows.
+    """
+    size = rows = 0
+    for instant in list(reversed(timeline.writes))[:_COMMITS_LOOKED_AT]:
+        stats = timeline.commit_metadata(instant).stats()
+        size += sum(stat.file_size_in_bytes for stat in stats)
+        rows += sum(stat.num_writes for stat in stats)
+        if rows >= _ROWS_TO_TRUST:
+            return size / rows
+    return None

@@ -1,0 +1,81 @@
+"""Records that move to another partition, where ordering values decide: an older version must not move anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import compute
+
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
+from table_format.errors import RecordIndexError
+from table_format.meta_columns import META_FIELDS, RECORD_KEY
+from table_format.storage import Storage
+from table_format.table.schema_history import SchemaHistory, read_columns
+from table_writer.rows.ordering import not_older, ordering_columns
+
+pc: Any = compute  # the stubs lag behind the functions
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class MovePlan:
+    """Where the present versions of records are.
+
+    Attributes:
+        storage: the table's.
+        paths: the base file of each current file group.
+        schema: user columns of the table after the write.
+        fields: ordering fields.
+        history: which columns the files have, see `FilePlan`.
+    """
+
+    storage: Storage
+    paths: pa.Array[Any]
+    schema: pa.Schema
+    fields: tuple[str, ...]
+    history: SchemaHistory | None = None
+
+
+def lost_moves(plan: MovePlan, keys: Any, numbers: npt.NDArray[np.int32], ordering: Mapping[int, Any]) -> Mask:
+    """Which of some new versions are older than the table's, so that nothing may come of them.
+
+    Only key and ordering columns of the files that have such records are read, one file after the other.
+
+    Args:
+        plan: see `MovePlan`.
+        keys: record keys, unique.
+        numbers: the file group that has each of them.
+        ordering: ordering values of the new versions, see `ordering_columns`, by the place of their field among the
+            plan's; those of fields that the batch lacks are null.
+
+    Raises:
+        RecordIndexError: a file group does not have a key that the index says is there.
+    """
+    lost = np.zeros(len(keys), np.bool_)
+    known = pa.schema([*META_FIELDS, *plan.schema])
+    schema = pa.schema([known.field(name) for name in (RECORD_KEY, *plan.fields)])
+    for number in np.unique(numbers).tolist():
+        mine = np.flatnonzero(numbers == number)
+        path = plan.paths[number].as_py()
+        old = read_columns(plan.storage, path, schema, plan.history)
+        wanted = keys.take(from_numpy(mine))
+        at = pc.index_in(wanted, value_set=one_chunk(old[RECORD_KEY]))
+        if at.null_count:
+            key = wanted[int(np.flatnonzero(~valid_mask(at))[0])].as_py()
+            raise RecordIndexError(
+                f"{path}: key {key!r} is not in this file, in which the record index has it: find what else is wrong "
+                "by `hudi-catalog index verify`"
+            )
+        places = from_numpy(to_numpy(at).astype(np.int64))
+        present = [column.take(places) for column in ordering_columns(old, plan.fields)]
+        coming = [
+            ordering[place].take(from_numpy(mine)) if place in ordering else pa.nulls(len(mine), column.type)
+            for place, column in enumerate(present)
+        ]
+        lost[mine] = ~not_older(coming, present, len(mine))
+    return lost

@@ -1,0 +1,172 @@
+"""Where new records go: into small files first, then into new files of the right size, by ranges of their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import compute
+
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy
+from table_writer.rows.merge import positions_after
+
+pc: Any = compute  # the stubs lag behind the functions
+Numbers = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """How large files become, as Apache's `UpsertPartitioner` has it.
+
+    Attributes:
+        small: files below this take new records (`hoodie.parquet.small.file.limit`); 0 for none.
+        most: bytes that they are filled up to (`hoodie.parquet.max.file.size`).
+        record: bytes of a record in a file, on average.
+        split: records of a new file; None for as many as fit (`hoodie.copyonwrite.insert.auto.split`).
+    """
+
+    small: int
+    most: int
+    record: float
+    split: int | None = None
+
+    @property
+    def per_file(self) -> int:
+        """Records of a new file, at most."""
+        return self.split or max(1, int(self.most / max(self.record, 1e-3)))
+
+    def room(self, size: int) -> int:
+        """Records that a file of some bytes still takes; none unless it is small."""
+        return max(0, int((self.most - size) / max(self.record, 1e-3))) if size < self.small else 0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Records to insert into one partition.
+
+    Attributes:
+        rows: how many.
+        keys: some of their keys, in any order.
+        weights: records that each of these stands for.
+    """
+
+    rows: int
+    keys: pa.Array[Any]
+    weights: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """The file groups that take one partition's new records.
+
+    Attributes:
+        bounds: the least key of each file group but the first, rising.
+        numbers: of the file groups.
+    """
+
+    bounds: pa.Array[Any]
+    numbers: Numbers
+
+    def numbers_of(self, keys: Any) -> Numbers:
+        """The file group of each key."""
+        if len(self.numbers) == 1:
+            return np.full(len(keys), self.numbers[0], np.int32)
+        return self.numbers[positions_after(self.bounds, keys)]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the records to insert go.
+
+    Attributes:
+        partitions: ranges of each partition.
+        created: partition of each new file group, in the order of their numbers.
+    """
+
+    partitions: Mapping[str, Ranges]
+    created: tuple[str, ...]
+
+    def numbers_of(self, keys: Any, partitions: Any) -> Numbers:
+        """The file group of each record.
+
+        Args:
+            keys: their keys.
+            partitions: their partition paths, as a dictionary array; None in a table without partitions.
+
+        Raises:
+            KeyError: a partition for which nothing was planned.
+        """
+        if partitions is None:
+            return self.partitions[""].numbers_of(keys)
+        codes = to_numpy(partitions.indices)
+        result = np.empty(len(keys), np.int32)
+        for code in np.unique(codes).tolist():
+            mine = np.flatnonzero(codes == code)
+            name = partitions.dictionary[code].as_py()
+            result[mine] = self.partitions[name].numbers_of(keys.take(from_numpy(mine)))
+        return result
+
+
+def place_inserts(
+    inserts: Mapping[str, Sample],
+    files: Mapping[str, Sequence[tuple[int, int]]],
+    sizing: Sizing,
+    first: int,
+    updated: Mapping[int, int] | None = None,
+) -> Places:
+    """Plan the file groups of new records.
+
+    Each partition's records are cut by their keys into ranges, so that files of one write do not overlap. Small files
+    that are rewritten anyway come first, then the smallest ones: the fewest files are touched.
+
+    Args:
+        inserts: by partition.
+        files: number and bytes of each partition's current file groups.
+        sizing: see `Sizing`.
+        first: number of the first new file group.
+        updated: rows that the write changes in current file groups, by number.
+    """
+    ranges: dict[str, Ranges] = {}
+    created: list[str] = []
+    for partition, sample in inserts.items():
+        if sample.rows == 0:
+            continue
+        shares = _small_files(sample.rows, files.get(partition, ()), sizing, updated or {})
+        left = sample.rows - int(sum(share for _, share in shares))
+        new = -(-left // sizing.per_file)
+        for _ in range(new):
+            shares.append((first + len(created), left / new))
+            created.append(partition)
+        ranges[partition] = _cut(sample, shares)
+    return Places(ranges, tuple(created))
+
+
+def _small_files(
+    rows: int, files: Sequence[tuple[int, int]], sizing: Sizing, updated: Mapping[int, int]
+) -> list[tuple[int, float]]:
+    """File groups that take records, with their number of them."""
+    rooms = [(number not in updated, size, number) for number, size in files if sizing.room(size)]
+    shares: list[tuple[int, float]] = []
+    for _, size, number in sorted(rooms):
+        if rows == 0:
+            break
+        share = min(rows, sizing.room(size))
+        shares.append((number, share))
+        rows -= share
+    return shares
+
+
+def _cut(sample: Sample, shares: Sequence[tuple[int, float]]) -> Ranges:
+    numbers = np.array([number for number, _ in shares], np.int32)
+    if len(numbers) == 1 or len(sample.keys) == 0:
+        return Ranges(pa.array([], pa.string()), numbers[:1])
+    order = to_numpy(pc.sort_indices(sample.keys)).astype(np.int64)
+    before = np.cumsum(sample.weights[order])
+    before *= sample.rows / before[-1]
+    ends = np.cumsum([share for _, share in shares])[:-1]
+    places = np.minimum(np.searchsorted(before, ends, side="left") + 1, len(order) - 1)
+    return Ranges(sample.keys.take(from_numpy(order[places])), numbers)

@@ -1,0 +1,264 @@
+"""First pass of a write by the record index: rows get their keys, and the driver learns about them what it needs."""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import compute
+
+from table_format.base_file.options import BaseFileOptions
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.codecs.byte_spans import spans_of
+from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
+from table_writer.execution.blocks import in_one_piece, keyed_rows, stream, user_rows
+from table_writer.plan.plan import KeyPlan
+from table_writer.tagging.placement import Sample
+from table_writer.tagging.tagging import NEW, Tags, slim_rows
+
+pc: Any = compute  # the stubs lag behind the functions
+
+_KEYED: dict[str, pa.DataType] = {
+    "task": pa.int32(),
+    "block": pa.int32(),
+    "rows": pa.int32(),
+    "summary": pa.binary(),
+    "early": pa.binary(),
+    "slim": pa.binary(),
+    "payload": pa.binary(),
+}
+KEYED_SCHEMA = pa.schema(_KEYED)
+"""Blocks of keyed rows: where they come from, how many rows, a pickled `BlockSummary`, and as Arrow streams what
+tagging needs (null unless the driver may tag them; in one column or the other) and the rows."""
+KEYED_DDL = "task int, block int, rows int, summary binary, early binary, slim binary, payload binary"
+
+# What tagging needs comes to the driver with the summaries where that is little in any case: a few MB from each of so
+# many tasks. It saves a job.
+_EARLY_TASKS = 32
+_EARLY_ROWS = 50_000
+_SAMPLE_KEYS = 1024
+_SAMPLE_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class RowPlan:
+    """How rows are keyed.
+
+    Attributes:
+        keys: see `KeyPlan`; without buckets.
+        schema: user columns of the batch, in the types of the table.
+        payload: names of the columns that are written.
+        ordering: fields that order versions of a record.
+        flush_bytes: of rows in a block, about.
+        tagged: the rows are going to be tagged.
+        thin_rows: give what tagging needs apart, too, as long as a task has no more rows than this.
+        measured: find out how many bytes a row takes in a base file.
+        file_options: of base files.
+        decimals: see `SplitPlan`.
+    """
+
+    keys: KeyPlan
+    schema: pa.Schema
+    payload: tuple[str, ...]
+    ordering: tuple[str, ...]
+    flush_bytes: int
+    tagged: bool
+    thin_rows: int
+    measured: bool
+    file_options: BaseFileOptions
+    decimals: pa.Schema | None = None
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a write is about to do, added up.
+
+    Attributes:
+        updates: rows by number of the file group that has their key.
+        inserts: rows to insert, by partition.
+        elsewhere: see `Tags.elsewhere`.
+    """
+
+    updates: dict[int, int] = field(default_factory=dict)
+    inserts: dict[str, Sample] = field(default_factory=dict)
+    elsewhere: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: pa.Table, tags: Tags | None, most: int = _SAMPLE_KEYS) -> Profile:
+        """Of some keyed rows, or their slim form.
+
+        Args:
+            rows: the rows.
+            tags: what becomes of them; None when all are inserted.
+            most: keys in the sample, about.
+        """
+        updates: dict[int, int] = {}
+        positions = np.arange(rows.num_rows)
+        if tags is not None:
+            located = tags.numbers[tags.numbers != NEW]
+            numbers, counts = np.unique(located, return_counts=True)
+            updates = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+            positions = tags.rows[tags.numbers == NEW]
+        keys, partitions = one_chunk(rows[RECORD_KEY]), None
+        if PARTITION_PATH in rows.column_names:
+            partitions = one_chunk(rows[PARTITION_PATH])
+        inserts = _samples(keys, partitions, positions, most)
+        return cls(updates, inserts, {} if tags is None else tags.elsewhere)
+
+    @classmethod
+    def total(cls, profiles: Iterable[Profile]) -> Profile:
+        """Several profiles as one."""
+        updates: dict[int, int] = {}
+        samples: dict[str, list[Sample]] = {}
+        elsewhere: dict[str, tuple[int, str]] = {}
+        for profile in profiles:
+            for number, rows in profile.updates.items():
+                updates[number] = updates.get(number, 0) + rows
+            for partition, sample in profile.inserts.items():
+                samples.setdefault(partition, []).append(sample)
+            for partition, (count, key) in profile.elsewhere.items():
+                elsewhere[partition] = (elsewhere.get(partition, (0, key))[0] + count, key)
+        inserts = {
+            partition: Sample(
+                sum(part.rows for part in parts),
+                pa.concat_arrays([part.keys for part in parts]),
+                np.concatenate([part.weights for part in parts]),
+            )
+            for partition, parts in samples.items()
+        }
+        return cls(updates, inserts, elsewhere)
+
+
+@dataclass(frozen=True)
+class BlockSummary:
+    """What the driver learns of a block.
+
+    Attributes:
+        check: checksum of its keys, by which a block that was made a second time is recognised.
+        size: its bytes.
+        record: bytes of a row in a base file, about; None where nobody asked.
+        profile: as if all its rows were inserted; empty when they are tagged.
+    """
+
+    check: int
+    size: int
+    record: float | None
+    profile: Profile
+
+
+def key_batches(plan: RowPlan, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[pa.RecordBatch]:
+    """Key a task's rows.
+
+    Args:
+        plan: what to do.
+        batches: Spark's.
+        task: number of the task.
+
+    Yields:
+        Batches of `KEYED_SCHEMA`, one row a block.
+    """
+    seen = 0
+    record = None
+    for block, pending in enumerate(_flushes(batches, plan.flush_bytes)):
+        rows = keyed_rows(plan.keys, user_rows(pending, plan.schema, plan.decimals), plan.payload)
+        if plan.measured and record is None:
+            record = encoded_width(rows, plan.file_options)
+        seen += rows.num_rows
+        profile = Profile() if plan.tagged else Profile.of(rows, None)
+        summary = BlockSummary(key_check(rows), rows.nbytes, record, profile)
+        slim = slim_rows(rows, plan.ordering) if plan.tagged and seen <= plan.thin_rows else None
+        yield _block(rows, (task, block), summary, slim)
+
+
+def _flushes(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[list[pa.RecordBatch]]:
+    """Batches with rows, as many at a time as some bytes hold."""
+    pending: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            pending.append(batch)
+            size += batch.nbytes
+        if size >= most:
+            yield pending
+            pending, size = [], 0
+    if pending:
+        yield pending
+
+
+def encoded_width(rows: pa.Table, options: BaseFileOptions) -> float:
+    """Bytes that a row takes in a base file, by encoding some of them."""
+    some = rows.slice(0, _SAMPLE_ROWS)
+    columns = [one_chunk(column) for column in some.columns]
+    kept = [index for index, column in enumerate(columns) if not pa.types.is_dictionary(column.type)]
+    table = some.select(kept)
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, table.schema, **options.writer_arguments(table)) as writer:
+        writer.write_table(table)
+    found = pq.read_metadata(pa.BufferReader(sink.getvalue()))
+    groups = [found.row_group(index) for index in range(found.num_row_groups)]
+    chunks = [group.column(index) for group in groups for index in range(group.num_columns)]
+    return sum(chunk.total_compressed_size for chunk in chunks) / max(1, some.num_rows)
+
+
+def key_check(rows: pa.Table) -> int:
+    """A checksum of the keys of some rows, in their order."""
+    data, starts, lengths = spans_of(one_chunk(rows[RECORD_KEY]))
+    if not len(starts):
+        return 0
+    first, last = int(starts[0]), int(starts[-1] + lengths[-1])
+    return zlib.crc32(lengths.tobytes(), zlib.crc32(data[first:last].tobytes()))
+
+
+def open_rows(payload: Any) -> pa.Table:
+    """The rows of an Arrow stream."""
+    return pa.ipc.open_stream(payload).read_all()
+
+
+def whole_rows(payloads: Iterable[Any]) -> pa.Table:
+    """The rows of several Arrow streams, each column in one piece.
+
+    Raises:
+        SchemaError: a column is too large for that.
+    """
+    advice = ": many rows of one key, or rows that are very large; write them in several batches"
+    return in_one_piece(map(open_rows, payloads), "in the rows of one task of this write", advice)
+
+
+def _block(rows: pa.Table, place: tuple[int, int], summary: BlockSummary, thin: pa.Table | None) -> pa.RecordBatch:
+    slim = None if thin is None else stream(thin).to_pybytes()
+    early = None
+    if place[0] < _EARLY_TASKS and place[1] == 0 and rows.num_rows <= _EARLY_ROWS:
+        early, slim = slim, None
+    entry = [place[0], place[1], rows.num_rows, pickle.dumps(summary), early, slim, stream(rows).to_pybytes()]
+    columns: list[Any] = [pa.array([value], field.type) for value, field in zip(entry, KEYED_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=KEYED_SCHEMA)
+
+
+def _samples(keys: Any, partitions: Any, positions: Any, most: int) -> dict[str, Sample]:
+    if len(positions) == 0:
+        return {}
+    if partitions is None:
+        return {"": _sample(keys, positions, most)}
+    codes = to_numpy(partitions.indices)[positions]
+    order = np.argsort(codes, kind="stable")
+    names, firsts = np.unique(codes[order], return_index=True)
+    found = {}
+    for name, first, end in zip(names.tolist(), firsts, [*firsts[1:], len(order)], strict=True):
+        share = max(1, most * (end - first) // len(order))
+        found[partitions.dictionary[name].as_py()] = _sample(keys, positions[order[first:end]], share)
+    return found
+
+
+def _sample(keys: Any, positions: Any, most: int) -> Sample:
+    chosen = positions
+    if len(positions) > most:
+        # at random: rows may come in a pattern; the seed makes two runs alike
+        chosen = positions[np.random.default_rng(len(positions)).integers(0, len(positions), most)]
+    weights = np.full(len(chosen), len(positions) / len(chosen))
+    return Sample(len(positions), keys.take(from_numpy(chosen)), weights)

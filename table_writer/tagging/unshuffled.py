@@ -1,0 +1,128 @@
+"""A bulk insert without a shuffle of its rows: each of Spark's partitions becomes files of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
+from table_writer.execution.blocks import in_one_piece
+from table_writer.plan.plan import FilePlan, TaskIdentity
+from table_writer.rows.merge import sorted_rows
+from table_writer.slots.slot import GroupRows, write_groups, written_batches
+from table_writer.tagging.rows import key_check, open_rows
+from table_writer.tagging.stages import Assigned, assigned_rows, payloads_of
+from table_writer.tagging.targets import other_rows
+
+Rows = npt.NDArray[np.int64]
+
+_WHERE = "in the rows of one partition of the DataFrame"
+_ADVICE = ": give it more partitions by `repartition`"
+
+
+@dataclass(frozen=True)
+class StayPlan:
+    """How the rows of a partition of Spark's become files.
+
+    Attributes:
+        files: see `FilePlan`; without current files.
+        per_file: rows of a file, at most.
+        sort: by partition path and record key; else rows stay in their order.
+        checks: of the keyed blocks' keys, by task and block; None for tagged ones.
+        assigned: by task and block what the driver decided; None when it decided nothing.
+    """
+
+    files: FilePlan
+    per_file: int
+    sort: bool
+    checks: Mapping[tuple[int, int], int] | None
+    assigned: Mapping[tuple[int, int], Assigned] | None
+
+
+def write_where_they_are(
+    plan: StayPlan, batches: Iterable[pa.RecordBatch], task: TaskIdentity
+) -> Iterator[pa.RecordBatch]:
+    """Write the files of a task's own rows.
+
+    Memory: with `sort` all rows of the task; else those that do not fill a file yet, of each partition path.
+
+    Args:
+        plan: what to do.
+        batches: of `KEYED_SCHEMA` or `TAGGED_SCHEMA`.
+        task: which attempt of which task this is.
+
+    Yields:
+        Batches of `WRITTEN_SCHEMA`, one a file.
+
+    Raises:
+        TransactionError: these are not the rows that the driver was told of.
+        SchemaError: a column is too large for one file, or with `sort` for one task.
+    """
+    tables = _tables(plan, batches)
+    groups = _in_key_order(plan, tables) if plan.sort else _as_they_come(plan, tables)
+    yield from written_batches(write_groups(plan.files, groups, task))
+
+
+def _tables(plan: StayPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    for task, block, payload in payloads_of(batches):
+        rows = open_rows(payload)
+        if plan.assigned is not None:
+            # the driver knows each row of a small batch
+            rows = assigned_rows(plan.assigned.get((task, block)), rows, moves=False)
+        elif plan.checks is not None and plan.checks.get((task, block)) != key_check(rows):
+            raise other_rows()
+        if rows.num_rows:
+            yield rows
+
+
+def _as_they_come(plan: StayPlan, tables: Iterable[pa.Table]) -> Iterator[GroupRows]:
+    waiting: dict[str, pa.Table] = {}
+    numbers = count()
+    for table in tables:
+        for partition, positions in _by_partition(table):
+            rows = table if positions is None else table.take(from_numpy(positions))
+            if partition in waiting:
+                rows = pa.concat_tables([waiting[partition], rows])
+            full = rows.num_rows - rows.num_rows % plan.per_file
+            for start in range(0, full, plan.per_file):
+                whole = in_one_piece([rows.slice(start, plan.per_file)], _WHERE, _ADVICE)
+                yield GroupRows(partition, next(numbers), whole, None)
+            waiting[partition] = rows.slice(full)
+    for partition, rows in waiting.items():
+        if rows.num_rows:
+            yield GroupRows(partition, next(numbers), in_one_piece([rows], _WHERE, _ADVICE), None)
+
+
+def _in_key_order(plan: StayPlan, tables: Iterable[pa.Table]) -> Iterator[GroupRows]:
+    found = list(tables)
+    if not found:
+        return
+    rows = in_one_piece(found, _WHERE, _ADVICE)
+    found.clear()
+    keys = one_chunk(rows[RECORD_KEY])
+    numbers = count()
+    for partition, positions in sorted(_by_partition(rows), key=lambda entry: entry[0]):
+        mine = keys if positions is None else keys.take(from_numpy(positions))
+        order = sorted_rows(mine, unique=False)
+        order = order if positions is None else positions[order]
+        for part in np.array_split(order, -(-len(order) // plan.per_file)):
+            yield GroupRows(partition, next(numbers), rows, part)
+
+
+def _by_partition(rows: pa.Table) -> Iterator[tuple[str, Rows | None]]:
+    """Partition paths, and the positions of the rows of each, rising; None for all rows."""
+    if PARTITION_PATH not in rows.column_names:
+        yield "", None
+        return
+    partitions = one_chunk(rows[PARTITION_PATH])
+    codes = to_numpy(partitions.indices)
+    order = np.argsort(codes, kind="stable")
+    found, firsts = np.unique(codes[order], return_index=True)
+    for code, first, end in zip(found.tolist(), firsts, [*firsts[1:], len(order)], strict=True):
+        yield partitions.dictionary[code].as_py(), None if len(found) == 1 else order[first:end]

@@ -1,0 +1,84 @@
+"""Where code lives: folders that depend on each other one way only, and modules of a size that a reader can take in."""
+
+import ast
+from collections import Counter, defaultdict
+from itertools import pairwise
+from statistics import median
+
+import pytest
+
+from tests.contracts.test_imports import GRAPH, NAMES
+
+SHORT = 80
+# Folders still in a knot, to be untied: no other may join them.
+KNOTS = (
+    {"table_writer.commit", "table_writer.metadata", "table_writer.record_index", "table_writer.services"},
+    {"spark_writer", "spark_writer.record_index"},
+)
+MODULES = {name: path for name, path in NAMES.items() if path.name != "__init__.py"}
+LINES = {name: len(path.read_text().splitlines()) for name, path in MODULES.items()}
+
+
+def folder(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def importers() -> dict[str, set[str]]:
+    by_target: dict[str, set[str]] = defaultdict(set)
+    for name, targets in GRAPH.items():
+        for target in targets & MODULES.keys() - {name}:
+            by_target[target].add(name)
+    return by_target
+
+
+def folder_edges() -> dict[str, dict[str, set[str]]]:
+    edges: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for name in MODULES:
+        for target in GRAPH[name] & MODULES.keys():
+            if folder(name) != folder(target):
+                edges[folder(name)][folder(target)].add(f"{name} imports {target}")
+    return edges
+
+
+def cycle(edges: dict[str, dict[str, set[str]]], start: str) -> list[str] | None:
+    paths = [[start]]
+    seen = {start}
+    while paths:
+        path = paths.pop()
+        for target in edges.get(path[-1], {}):
+            if target == start:
+                return [*path, start]
+            if target not in seen:
+                seen.add(target)
+                paths.append([*path, target])
+    return None
+
+
+@pytest.mark.parametrize("start", sorted({folder(name) for name in MODULES}))
+def test_folders_depend_on_each_other_one_way(start: str) -> None:
+    edges = folder_edges()
+    for knot in KNOTS:
+        for one in knot:
+            for other in knot:
+                edges[one].pop(other, None)
+    circle = cycle(edges, start)
+    assert circle is None, [min(edges[a][b]) for a, b in pairwise(circle)]
+
+
+def test_sizes_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    users = importers()
+    sizes = Counter(folder(name) for name in MODULES)
+    short = [name for name, lines in LINES.items() if lines < SHORT]
+    single = [name for name in MODULES if len(users[name]) == 1]
+    with capsys.disabled():
+        print(
+            f"\n{len(MODULES)} modules, {sum(LINES.values()):,} lines; median {median(LINES.values()):.0f}; "
+            f"under {SHORT} lines {len(short) / len(MODULES):.0%}; with one importer {len(single) / len(MODULES):.0%}; "
+            f"largest folders {sizes.most_common(3)}"
+        )
+
+
+@pytest.mark.parametrize("name", [name for name, path in NAMES.items() if path.name == "__init__.py"])
+def test_no_package_needs_a_map(name: str) -> None:
+    text = ast.get_docstring(ast.parse(NAMES[name].read_text())) or ""
+    assert text.count("\n") <= 12, f"{name}: a docstring that lists where things are: cut the folder another way"

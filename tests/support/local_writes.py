@@ -1,0 +1,186 @@
+"""Writing tables through the Spark writer's own job, with its worker functions called here instead of by Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from spark_writer import shuffle, write_job
+from spark_writer.placement import murmur3_int
+from spark_writer.record_index import replaced, write
+from spark_writer.worker_errors import workers_errors
+from table_format.mapping import in_threads
+from table_format.slices.table_client import TableClient
+from table_format.storage import Storage
+from table_writer.commit.create import create_table
+from table_writer.plan import option_registry
+from table_writer.plan.operations import Operation
+from table_writer.plan.options import WriteOptions
+from table_writer.plan.properties import new_table_properties
+from table_writer.summary import WriteSummary
+
+TASKS = 3
+_QUIET = {option_registry.PROGRESS.key: "false", option_registry.PARALLELISM.key: str(TASKS)}
+
+
+class LocalFrame:
+    """As much of a DataFrame as write jobs ask for: batches by partition, one a task.
+
+    A shuffle gives blocks in another order than they came, as that of Spark does, which mixes what several tasks send.
+    """
+
+    def __init__(self, partitions: Sequence[Sequence[pa.RecordBatch]], arrow: pa.Schema) -> None:
+        self._partitions = partitions
+        self._arrow = arrow
+
+    @classmethod
+    def of(cls, table: pa.Table, tasks: int = 2) -> LocalFrame:
+        rows = max(1, -(-table.num_rows // tasks))
+        return cls([[batch] for batch in table.combine_chunks().to_batches(max_chunksize=rows)], table.schema)
+
+    @property
+    def schema(self) -> Any:
+        return from_arrow_schema(self._arrow)
+
+    def mapInArrow(  # noqa: N802 - Spark's name
+        self, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], _ddl: str
+    ) -> LocalFrame:
+        made = []
+        with _WORKERS, workers_errors():
+            for number, batches in enumerate(self._partitions):
+                _RUNNING.task = _Task(number)
+                made.append(list(function(iter(batches))))
+        return LocalFrame(made, self._arrow)  # nobody asks for what the DDL says
+
+    def inputFiles(self) -> list[str]:  # noqa: N802
+        return []
+
+    def _explain_string(self, mode: str) -> str:
+        return mode
+
+    def persist(self, _level: object = None) -> LocalFrame:
+        return self
+
+    def unpersist(self) -> LocalFrame:
+        return self
+
+    def select(self, *names: str) -> LocalFrame:
+        made = [[batch.select(list(names)) for batch in batches] for batches in self._partitions]
+        return LocalFrame(made, self._arrow)
+
+    def repartition(self, count: int, column: str) -> LocalFrame:
+        made: list[list[pa.RecordBatch]] = [[] for _ in range(count)]
+        for batches in self._partitions:
+            for batch in batches:
+                values: Any = batch.column(column).to_numpy(zero_copy_only=False)
+                for value in np.unique(values):
+                    sent = batch.take(pa.array(np.flatnonzero(values == value)[::-1]))
+                    made[murmur3_int(int(value)) % count].insert(0, sent)
+        return LocalFrame(made, self._arrow)
+
+    def distinct(self) -> LocalFrame:
+        whole = pa.Table.from_batches([batch for batches in self._partitions for batch in batches])
+        return LocalFrame([whole.group_by(whole.column_names).aggregate([]).to_batches()], self._arrow)
+
+    def collect(self) -> list[dict[str, Any]]:
+        return [row for batches in self._partitions for batch in batches for row in batch.to_pylist()]
+
+
+class _Task:
+    """Stands in for a `TaskContext`."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def partitionId(self) -> int:  # noqa: N802 - Spark's names
+        return self._number
+
+    def stageId(self) -> int:  # noqa: N802
+        return 0
+
+    def taskAttemptId(self) -> int:  # noqa: N802
+        return self._number
+
+
+_RUNNING = threading.local()
+
+
+class _Tasks:
+    """Stands in for the class `TaskContext`: each thread has its task."""
+
+    @staticmethod
+    def get() -> _Task:
+        task: _Task = _RUNNING.task
+        return task
+
+
+class _Patches:
+    """What stands in for Spark, from the first thread that needs it to the last that does."""
+
+    def __init__(self, patches: Callable[[], Sequence[Any]]) -> None:
+        self._patches = patches
+        self._lock = threading.Lock()
+        self._users = 0
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                for patch in self._patches():
+                    self._stack.enter_context(patch)
+            self._users += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._stack.close()
+
+
+_WORKERS = _Patches(lambda: [mock.patch.object(shuffle, "TaskContext", _Tasks)])
+_DRIVER = _Patches(
+    lambda: [
+        *(mock.patch.object(module, "spark_mapper", return_value=in_threads) for module in (write_job, replaced)),
+        mock.patch.object(write, "default_parallelism", return_value=TASKS),
+    ]
+)
+
+
+class LocalTable:
+    """A table that is written without Spark, as `HudiTable` writes it with it."""
+
+    def __init__(self, client: TableClient, options: Mapping[str, Any]) -> None:
+        self.client = client
+        self.options = WriteOptions.of({**options, **_QUIET})
+
+    @classmethod
+    def create(cls, path: str, schema: pa.Schema | None, options: Mapping[str, Any]) -> LocalTable:
+        given = WriteOptions.of(options)
+        client = create_table(Storage(path), new_table_properties(given, schema), dict(given.texts))
+        return cls(client, options)
+
+    def write(
+        self,
+        operation: str,
+        rows: pa.Table | None = None,
+        options: Mapping[str, Any] | None = None,
+        partitions: Sequence[str] = (),
+    ) -> WriteSummary:
+        self.client.reload()
+        job = write_job.WriteJob(
+            session=None,  # type: ignore[arg-type]
+            client=self.client,
+            operation=Operation(operation),
+            options=self.options.with_values(options or {}),
+            df=None if rows is None else LocalFrame.of(rows),  # type: ignore[arg-type]
+            partitions=partitions,
+        )
+        with _DRIVER:
+            return job.run()

@@ -1,0 +1,158 @@
+"""`hudi-catalog sync` as a command."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from hudi_catalog.cli.main import app
+from hudi_catalog.metastore.file_metastore import FileMetastore
+from tests.support.local_writes import LocalTable
+from tests.unit.hudi_catalog.metastore.conftest import rows
+
+
+@pytest.fixture
+def run(metastore: FileMetastore) -> Callable[..., Result]:
+    def call(*arguments: str) -> Result:
+        return CliRunner().invoke(app, ["sync", "--target", "trino", "--metastore", metastore.uri, *arguments])
+
+    return call
+
+
+def test_one_table(run: Any, written: LocalTable, metastore: FileMetastore) -> None:
+    path = written.client.storage.uri
+    told = run(path, "--dry-run")
+    assert told.exit_code == 0
+    assert "changes, not made" in told.stdout
+    assert "  + column db.trips.x: double" in told.stdout.splitlines()
+    assert metastore.schemas() == []
+    done = run(path, "--schema", "other", "--table", "rides", "--also-hudi")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("other.rides at 2")
+    assert metastore.tables("other") == ["rides", "rides_hudi"]
+    again = run(path, "--schema", "other", "--table", "rides", "--also-hudi")
+    assert again.stdout.splitlines()[0].endswith(": up to date")
+    written.write("upsert", rows(0, 1))
+    (changed,) = json.loads(run(path, "--schema", "other", "--table", "rides", "--json").stdout)
+    assert [change["kind"] for change in changed["changes"]] == ["alter", "alter"]
+    assert (changed["schema"], changed["table"]) == ("other", "rides")
+
+
+def test_a_warehouse(run: Any, written: LocalTable, metastore: FileMetastore, copied: Any) -> None:
+    warehouse = Path(written.client.storage.base).parents[1]
+    shutil.move(copied("v6_0150__mor_log"), warehouse / "logs")
+    done = run("--all", str(warehouse))
+    assert done.exit_code == 0, done.output
+    assert (metastore.tables("db"), metastore.tables("default")) == (["trips"], ["logs_ro"])
+    (warehouse / "broken/.hoodie").mkdir(parents=True)
+    (warehouse / "broken/.hoodie/hoodie.properties").write_text("hoodie.table.name=broken\nhoodie.table.version=3\n")
+    partly = run("--all", str(warehouse))
+    assert partly.exit_code == 1
+    assert "db.trips at " in partly.stdout
+    assert "hudi-catalog: broken: " in partly.stderr
+    found = json.loads(run("--all", str(warehouse), "--json").stdout)
+    assert {entry["path"]: "problem" in entry for entry in found} == {
+        "broken": True,
+        "db/trips": False,
+        "logs": False,
+    }
+
+
+def test_tables_of_one_name_are_told_apart(run: Any, written: LocalTable, metastore: FileMetastore) -> None:
+    folder = Path(written.client.storage.base)
+    shutil.copytree(folder, folder.parent / "TRIPS")
+    shutil.copytree(folder, folder.parents[1] / "alone")
+    partly = run("--all", str(folder.parents[1]))
+    assert partly.exit_code == 1
+    assert "hudi-catalog: db/trips: db/TRIPS has the same name for a metastore" in partly.stderr
+    assert metastore.tables("db") == ["alone", "trips"]
+
+
+@pytest.fixture
+def hive(metastore: FileMetastore) -> Callable[..., Result]:
+    """The sync for Hive, into a folder, for there need not be a server for it."""
+
+    def call(*arguments: str) -> Result:
+        return CliRunner().invoke(app, ["sync", "--target", "hive", "--metastore", metastore.uri, *arguments])
+
+    return call
+
+
+def test_for_hive(hive: Any, written: LocalTable, metastore: FileMetastore) -> None:
+    path = written.client.storage.uri
+    told = hive(path, "--dry-run", "--service", "planner:9790")
+    assert told.exit_code == 0
+    assert "  + property hoodie.catalog.hive.service" not in told.stdout
+    assert metastore.schemas() == []
+    done = hive(path, "--service", "planner:9790")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("db.trips at 2")
+    entry = metastore.table("db", "trips")
+    assert entry is not None
+    assert entry.parameters["hoodie.catalog.hive.service"] == "planner:9790"
+    assert hive(path).stdout.splitlines()[0].endswith(": up to date")
+    (moved,) = json.loads(hive(path, "--format", "apache", "--json").stdout)
+    assert {change["what"] for change in moved["changes"]} >= {"partition columns of db.trips"}
+    entry = metastore.table("db", "trips")
+    assert entry is not None
+    metastore.drop_partitions(entry, [("d 1%",)])
+    assert hive(path, "--keep-dropped").stdout.splitlines()[0].endswith(": up to date")
+    assert "  + partition day=d 1% of db.trips" in hive(path).stdout
+
+
+def test_a_warehouse_for_hive(hive: Any, written: LocalTable, metastore: FileMetastore, copied: Any) -> None:
+    warehouse = Path(written.client.storage.base).parents[1]
+    shutil.move(copied("v6_0150__mor_log"), warehouse / "logs")
+    done = hive("--all", str(warehouse))
+    assert done.exit_code == 0, done.output
+    assert "default.logs_ro, default.logs_rt, default.logs at 2" in done.stdout
+    assert metastore.tables("default") == ["logs", "logs_ro", "logs_rt"]
+    shutil.rmtree(warehouse / "logs/.hoodie/metadata")
+    foreign = metastore.table("db", "trips")
+    assert foreign is not None
+    metastore.put_table(replace(foreign, parameters={}, location="file:///elsewhere"))
+    partly = hive("--all", str(warehouse))
+    assert partly.exit_code == 1
+    assert "hudi-catalog: db/trips: " in partly.stderr
+    assert "default.logs_ro, default.logs_rt, default.logs at 2" in partly.stdout
+
+
+def test_many_changes_are_cut_short(hive: Any, written: LocalTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hudi_catalog.metastore.commands._MOST_TOLD", 3)
+    path = written.client.storage.uri
+    assert len(hive(path, "--dry-run").stdout.splitlines()) > 8
+    lines = hive(path).stdout.splitlines()
+    assert len(lines) == 5
+    assert lines[-1].endswith("more; --json tells all")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--format", "handler"], "--format handler is for Hive"),
+        (["-o", "hoodie.catalog.sync.format=x"], "='x': give handler or apache or symlink"),
+        (["-o", "hoodie.datasource.hive_sync.table_properties=x"], "'x' is not name=value"),
+        (["--all", "--table", "x"], "--table names one entry"),
+        (["-o", "hoodie.catalog.sync.nothing=1"], "no such option of the sync"),
+        (["-o", "nothing"], "write key=value"),
+        (["--location-prefix", "/a"], "write ours=theirs"),
+    ],
+)
+def test_wrong_usage(run: Any, tmp_path: Path, arguments: list[str], message: str) -> None:
+    result = run(*arguments, str(tmp_path))
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_a_metastore_that_is_not_there(written: LocalTable) -> None:
+    also = CliRunner().invoke(app, ["sync", "--metastore", "thrift://127.0.0.1:1", "--also-hudi", "x"])
+    assert (also.exit_code, "--also-hudi registers for Trino" in also.stderr) == (2, True)
+    arguments = ["sync", "--metastore", "thrift://127.0.0.1:1", written.client.storage.uri]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code != 0
+    assert "no Hive Metastore can be reached: 127.0.0.1:1" in str(result.exception)

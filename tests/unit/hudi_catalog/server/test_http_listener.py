@@ -1,0 +1,141 @@
+"""Clients that leave a request unfinished are dropped by the clock; others are left alone. Over raw sockets."""
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from aiohttp import web
+
+from hudi_catalog.server.http_listener import HttpListener
+
+GET = b"GET /quick HTTP/1.1\r\nHost: a\r\n\r\n"
+SLOW = b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"
+POST = b"POST /quick HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nse\r\n\r\n"
+CHUNKED = b"POST /quick HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nse\r\n0\r\n\r\n"
+HALF = b"GET /quick HTTP/1.1\r\nHost:"
+READ, SLOWLY, IDLE = 0.4, 1.0, 30.0
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with listening(IDLE) as found:
+        yield found
+
+
+@contextmanager
+def listening(idle: float, connections: int = 100) -> Iterator[int]:
+    async def answer(request: web.Request) -> web.Response:
+        listener.begun(request)
+        try:
+            await request.read()
+            if request.path == "/slow":
+                await asyncio.sleep(SLOWLY)
+            return web.Response(text="fine")
+        finally:
+            listener.ended(request)
+
+    async def start() -> tuple[web.AppRunner, HttpListener, int]:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", answer)
+        runner = web.AppRunner(app, access_log=None, keepalive_timeout=idle, shutdown_timeout=1)
+        await runner.setup()
+        made = HttpListener(runner, what="a test", flag="--port", read_seconds=READ, connections=connections)
+        return runner, made, await made.start("127.0.0.1", 0)
+
+    async def stop() -> None:
+        listener.close()
+        await runner.cleanup()
+
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    runner, listener, port = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+    try:
+        yield port
+    finally:
+        asyncio.run_coroutine_threadsafe(stop(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+def answers(connection: socket.socket, count: int) -> bytes:
+    """So many answers."""
+    found = b""
+    while found.count(b"fine") < count:
+        chunk = connection.recv(65_536)
+        assert chunk, found
+        found += chunk
+    return found
+
+
+def is_dropped(connection: socket.socket) -> bool:
+    connection.settimeout(IDLE / 2)
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+    except TimeoutError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("before", "together"),
+    [((), False), ((CHUNKED,), False), ((GET, POST), False), ((GET,), True), ((POST,), True), ((POST, GET), True)],
+)
+def test_half_a_request_is_dropped_wherever_it_comes(port: int, before: tuple[bytes, ...], together: bool) -> None:
+    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+        if together:
+            connection.sendall(b"".join([*before, HALF]))
+            answers(connection, len(before))
+        else:
+            for number in range(len(before)):
+                connection.sendall(before[number])
+                answers(connection, 1)
+            connection.sendall(HALF)
+        assert is_dropped(connection)
+
+
+def test_half_a_request_in_one_piece_with_a_chunked_one_is_dropped_as_idle() -> None:
+    with listening(idle=0.5) as port, socket.create_connection(("127.0.0.1", port), 10) as connection:
+        connection.sendall(CHUNKED + HALF)
+        answers(connection, 1)
+        assert is_dropped(connection)
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda connection: connection.sendall(GET + POST + CHUNKED + GET),
+        lambda connection: connection.sendall(SLOW + GET + POST + GET),
+        lambda connection: [time.sleep(0.002) or connection.sendall(bytes([one])) for one in b"\r\n" + POST + 3 * GET],
+    ],
+    ids=["at once", "behind a slow one", "byte by byte"],
+)
+def test_whole_requests_are_answered_and_the_connection_stays(port: int, send: Callable[[socket.socket], None]) -> None:
+    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+        send(connection)
+        answers(connection, 4)
+        time.sleep(3 * READ)
+        connection.sendall(GET)
+        answers(connection, 1)
+
+
+def test_what_arrives_behind_a_request_that_is_answered_gets_its_time_afterwards(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+        connection.sendall(SLOW + HALF)
+        answers(connection, 1)
+        connection.sendall(b" a\r\n\r\n")
+        answers(connection, 1)
+
+
+def test_connections_beyond_the_limit_are_closed() -> None:
+    with listening(IDLE, connections=1) as port, socket.create_connection(("127.0.0.1", port), 10) as first:
+        first.sendall(GET)
+        answers(first, 1)
+        with socket.create_connection(("127.0.0.1", port), 10) as second:
+            assert is_dropped(second)

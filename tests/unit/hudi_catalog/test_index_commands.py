@@ -1,0 +1,128 @@
+"""`hudi-catalog index …`: what it prints, what it changes, and its exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from hudi_catalog.cli.index_progress import ThreadsInView
+from hudi_catalog.cli.main import app
+from table_format.errors import OptionError, TransactionError
+from table_format.slices.table_client import TableClient
+from table_writer.commit.transaction import WriteTransaction
+from tests.support.indexed_tables import BUCKETS, change_index, data_places, make, rows
+from tests.support.local_writes import LocalTable
+
+BY_PARTITION = "hoodie.metadata.record.level.index.enable=true"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> LocalTable:
+    made = make(tmp_path, BUCKETS)
+    made.write("upsert", rows(0, 20))
+    return made
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["index", *arguments], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def test_from_nothing_to_a_verified_index(table: LocalTable) -> None:
+    path = table.client.storage.uri
+    assert "no record index" in run("show", path)
+    assert json.loads(run("show", path, "--json"))["state"] == "none"
+    built = json.loads(run("bootstrap", path, "--groups", "2", "--json"))
+    assert (built["keys"], built["groups"], built["duplicates"]) == (20, 2, 0)
+    shown = json.loads(run("show", path, "--json"))
+    assert (shown["state"], shown["scope"], shown["read_by_apache"]) == ("in use", "global", True)
+    assert (shown["file_groups"], shown["entries_in_base_files"], shown["log_files"]) == (2, 20, 2)
+    assert shown["base_bytes"] > shown["log_bytes"] > 0
+    assert "20 entries" in run("show", path)
+    assert "the index says what the data says" in run("verify", path)
+    assert json.loads(run("verify", path, "--sample", "0.5", "--json"))["slices"] == 2
+
+
+def test_faults_and_their_repair(table: LocalTable) -> None:
+    path = table.client.storage.uri
+    run("bootstrap", path)
+    change_index(table.client, ("k003", "p1", None), ("zzz", *data_places(table.client)["k002"].pop()))
+    text = run("verify", path, code=1)
+    assert "missing  k003" in text
+    assert "extra    zzz" in text
+    found = json.loads(run("verify", path, "--json", code=1))
+    assert (found["is_right"], found["counts"]["missing"], found["counts"]["extra"]) == (False, 1, 1)
+    assert "mended by the commit" in run("verify", path, "--repair")
+    assert json.loads(run("verify", path, "--json"))["is_right"] is True
+
+
+def test_duplicates_stay_and_point_at_an_index_by_partition(table: LocalTable) -> None:
+    path = table.client.storage.uri
+    table.write("upsert", rows(0, 5, partitions=1))
+    text = run("bootstrap", path)
+    assert "2 rows have the key of another row" in text
+    assert BY_PARTITION in text
+    run("verify", path, "--repair", code=1)
+    assert "the key of another row" not in run("bootstrap", path, "-o", BY_PARTITION)
+    assert "each partition by itself" in run("show", path)
+    run("verify", path)
+
+
+def test_duplicates_in_one_partition_do_not(table: LocalTable) -> None:
+    table.write("bulk_insert", rows(0, 2))
+    text = run("bootstrap", table.client.storage.uri)
+    assert "2 rows have the key of another row" in text
+    assert BY_PARTITION not in text
+
+
+def test_options_and_waiting(table: LocalTable, tmp_path: Path) -> None:
+    path = table.client.storage.uri
+    config = tmp_path / "options"
+    config.write_text("hoodie.metadata.record.index.min.filegroup.count=4\n")
+    assert json.loads(run("bootstrap", path, "--config", str(config), "--json"))["groups"] == 4
+    with pytest.raises(OptionError, match="write key=value"):
+        run("bootstrap", path, "-o", "nonsense")
+    with WriteTransaction.begin(table.client, "commit", "UPSERT"), pytest.raises(TransactionError, match="pending"):
+        run("bootstrap", path, "--wait", "0")
+
+
+def test_resize(table: LocalTable) -> None:
+    path = table.client.storage.uri
+    run("bootstrap", path, "--groups", "2")
+    shown = json.loads(run("resize", path, "5", "--json"))
+    assert (shown["file_groups"], shown["entries_in_base_files"]) == (5, 20)
+    assert json.loads(run("verify", path, "--json"))["is_right"] is True
+
+
+def test_a_stale_private_index_is_shown_as_such(table: LocalTable) -> None:
+    path = table.client.storage.uri
+    run("bootstrap", path, "-o", "hoodie.catalog.record.index.hash=xxhash64")
+    shown = json.loads(run("show", path, "--json"))
+    assert (shown["state"], shown["hash"], shown["read_by_apache"]) == ("in use", "xxhash64", False)
+    assert "Apache Hudi does not read it" in run("show", path)
+    client = TableClient.open(path)
+    with WriteTransaction.begin(client, "commit", "UPSERT") as transaction:
+        schema = client.table_schema_json()
+        assert schema
+        transaction.commit([], schema_json=schema)  # by a writer that does not keep the index
+    assert "no record index" in run("show", path) or "stale" in run("show", path)
+
+
+def test_the_mapper_keeps_order_and_stops_at_an_error() -> None:
+    with ThreadsInView() as view:
+        view.tell("counting")
+        assert view(lambda number: number * 2, list(range(50))) == list(range(0, 100, 2))
+        assert view(len, []) == []
+        done: list[int] = []
+
+        def fails(number: int) -> None:
+            if number == 3:
+                raise ValueError("three")
+            done.append(number)
+
+        with pytest.raises(ValueError, match="three"):
+            view(fails, list(range(10_000)))
+        assert len(done) < 10_000
+    assert view.steps == ["counting"]

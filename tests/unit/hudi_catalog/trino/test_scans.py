@@ -1,0 +1,53 @@
+from hudi_catalog.trino.scans import OpenScans
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_scan_is_open_until_all_splits_are_read() -> None:
+    scans = OpenScans()
+    scans.handed_out("a", 2, all_out=False)
+    scans.asked("a", finished=True)
+    scans.asked("a", finished=True)
+    assert scans.count() == 1
+    scans.handed_out("a", 1, all_out=True)
+    scans.asked("a", finished=False)
+    assert scans.count() == 1
+    scans.asked("a", finished=True)
+    assert scans.count() == 0
+    scans.asked("a", finished=True)  # asked again after a reply was lost
+    assert scans.count() == 0
+
+
+def test_a_scan_that_nobody_asks_for_has_ended() -> None:
+    clock = Clock()
+    scans = OpenScans(5.0, clock=clock)
+    scans.handed_out("a", 10, all_out=True)
+    clock.now += 4
+    scans.handed_out("b", 10, all_out=True)
+    scans.asked("a", finished=False)
+    clock.now += 4
+    scans.asked("a", finished=False)
+    assert scans.count() == 2
+    clock.now += 2
+    assert scans.count() == 1
+    clock.now += 4
+    assert scans.count() == 0
+
+
+def test_scans_without_splits_are_over() -> None:
+    scans = OpenScans()
+    scans.handed_out("a", 0, all_out=True)
+    assert scans.count() == 0
+
+
+def test_what_is_followed_is_bounded() -> None:
+    scans = OpenScans(limit=10)
+    for number in range(100):
+        scans.handed_out(str(number), 1, all_out=True)
+    assert scans.count() == 10

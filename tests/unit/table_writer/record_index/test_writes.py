@@ -1,0 +1,211 @@
+"""Whole write jobs on tables with a record index, with the tasks' work done here."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_writer.record_index import job
+from table_format.errors import OptionError, RecordIndexError, TransactionError, UnsupportedTableError
+from table_format.meta_columns import RECORD_KEY
+from table_format.record_index.index import RecordIndex
+from table_format.slices.file_names import bucket_of_file_id
+from table_writer.execution.blocks import stream
+from table_writer.record_index.bootstrap import bootstrap_index
+from table_writer.record_index.verify import verify_index
+from table_writer.tagging import rows as record_rows
+from table_writer.tagging.placement import Places
+from table_writer.tagging.rows import KEYED_SCHEMA, key_check
+from table_writer.tagging.stages import Assigned, PlacePlan, place_blocks
+from table_writer.tagging.tagging import Tags
+from table_writer.tagging.targets import Targets
+from tests.support.local_writes import LocalTable
+from tests.support.reading import current_paths, current_rows
+
+SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
+MOVE = {"hoodie.record.index.update.partition.path": "true"}
+DROP = {"hoodie.datasource.insert.dup.policy": "drop"}
+OPTIONS = {
+    "hoodie.table.name": "t",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "p",
+    "hoodie.metadata.record.index.min.filegroup.count": "3",
+}
+
+
+def table(folder: Path, kind: str = "RECORD_INDEX", **options: str) -> LocalTable:
+    given = OPTIONS | {"hoodie.index.type": kind} | {key.replace("__", "."): text for key, text in options.items()}
+    return LocalTable.create(str(folder / "t"), SCHEMA, given)
+
+
+def rows(numbers: Iterable[int], p: str | None = None, v: int = 0) -> pa.Table:
+    found = [{"id": f"k{n:04}", "p": p or "ab"[n % 2], "v": v} for n in numbers]
+    return pa.Table.from_pylist(found, schema=SCHEMA)
+
+
+def ranges(local: LocalTable) -> list[tuple[str, str, int]]:
+    """First key, last key and rows of each file, sorted."""
+    found = current_rows(local.client)
+    groups = found.group_by("_hoodie_file_name").aggregate([("id", "min"), ("id", "max"), ("id", "count")])
+    return sorted(zip(*(groups[name].to_pylist() for name in ("id_min", "id_max", "id_count")), strict=True))
+
+
+def test_files_take_ranges_of_keys_and_small_ones_are_filled(tmp_path: Path) -> None:
+    sized = {"hoodie.copyonwrite.insert.auto.split": "false", "hoodie.copyonwrite.insert.split.size": "100"}
+    local = table(tmp_path)
+    summary = local.write("bulk_insert", rows(range(299, -1, -1), "a"), sized)
+    assert (summary.rows_inserted, summary.files_written) == (300, 3)
+    assert ranges(local) == [("k0000", "k0099", 100), ("k0100", "k0199", 100), ("k0200", "k0299", 100)]
+    assert all(bucket_of_file_id(path.split("/")[1].split("_")[0]) is None for path in current_paths(local.client))
+    # known keys touch their file alone; new ones join them there, since it is small
+    summary = local.write("upsert", rows([120, 5000, 5001], "a", v=1))
+    assert (summary.rows_inserted, summary.rows_updated, summary.files_written) == (2, 1, 1)
+    assert [count for _, _, count in ranges(local)] == [100, 102, 100]
+    # a bulk insert fills no file, nor does any write without small files
+    assert local.write("bulk_insert", rows([6000], "a")).files_written == 1
+    local.write("upsert", rows([6001], "a"), {"hoodie.parquet.small.file.limit": "0"})
+    assert len(ranges(local)) == 5
+    assert verify_index(local.client).is_right
+
+
+def test_files_are_sized_by_what_rows_take(tmp_path: Path) -> None:
+    random = np.random.default_rng(0).integers(0, 1 << 62, 20_000)
+    wide = pa.table({"id": [f"k{n}" for n in random], "p": ["a"] * len(random), "v": random}, schema=SCHEMA)
+    local = table(tmp_path)
+    sized = {"hoodie.parquet.max.file.size": "100000"}
+    summary = local.write("upsert", wide, sized)
+    # some 20 bytes of a key and 8 of a value, of which not all compress
+    assert 4 <= summary.files_written <= 10
+    estimate = {"hoodie.copyonwrite.record.size.estimate": "10"}
+    other = LocalTable.create(str(tmp_path / "u"), SCHEMA, OPTIONS | {"hoodie.index.type": "RECORD_INDEX"})
+    assert other.write("upsert", wide, sized | estimate).files_written == 2
+
+
+def test_driver_and_tasks_tag_alike(tmp_path: Path) -> None:
+    tables = []
+    for name, most in (("driver", "99999"), ("tasks", "0")):
+        local = table(tmp_path / name, hoodie__catalog__record__index__driver__rows=most)
+        local.write("upsert", rows(range(500)))
+        summary = local.write("upsert", rows([*range(450, 550), *range(500, 520)], "c", v=2), MOVE)
+        assert (summary.rows_inserted, summary.rows_deleted) == (100, 50)
+        assert local.write("insert", rows(range(600), "c"), DROP).rows_inserted == 50
+        assert verify_index(local.client).is_right
+        tables.append(
+            sorted(current_rows(local.client).select(["id", "p", "v", "_hoodie_partition_path"]).to_pylist(), key=str)
+        )
+    assert tables[0] == tables[1]
+    assert len(tables[0]) == 600
+
+
+def test_keys_come_to_the_driver_in_a_second_job_where_they_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_rows, "_EARLY_ROWS", 10)
+    local = table(tmp_path)
+    local.write("upsert", rows(range(8)), {"hoodie.catalog.write.split.bytes": "1"})
+    assert local.write("upsert", rows(range(5, 40), v=1)).rows_updated == 3
+    assert current_rows(local.client).num_rows == 40
+    assert verify_index(local.client).is_right
+
+
+def test_an_index_by_partition_keeps_a_key_in_each(tmp_path: Path) -> None:
+    local = table(tmp_path, "RECORD_LEVEL_INDEX")
+    local.write("upsert", rows(range(4), "a"))
+    assert local.write("upsert", rows(range(6), "b", v=1), MOVE).rows_inserted == 6
+    assert local.write("upsert", rows(range(5), "b", v=2)).rows_updated == 5
+    assert local.write("delete", rows([0, 5], "b")).rows_deleted == 2
+    local.write("insert_overwrite", rows([7], "a"))
+    found = {(row["id"], row["_hoodie_partition_path"], row["v"]) for row in current_rows(local.client).to_pylist()}
+    assert found == {("k0007", "a", 0), *((f"k000{n}", "b", 2) for n in range(1, 5))}
+    assert verify_index(local.client).is_right
+
+
+@pytest.mark.parametrize("scope", ["record.index", "record.level.index"])
+def test_writes_by_buckets_keep_the_index_too(tmp_path: Path, scope: str) -> None:
+    options = {f"hoodie.metadata.{scope}.enable": "true", "hoodie.bucket.index.num.buckets": "2"}
+    local = LocalTable.create(str(tmp_path / "t"), SCHEMA, OPTIONS | options)
+    local.write("upsert", rows(range(40)))
+    local.write("upsert", rows(range(30, 50), v=1))
+    local.write("delete", rows(range(10)))
+    local.write("insert_overwrite", rows(range(100, 140, 2)))
+    local.write("delete_partition", partitions=["b"])
+    assert verify_index(local.client).is_right
+    found = RecordIndex.open(local.client).get_record_locations(pa.array(["k0100", "k0011", "k0012"]))
+    assert found["key"].to_pylist() == ["k0100"]
+
+
+def test_deletes_need_no_partition(tmp_path: Path) -> None:
+    local = table(tmp_path)
+    local.write("upsert", rows(range(6)))
+    assert local.write("delete", rows([1, 2, 77]).select(["id"])).rows_deleted == 2
+    again = local.write("delete", rows([1, 2]).select(["id"]))
+    assert (again.rows_deleted, again.files_written) == (0, 0)
+    assert verify_index(local.client).is_right
+
+
+def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"needs the metadata table"):
+        table(tmp_path, hoodie__metadata__enable="false")
+    with pytest.raises(OptionError, match=r"has no buckets"):
+        table(tmp_path, hoodie__bucket__index__num__buckets="2")
+    local = table(tmp_path)
+    with pytest.raises(OptionError, match=r"index\.type='BUCKET', but the table has 'RECORD_INDEX'"):
+        local.write("upsert", rows([1]), {"hoodie.index.type": "BUCKET"})
+    with pytest.raises(OptionError, match="needs all its columns"):
+        local.write("upsert", rows([1]), MOVE | {"hoodie.catalog.write.partial.columns": "true"})
+    local.write("upsert", rows([1]), {"hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX"})
+
+
+def test_tables_of_another_index_are_not_written(tmp_path: Path) -> None:
+    local = LocalTable.create(str(tmp_path / "t"), SCHEMA, OPTIONS | {"hoodie.bucket.index.num.buckets": "2"})
+    local.write("upsert", rows(range(9)))
+    given = {"hoodie.index.type": "RECORD_INDEX"}
+    with pytest.raises(OptionError, match="BUCKET"):
+        local.write("upsert", rows([1]), given)
+    # as Apache leaves it
+    path = tmp_path / "t/.hoodie/hoodie.properties"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(line for line in lines if "index.type" not in line and "num.buckets" not in line))
+    for commit in path.parent.glob("*.commit"):
+        commit.write_text(commit.read_text().replace("hoodie.catalog.table.properties", "of.nobody"))
+    local = LocalTable(local.client, OPTIONS)
+    with pytest.raises(OptionError, match="RECORD_INDEX where its record"):
+        local.write("upsert", rows([1]))
+    with pytest.raises(RecordIndexError, match="index bootstrap"):
+        local.write("upsert", rows([1]), given)
+    bootstrap_index(local.client, {})
+    with pytest.raises(UnsupportedTableError, match="are buckets"):
+        local.write("upsert", rows([1]), given)
+
+
+def test_rows_that_come_out_differently_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    block = pa.table({RECORD_KEY: ["a", "b"]})
+    entry = [0, 0, 2, b"", None, None, stream(block).to_pybytes()]
+    batch = pa.record_batch(
+        [pa.array([value], field.type) for value, field in zip(entry, KEYED_SCHEMA, strict=True)], schema=KEYED_SCHEMA
+    )
+    tags = Tags(np.array([1]), np.array([0], np.int32), np.array([False]), {})
+    targets = Targets(np.array([0], np.int32), np.array([0], np.int32), ("",), np.array([0], np.int32))
+    plan = PlacePlan(
+        places=Places({}, ()),
+        targets=targets,
+        placements=np.array([0]),
+        moves=False,
+        assigned={(0, 0): Assigned(key_check(block), tags)},
+        partitioned=False,
+    )
+    assert len(list(place_blocks(plan, [batch]))) == 1
+    for assigned in ({}, {(0, 0): Assigned(key_check(block.slice(1)), tags)}, None):
+        with pytest.raises(TransactionError, match="second time"):
+            list(place_blocks(replace(plan, assigned=assigned), [batch]))
+    # and no row of such a write is left
+    local = table(tmp_path)
+    whole: Any = job.place_inserts
+    monkeypatch.setattr(job, "place_inserts", lambda inserts, *more: whole({"a": inserts["a"]}, *more))
+    with pytest.raises(TransactionError, match="second time"):
+        local.write("upsert", rows(range(4)))
+    assert current_paths(local.client) == []

@@ -1,0 +1,170 @@
+"""What becomes of each row of a batch, by where the index has its key."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from table_format.base_file.reader import write_base_file
+from table_format.codecs.avro_schema import schema_text
+from table_format.errors import RecordError, RecordIndexError, SchemaError
+from table_format.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY, add_meta_columns
+from table_format.record_index.locations import LOCATIONS_SCHEMA
+from table_format.storage import Storage
+from table_writer.tagging.moves import MovePlan
+from table_writer.tagging.tagging import NEW, Known, TagPlan, Tags, file_names_of, slim_rows, tag_rows
+
+PARTITIONS = pa.array(["p", "q", "q"])
+FILES = file_names_of(PARTITIONS, pa.array(["f0", "f1", "f2"]))
+HOMES = {"a": ("p", "f0"), "b": ("q", "f1"), "c": ("q", "f2")}
+
+
+def lookup(keys: Any, partitions: Any) -> pa.Table:
+    """An index that has `HOMES`."""
+    rows = [
+        {"key": key, "partition": place[0], "file_id": place[1], "instant_ms": 1, "position": None}
+        for key, place in HOMES.items()
+        if key in keys.to_pylist()
+    ]
+    if partitions is not None:
+        asked = set(zip(keys.to_pylist(), partitions.to_pylist(), strict=True))
+        rows = [row for row in rows if (row["key"], row["partition"]) in asked]
+    return pa.Table.from_pylist(rows[::-1], schema=LOCATIONS_SCHEMA)
+
+
+def batch(
+    keys: str, partitions: str | None = None, ts: list[Any] | None = None, deleted: list[Any] | None = None
+) -> pa.Table:
+    columns: dict[str, Any] = {RECORD_KEY: list(keys)}
+    if partitions is not None:
+        columns[PARTITION_PATH] = pa.array(list(partitions)).dictionary_encode()
+    if ts is not None:
+        columns["ts"] = pa.array(ts, pa.int64())
+    if deleted is not None:
+        columns[IS_DELETED] = pa.array(deleted, pa.bool_())
+    return slim_rows(pa.table(columns), ("ts", "tie"))
+
+
+def tagged(rows: pa.Table, **plan: Any) -> set[tuple[int, int, bool]]:
+    return entries(tag_rows(rows, lookup, TagPlan(FILES, PARTITIONS, **plan)))
+
+
+def entries(tags: Tags) -> set[tuple[int, int, bool]]:
+    found = list(zip(tags.rows.tolist(), tags.numbers.tolist(), tags.gone.tolist(), strict=True))
+    assert len(set(found)) == len(found)
+    return set(found)
+
+
+def test_known_keys_go_to_their_files_and_others_are_new() -> None:
+    assert tagged(batch("cxab", "pppp")) == {(0, 2, False), (1, NEW, False), (2, 0, False), (3, 1, False)}
+    assert tagged(batch("cx")) == {(0, 2, False), (1, NEW, False)}
+    assert tagged(batch("")) == set()
+
+
+def test_without_an_index_all_rows_are_new_but_unique() -> None:
+    tags = tag_rows(batch("aba", "pqr"), None, TagPlan(FILES, PARTITIONS, known=Known.REPLACE))
+    assert entries(tags) == {(1, NEW, False), (2, NEW, False)}
+
+
+def test_one_row_a_key_of_the_whole_table_is_left() -> None:
+    # the last one, also over partitions; with ordering values the greatest, of equal ones the last
+    assert tagged(batch("xyx", "pqr")) == {(1, NEW, False), (2, NEW, False)}
+    assert tagged(batch("xxxx", "pqpq", [2, 3, 3, None])) == {(2, NEW, False)}
+
+
+def test_an_index_by_partition_has_a_place_in_each() -> None:
+    rows = batch("aab", "pqp")
+    assert tagged(rows, by_partition=True) == {(0, 0, False), (1, NEW, False), (2, NEW, False)}
+    assert tagged(batch("bb", "qq"), by_partition=True) == {(1, 1, False)}
+
+
+def test_a_changed_partition_moves_the_record_if_asked() -> None:
+    rows = batch("abx", "qqq")
+    assert tagged(rows) == {(0, 0, False), (1, 1, False), (2, NEW, False)}
+    assert tagged(rows, move=True) == {(0, 0, True), (0, NEW, False), (1, 1, False), (2, NEW, False)}
+
+
+def test_deletes_follow_the_record_wherever_it_is() -> None:
+    rows = batch("axb", "qqq", deleted=[True, True, None])
+    assert tagged(rows, move=True) == {(0, 0, False), (2, 1, False)}
+    assert tagged(batch("axb"), delete=True) == {(0, 0, False), (2, 1, False)}
+
+
+def test_of_deletes_by_key_the_ordering_says_nothing() -> None:
+    assert tagged(batch("aa", ts=[9, 1]), delete=True) == {(1, 0, False)}
+
+
+def test_known_keys_can_be_dropped_or_refused() -> None:
+    assert tagged(batch("axb"), known=Known.DROP) == {(1, NEW, False)}
+    assert tagged(batch("xy"), known=Known.FAIL) == {(0, NEW, False), (1, NEW, False)}
+    with pytest.raises(RecordError, match=r"2 row\(s\).* 'a'.*dup\.policy is fail"):
+        tagged(batch("axb"), known=Known.FAIL)
+
+
+def test_what_is_inserted_has_nothing_to_delete() -> None:
+    rows = batch("axb", deleted=[True, False, True])
+    for known in (Known.DROP, Known.FAIL, Known.REPLACE):
+        assert tagged(rows, known=known) == {(1, NEW, False)}
+
+
+def test_overwrites_insert_all_and_tell_where_their_keys_lie() -> None:
+    tags = tag_rows(batch("abxc", "qqqq"), lookup, TagPlan(FILES, PARTITIONS, known=Known.REPLACE))
+    assert entries(tags) == {(0, NEW, False), (1, NEW, False), (2, NEW, False), (3, NEW, False)}
+    assert tags.elsewhere == {"p": (1, "a"), "q": (2, "b")}
+
+
+def test_an_index_of_other_files_is_an_error() -> None:
+    plan = TagPlan(FILES.slice(0, 1), PARTITIONS.slice(0, 1))
+    with pytest.raises(RecordIndexError, match=r"file group f2 of partition 'q'.*index bootstrap"):
+        tag_rows(batch("c"), lookup, plan)
+
+
+def test_partition_and_file_id_are_not_mixed_up() -> None:
+    names = file_names_of(pa.array(["a", "ab"]), pa.array(["bc", "c"])).to_pylist()
+    assert len(set(names)) == 2
+
+
+def test_deletion_marks_are_booleans() -> None:
+    with pytest.raises(SchemaError, match="must be boolean"):
+        slim_rows(pa.table({RECORD_KEY: ["a"], IS_DELETED: [1]}), ())
+
+
+@pytest.fixture
+def moves(tmp_path: Path) -> MovePlan:
+    """Files in which a has ts 5, b has none and c is missing."""
+    schema = pa.schema([("ts", pa.int64()), ("tie", pa.float64())])
+    for name, key, ts in (("f0", "a", 5), ("f1", "b", None), ("f2", "z", 1)):
+        rows = pa.table({"ts": [ts], "tie": [0.5]}, schema=schema)
+        arguments: dict[str, Any] = {"instant": "1", "task": 0, "partition": "", "file_name": name, "first_row": 0}
+        table = add_meta_columns(rows, keys=pa.array([key]), **arguments)
+        write_base_file(Storage(str(tmp_path)), name, table, schema_text(schema, "t", meta_fields=True), {})
+    return MovePlan(Storage(str(tmp_path)), pa.array(["f0", "f1", "f2"]), schema, ("ts", "tie"))
+
+
+def test_an_older_row_moves_nothing(moves: MovePlan) -> None:
+    def moved(keys: str, ts: list[Any] | None) -> set[tuple[int, int, bool]]:
+        return tagged(batch(keys, "r" * len(keys), ts), move=True, moves=moves)
+
+    assert moved("a", [4]) == set()
+    assert moved("a", [6]) == {(0, 0, True), (0, NEW, False)}
+    # the batch lacks the second field, which is null then and so less than 0.5
+    assert moved("a", [5]) == set()
+    assert moved("b", [None]) == set()
+    assert moved("abx", [9, 9, 1]) == {
+        (0, 0, True),
+        (0, NEW, False),
+        (1, 1, True),
+        (1, NEW, False),
+        (2, NEW, False),
+    }
+    with pytest.raises(RecordIndexError, match=r"f2: key 'c' is not in this file.*index verify"):
+        moved("c", [1])
+
+
+def test_rows_keep_their_positions_when_some_go() -> None:
+    rows = batch("dcba", "qqqq", deleted=[True, False, False, False])
+    found = tag_rows(rows, lookup, TagPlan(FILES, PARTITIONS))
+    assert dict(zip(found.rows.tolist(), found.numbers.tolist(), strict=True)) == {1: 2, 2: 1, 3: 0}
+    assert found.numbers.dtype == np.int32

@@ -1,0 +1,120 @@
+"""What is no session or no DataFrame of Spark's is refused with what to do; without PySpark, what to install."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from spark_writer import HudiTable, write_hudi
+from spark_writer.table import _arrow
+from table_format.errors import ArgumentError, HudiError, MissingPackageError
+from table_format.extras import require
+from table_writer.plan.options import WriteOptions
+
+TABLE = pa.table({"id": ["a"]})
+NO_SESSION: Any = SimpleNamespace(createDataFrame=None, conf=None)
+
+
+class DataFrame:
+    """As that of Polars is called."""
+
+    __module__ = "polars.dataframe.frame"
+
+
+ROWS = [
+    (TABLE.to_pandas(), r"this is a pandas\.DataFrame: give spark\.createDataFrame\(rows\)"),
+    (TABLE, r"this is a pyarrow\.Table: give spark\.createDataFrame\(rows"),
+    (TABLE.to_batches()[0], r"this is a pyarrow\.RecordBatch: give spark\.createDataFrame\(rows\.to_pandas\(\)\)"),
+    (DataFrame(), r"this is a polars\.DataFrame: give spark\.createDataFrame\(rows\.to_"),
+    ([{"id": "a"}], r"this is a list: give spark\.createDataFrame\(rows, schema\)"),
+    ("/data/rows.parquet", r"this is a str: give spark\.read\.parquet"),
+    (pd.Series([1]), r"this is a pandas\.Series: give a DataFrame, such as"),
+    (np.zeros(1), r"this is a numpy\.ndarray: give a DataFrame"),
+    (None, "this is a NoneType"),
+]
+
+
+@pytest.mark.parametrize(("rows", "said"), ROWS, ids=lambda value: type(value).__name__)
+def test_rows_of_other_libraries_are_refused_with_the_way_to_spark(rows: Any, said: str) -> None:
+    client: Any = SimpleNamespace()
+    table = HudiTable(NO_SESSION, client, WriteOptions.of({}))
+    for call in (table.upsert, table.insert, table.bulk_insert, table.insert_overwrite, table.insert_overwrite_table):
+        with pytest.raises(ArgumentError, match=f"{call.__name__} takes a Spark DataFrame, and {said}"):
+            call(rows)
+    if not isinstance(rows, str):
+        with pytest.raises(ArgumentError, match=said):
+            table.delete(rows)
+    with pytest.raises(TypeError, match=f"write_hudi takes a Spark DataFrame, and {said}"):
+        write_hudi(rows, "/nowhere", {})
+
+
+def test_a_schema_of_another_library_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"pyarrow\.Schema"):
+        _arrow(TABLE.schema)
+
+
+def test_the_session_comes_first() -> None:
+    session: Any = "/warehouse/t"
+    with pytest.raises(ArgumentError, match="takes a Spark session first, and this is a str"):
+        HudiTable.for_path(session, "spark")
+    with pytest.raises(ArgumentError, match="takes a Spark session first"):
+        HudiTable.create(session, "/warehouse/t", record_key="id", buckets=1)
+
+
+def test_a_place_is_a_text_or_a_path(tmp_path: Path) -> None:
+    table = HudiTable.create(
+        NO_SESSION, tmp_path / "orders", record_key="id", buckets=1, options={"hoodie.metadata.enable": False}
+    )
+    assert (table.name, table.client.storage.uri) == ("orders", str(tmp_path / "orders"))
+    assert HudiTable.for_path(NO_SESSION, tmp_path / "orders").name == "orders"
+    for wrong in (None, 5, NO_SESSION):
+        place: Any = wrong
+        with pytest.raises(ArgumentError, match="the place of a table is a path or a URI, and this is a"):
+            HudiTable.for_path(NO_SESSION, place)
+
+
+def test_options_are_a_dict_of_texts() -> None:
+    for wrong in ({1: "x"}, [("a", "b")], "hoodie.table.name=t"):
+        given: Any = wrong
+        with pytest.raises(ArgumentError, match="options are a dict"):
+            WriteOptions.of_user(given)
+
+
+@pytest.mark.parametrize(
+    "line", ["import spark_writer", "from spark_writer import HudiTable", "import spark_writer.table"]
+)
+def test_without_pyspark_the_import_says_what_to_install(line: str) -> None:
+    # a finder that comes before all others, as if PySpark were not installed
+    code = f"""
+import sys
+class Without:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pyspark", "py4j"):
+            raise ModuleNotFoundError(name)
+import importlib.util
+real = importlib.util.find_spec
+importlib.util.find_spec = lambda name, package=None: None if name == "pyspark" else real(name, package)
+sys.meta_path.insert(0, Without())
+try:
+    {line}
+except ImportError as error:
+    print(type(error).__name__, error.name, error)
+"""
+    root = Path(__file__).parents[3]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, check=True, stdout=subprocess.PIPE, text=True)
+    assert done.stdout == (
+        "MissingPackageError pyspark spark_writer needs pyspark: pip install 'hudi-catalog[spark]'\n"
+    )
+
+
+def test_an_extra_is_named_for_each_missing_package() -> None:
+    require("this", "spark", "pyarrow", "json")
+    with pytest.raises(MissingPackageError, match=r"^x needs no_such_package: pip install 'hudi-catalog\[trino\]'$"):
+        require("x", "trino", "json", "no_such_package")
+    assert issubclass(MissingPackageError, HudiError)

@@ -1,0 +1,38 @@
+"""Options that change keys and paths reach the key generator, or are refused by name."""
+
+import pyarrow as pa
+import pytest
+
+from spark_writer import write_plans
+from table_format.errors import OptionError
+from table_format.storage import Storage
+from table_writer.commit.create import create_table
+from table_writer.plan.options import WriteOptions
+from table_writer.plan.plan import CURRENT_SCHEMA
+from table_writer.plan.properties import new_table_properties
+
+BASE = {
+    "hoodie.table.name": "t",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "day",
+}
+SLASHES = "hoodie.datasource.write.slash.separated.date.partitioning"
+ZONED = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
+
+
+def key_plan(tmp_path, options):
+    given = WriteOptions.of({**BASE, **options})
+    schema = pa.schema([("id", pa.string()), ("day", pa.date32())])
+    client = create_table(Storage(str(tmp_path / "t")), new_table_properties(given, schema))
+    return client, write_plans.key_plan(client, WriteOptions.of({**options}), CURRENT_SCHEMA.empty_table(), 2)
+
+
+def test_dates_in_three_folders_are_the_tables_for_good(tmp_path) -> None:
+    client, plan = key_plan(tmp_path, {SLASHES: "true"})
+    assert client.config.raw[SLASHES] == "true"
+    assert plan.spec.slash_dates
+
+
+def test_zone_dependent_keys_are_refused(tmp_path) -> None:
+    with pytest.raises(OptionError, match=r"consistent\.logical\.timestamp"):
+        key_plan(tmp_path, {ZONED: "true"})
