@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pushdown import HudiExpression, Not, bind, matches, reasons_of
@@ -37,8 +37,10 @@ HIVE_TYPES = {
 @given(questions())
 def test_hive_trees_mean_the_filter_that_they_say(question: tuple[pa.Table, HudiExpression]) -> None:
     table, expression = question
+    bound = bind(expression, SCHEMA)
+    assume(not reasons_of(bound))  # what no engine computes exactly has no rows to compare
     found = from_hive_tree(hive_tree(expression, HIVE_TYPES))
-    expected = matches(bind(expression, SCHEMA), table).to_pylist()
+    expected = matches(bound, table).to_pylist()
     if not reasons_of(bind(found, SCHEMA)):
         assert matches(bind(found, SCHEMA), table).to_pylist() == expected
     for negate in (False, True):
