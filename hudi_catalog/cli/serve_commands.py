@@ -81,7 +81,7 @@ def serve_trino(
     verbose: Verbose = False,
 ) -> None:
     """Serve tables to Trino's and Presto's Thrift connector."""
-    from hudi_catalog.trino.catalog_file import catalog_lines
+    from hudi_catalog.trino.serve import catalog_lines
 
     has_tls = tls_certificate is not None
     if print_catalog:
@@ -89,8 +89,7 @@ def serve_trino(
         return
     require("hudi-catalog serve", "services", *SERVICES)
     from hudi_catalog.server.hosting import serve
-    from hudi_catalog.server.secret import load_secret
-    from hudi_catalog.server.tls import tls_files
+    from hudi_catalog.server.security import load_secret, tls_files
     from hudi_catalog.trino.serve import ServingTrino, TrinoSettings
 
     _log_to_stderr(verbose=verbose)
@@ -152,8 +151,7 @@ def serve_hive(
     require("hudi-catalog serve", "services", *SERVICES)
     from hudi_catalog.hive.serve import HiveSettings, ServingHive
     from hudi_catalog.server.hosting import serve
-    from hudi_catalog.server.secret import load_secret
-    from hudi_catalog.server.tls import tls_files
+    from hudi_catalog.server.security import load_secret, tls_files
 
     _log_to_stderr(verbose=verbose)
     secret = load_secret(secret_file)
@@ -209,8 +207,7 @@ def gateway(
     require("hudi-catalog gateway", "services", *SERVICES)
     from hudi_catalog.gateway.serve import GatewaySettings, ServingGateway
     from hudi_catalog.server.hosting import serve
-    from hudi_catalog.server.secret import load_secret
-    from hudi_catalog.server.tls import tls_files
+    from hudi_catalog.server.security import load_secret, tls_files
 
     _log_to_stderr(verbose=verbose)
     serving = ServingGateway(

@@ -9,7 +9,7 @@ from multidict import CIMultiDict
 
 from hudi_catalog.gateway.relay import refusal
 from hudi_catalog.gateway.statement_headers import take_credential
-from hudi_catalog.server.secret import Secret
+from hudi_catalog.server.security import Secret
 
 CREDENTIAL = "hudi-catalog-secret"
 # Requests without the credential, as Trino's clients send extra credentials with the statement only. The path of a

@@ -24,7 +24,7 @@ from hudi_catalog.gateway.statement_requests import Passed, StatementRewriter, S
 from hudi_catalog.gateway.upstream import Upstream
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.query_log import QueryLog
-from hudi_catalog.server.secret import Secret
+from hudi_catalog.server.security import Secret
 
 _LOGGER = logging.getLogger(__name__)
 _SERVICE = "gateway"

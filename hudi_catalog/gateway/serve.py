@@ -23,15 +23,13 @@ from hudi_catalog.metastore.options import KEYS as SYNC_KEYS
 from hudi_catalog.metastore.options import SyncOptions
 from hudi_catalog.metastore.trino_tables import SNAPSHOTS, TrinoTables
 from hudi_catalog.option_groups import divided
-from hudi_catalog.server.beside_status import ServiceBesideStatus
-from hudi_catalog.server.doors import LOOPBACK, Door, StatusGuard
-from hudi_catalog.server.hosting import hosted
+from hudi_catalog.server.endpoints import LOOPBACK, Door, StatusGuard
+from hudi_catalog.server.hosting import ServiceBesideStatus, hosted
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.options import DRAIN_TIMEOUT, READ_TIMEOUT, TABLE_TIMEOUT, ServiceOptions
 from hudi_catalog.server.query_log import open_log
-from hudi_catalog.server.secret import Secret
-from hudi_catalog.server.status_server import StatusServer
-from hudi_catalog.server.tls import TlsFiles, client_context, server_context
+from hudi_catalog.server.security import Secret, TlsFiles, client_context, server_context
+from hudi_catalog.server.status import StatusServer
 
 _LOG = logging.getLogger(__name__)
 _NAME = "gateway"

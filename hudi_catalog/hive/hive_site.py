@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
 from hudi_catalog.hive.settings import SECRET_FILE, SERVICE, TLS, TLS_CA
-from hudi_catalog.server.addresses import address_for_clients
+from hudi_catalog.server.endpoints import address_for_clients
 
 
 def site_lines(host: str, port: int, *, tls: bool = False, secret: bool = False) -> list[str]:

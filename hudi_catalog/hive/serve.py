@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from hudi_catalog.hive.options import KEYS, SCAN_KEYS, HiveOptions
 from hudi_catalog.hive.service import HiveService
 from hudi_catalog.hive.tables import TableFolders
-from hudi_catalog.server.doors import Door
+from hudi_catalog.server.endpoints import Door
 from hudi_catalog.server.hosting import hosted
 from hudi_catalog.server.warehouse_service import WarehouseParts, WarehouseService, WarehouseSettings
 

@@ -11,9 +11,8 @@ from hudi_catalog.hive.tables import TableFolders
 from hudi_catalog.hive.wire import Admission, hive_service
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.query_log import QueryLog
-from hudi_catalog.server.secret import Secret
-from hudi_catalog.server.thrift_calls import Parts, ThriftCalls
-from hudi_catalog.server.thrift_messages import Call, encode_reply
+from hudi_catalog.server.security import Secret
+from hudi_catalog.server.thrift_calls import Call, Parts, ThriftCalls, encode_reply
 from table_format.errors import HudiError
 
 _NAME = "hive"

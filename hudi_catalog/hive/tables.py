@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hudi_catalog.server.held_tables import HeldTables
+from hudi_catalog.server.tables import HeldTables
 
 
 class TableFolders(HeldTables):

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from hudi_catalog.server.secret import Secret
-from hudi_catalog.server.thrift_messages import load_service
-from hudi_catalog.server.thrift_reader import ReadStruct, Source, read_otherwise
+from hudi_catalog.server.security import Secret
+from hudi_catalog.server.thrift_calls import load_service
+from hudi_catalog.server.thrift_structs import ReadStruct, Source, read_otherwise
 from table_format.errors import ServiceError
 
 IDL: Final = "hudi_hive.thrift"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hudi_catalog.server.secret import read_private
+from hudi_catalog.server.security import read_private
 from table_format.config.option_values import flag, known_options, seconds
 from table_format.errors import OptionError
 

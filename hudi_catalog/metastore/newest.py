@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from catalog.table import Table
 from hudi_catalog.metastore.stored_types import StoredTypes
-from hudi_catalog.server.newest_state import NewestState
+from hudi_catalog.server.tables import NewestState
 
 
 class NewestSnapshot(NewestState):

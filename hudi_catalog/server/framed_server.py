@@ -17,11 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from catalog.workers import Workers
-from hudi_catalog.server.addresses import cannot_listen
-from hudi_catalog.server.few_warnings import FewWarnings
+from hudi_catalog.server.endpoints import cannot_listen
+from hudi_catalog.server.limits import FewWarnings, Room, chunks, size_of
 from hudi_catalog.server.options import ServiceOptions
-from hudi_catalog.server.parts import chunks, size_of
-from hudi_catalog.server.room import Room
 from table_format.errors import HudiError, LateTableError
 
 _LOG = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from hudi_catalog.server.addresses import cannot_listen
+from hudi_catalog.server.endpoints import cannot_listen
 
 _SWEEP_SECONDS = 5.0
 _TLS_HANDSHAKE_SECONDS = 15

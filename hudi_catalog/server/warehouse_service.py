@@ -10,18 +10,17 @@ from catalog.catalog import Catalog
 from catalog.late_tables import LateTables
 from catalog.table_options import KEYS as TABLE_KEYS
 from hudi_catalog.option_groups import divided
-from hudi_catalog.server.beside_status import ServiceBesideStatus
-from hudi_catalog.server.doors import LOOPBACK, StatusGuard
+from hudi_catalog.server.endpoints import LOOPBACK, StatusGuard
 from hudi_catalog.server.framed_server import FramedServer
-from hudi_catalog.server.held_tables import HeldTables
+from hudi_catalog.server.hosting import ServiceBesideStatus
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.options import KEYS as SERVICE_KEYS
 from hudi_catalog.server.options import ServiceOptions
 from hudi_catalog.server.query_log import QueryLog, open_log
-from hudi_catalog.server.secret import Secret
-from hudi_catalog.server.status_server import StatusServer
+from hudi_catalog.server.security import Secret, TlsFiles, server_context
+from hudi_catalog.server.status import StatusServer
+from hudi_catalog.server.tables import HeldTables
 from hudi_catalog.server.thrift_calls import Parts
-from hudi_catalog.server.tls import TlsFiles, server_context
 from table_format.errors import HudiError, ServiceError, TableNotFoundError
 
 _TOTALS = ("accepted", "refused", "requests", "failures", "bytes_in", "bytes_out")

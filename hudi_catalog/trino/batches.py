@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import json
 import secrets
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
@@ -17,16 +20,19 @@ from typing import Any
 from catalog.planner import Plan
 from hudi_catalog.server.recent import Recent
 from hudi_catalog.trino.file_pieces import Piece, behind, in_order, pieces, position_after, row_counts
-from hudi_catalog.trino.scans import OpenScans
 from hudi_catalog.trino.split_id import Purpose, SplitCodec, SplitSlice, TrinoSplit
 from table_format.errors import ServiceError, SplitError
 
 _KEPT_SCANS = 256
+
 _ALL_GROUPS = -1
+
 # A batch ends behind so many bytes of split ids, so that no client's limit of a frame is met.
 _MOST_BYTES = 4 << 20
+
 # Small files go together, so that not each one costs a request; but not so that workers have nothing to do.
 _MOST_FILES = 64
+
 _LEAST_SPLITS = 32
 
 
@@ -236,3 +242,73 @@ def _is_whole(piece: Piece) -> bool:
 
 def _split(scan: PlannedScan, bundle: Sequence[Piece]) -> TrinoSplit:
     return replace(scan.template, slices=tuple(piece.slice for piece in bundle))
+
+
+@dataclass
+class _Progress:
+    """How far a scan is.
+
+    Attributes:
+        unread: splits that were handed out and not read to their end.
+        all_out: whether all splits were handed out.
+        touched: when it was last asked for something.
+    """
+
+    unread: int
+    all_out: bool
+    touched: float
+
+
+class OpenScans:
+    """Counts the scans that are not read to their end, so that a service can let them finish before it stops.
+
+    A query with LIMIT leaves splits unread, and tells nobody: a scan that nobody asks for anything for some time counts
+    as ended.
+
+    Args:
+        idle_seconds: that time.
+        limit: scans that are followed; the oldest are forgotten.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self, idle_seconds: float = 10.0, limit: int = 10_000, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._idle = idle_seconds
+        self._limit = limit
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._scans: OrderedDict[str, _Progress] = OrderedDict()
+
+    def handed_out(self, scan: str, splits: int, *, all_out: bool) -> None:
+        """More splits of a scan, the last ones or not."""
+        with self._lock:
+            found = self._scans.setdefault(scan, _Progress(0, all_out, 0.0))
+            found.unread += splits
+            found.all_out = all_out
+            self._touch(scan, found)
+
+    def asked(self, scan: str, *, finished: bool) -> None:
+        """A page of a split was asked for, the last one or not."""
+        with self._lock:
+            found = self._scans.get(scan)
+            if found is None:
+                return
+            found.unread -= finished
+            self._touch(scan, found)
+
+    def count(self) -> int:
+        """How many are under way."""
+        with self._lock:
+            oldest = self._clock() - self._idle
+            while self._scans and next(iter(self._scans.values())).touched < oldest:
+                self._scans.popitem(last=False)
+            return len(self._scans)
+
+    def _touch(self, scan: str, found: _Progress) -> None:
+        found.touched = self._clock()
+        self._scans.move_to_end(scan)
+        if found.all_out and found.unread <= 0:
+            del self._scans[scan]
+        while len(self._scans) > self._limit:
+            self._scans.popitem(last=False)

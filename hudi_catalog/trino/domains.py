@@ -9,6 +9,7 @@ from __future__ import annotations
 import binascii
 import datetime as dt
 import decimal
+import itertools
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from catalog.snapshot.snapshot import Snapshot
 from catalog.splits.byte_texts import base64_texts, hex_texts
 from catalog.splits.json_rows import decimal_texts
 from hudi_catalog.trino.types import Form, ServedColumn
@@ -30,10 +32,15 @@ from pushdown.translators.tuple_domain import from_tuple_domain
 from pushdown.walk import fold, rebuilt
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
 _POINTS = frozenset({Op.EQ, Op.IN})
+
 _NOT_POINTS = frozenset({Op.NE, Op.NOT_IN})
+
 _NULL_CHECKS = frozenset({Op.IS_NULL, Op.NOT_NULL})
+
 _MOST_TEXTS = 10_000
+
 _MOST_DOUBLES = 200
 
 
@@ -240,3 +247,81 @@ _TRANSLATORS: Mapping[Form, Callable[[Predicate, ServedColumn], HudiExpression]]
     Form.HEX: _byte_texts,
     Form.BASE64: _byte_texts,
 }
+
+
+def bound_domain(snapshot: Snapshot, columns: Sequence[ServedColumn], constraint: Any) -> HudiExpression | None:
+    """The expression of a TupleDomain over a snapshot's columns; None when all rows pass."""
+    return bound_filter(snapshot, expression_of(constraint, tuple(columns), snapshot.schema))
+
+
+def bound_filter(snapshot: Snapshot, expression: HudiExpression) -> HudiExpression | None:
+    """A filter bound to a snapshot's columns; None when all rows pass, unknown when it does not fit them."""
+    try:
+        bound = simplify(bind(expression, snapshot.schema, case_sensitive=True))
+    except ExpressionError as error:
+        return Unknown(f"the constraint does not fit the table: {error}")
+    return None if bound == Constant(value=True) else bound
+
+
+_SHOWN = 19  # and a last item that tells how many more there are
+
+_BELOW, _EXACTLY, _ABOVE = 1, 2, 3
+
+
+def domain_text(domain: Any) -> Any:
+    """What passes, by column: texts of ranges or values, of long lists the first ones; and whether null does.
+
+    Args:
+        domain: a ``TrinoThriftTupleDomain``, of which nothing is taken for granted.
+    """
+    domains = getattr(domain, "domains", None)
+    if domains is None:
+        return "nothing"
+    return {str(name): _column_text(one) for name, one in itertools.islice(domains.items(), _SHOWN)}
+
+
+def _column_text(domain: Any) -> dict[str, Any]:
+    values = domain.valueSet
+    told: dict[str, Any] = {}
+    if values.rangeValueSet is not None:
+        told["ranges"] = _shown_list(
+            [_range_text(one) for one in values.rangeValueSet.ranges[:_SHOWN]], values.rangeValueSet.ranges
+        )
+    if values.equatableValueSet is not None:
+        kind = "values" if values.equatableValueSet.inclusive else "all_but"
+        found = values.equatableValueSet.values
+        told[kind] = _shown_list([_value_text(one) for one in found[:_SHOWN]], found)
+    if values.allOrNoneValueSet is not None:
+        told["values"] = "all" if values.allOrNoneValueSet.all else "none"
+    told["null"] = bool(domain.nullAllowed)
+    return told
+
+
+def _shown_list(shown: list[str], found: list[Any]) -> list[str]:
+    return [*shown, f"{len(found) - len(shown):,} more"] if len(found) > len(shown) else shown
+
+
+def _range_text(one: Any) -> str:
+    low, high = one.low, one.high
+    if low.value is not None and low.bound == high.bound == _EXACTLY and low.value == high.value:
+        return _value_text(low.value)
+    begin = "(-inf" if low.value is None else ("[" if low.bound == _EXACTLY else "(") + _value_text(low.value)
+    end = "+inf)" if high.value is None else _value_text(high.value) + ("]" if high.bound == _EXACTLY else ")")
+    return f"{begin}, {end}"
+
+
+def _value_text(block: Any) -> str:
+    """The value of a one-row block, whichever of its fields is set."""
+    for data in vars(block).values():
+        if data is None:
+            continue
+        held = vars(data)
+        if held.get("nulls") and held["nulls"][0]:
+            return "null"
+        if "bytes" in held:
+            text = held["bytes"] or b""
+            return repr(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text))
+        for values in held.values():
+            if isinstance(values, list) and values and values is not held.get("nulls"):
+                return str(values[0])
+    return "?"

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from catalog.snapshot.snapshot import whole_schema
 from catalog.table import Table
-from hudi_catalog.server.open_tables import OpenTables
+from hudi_catalog.server.tables import OpenTables
+from hudi_catalog.trino.names import TableName, TableNames
 from hudi_catalog.trino.options import TrinoOptions
-from hudi_catalog.trino.table_names import TableName, TableNames
 from hudi_catalog.trino.types import Form, ServedColumn, columns_of
 from hudi_catalog.trino.wire import trino_service
 from table_format.config.table_config import PROPERTIES_PATH

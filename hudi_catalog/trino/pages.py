@@ -2,34 +2,279 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute
 from numpy.typing import NDArray
 
-from hudi_catalog.trino.blocks import (
-    I32,
-    LIST,
-    LIST_HEAD_BYTES,
-    STOP,
-    STRING,
-    STRUCT,
-    Parts,
-    count_bytes,
-    encode_cells,
-    field_head,
-    head_bytes,
-    list_head,
-)
-from hudi_catalog.trino.cells import Cells
+from catalog.splits.json_rows import list_items
 from hudi_catalog.trino.types import Wire
+from table_format.codecs.arrow_numpy import to_numpy, valid_mask
+
+pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+
+types = pa.types
+
+Bytes = memoryview
+
+WIDTHS = {
+    Wire.INTEGER: 4,
+    Wire.BIGINT: 8,
+    Wire.DOUBLE: 8,
+    Wire.BOOLEAN: 1,
+    Wire.DATE: 4,
+    Wire.TIMESTAMP: 8,
+}
+
+"""Bytes of a value, for the kinds whose values all take the same."""
+
+_SIZE_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Values of some rows of a column.
+
+    Attributes:
+        wire: the kind of block that they go into.
+        count: how many there are.
+        nulls: a byte for each, 1 for null; None when none is null.
+        values: the values, numbers with their highest byte first; of texts the UTF-8 bytes, one behind the other,
+            and those of other rows before and behind them.
+        ends: where in them, or among the items, each value begins, and where the last one ends; None for values of one
+            width. Nulls are empty.
+        items: of lists; None for other kinds.
+    """
+
+    wire: Wire
+    count: int
+    nulls: NDArray[np.uint8] | None
+    values: Bytes
+    ends: NDArray[Any] | None = None
+    items: Cells | None = None
+
+    def part(self, start: int, stop: int) -> Cells:
+        """The rows from `start` up to before `stop`; no value is copied."""
+        if start == 0 and stop == self.count:
+            return self
+        nulls = None if self.nulls is None else self.nulls[start:stop]
+        if nulls is not None and not nulls.any():
+            nulls = None
+        if self.ends is None:
+            width = WIDTHS[self.wire]
+            return Cells(self.wire, stop - start, nulls, self.values[start * width : stop * width])
+        return Cells(self.wire, stop - start, nulls, self.values, self.ends[start : stop + 1], self.items)
+
+    @property
+    def contents(self) -> Bytes:
+        """The values of just these rows."""
+        return self.values if self.ends is None else self.values[int(self.ends[0]) : int(self.ends[-1])]
+
+    @property
+    def inner(self) -> Cells | None:
+        """The items of just these rows."""
+        if self.items is None or self.ends is None:
+            return None
+        return self.items.part(int(self.ends[0]), int(self.ends[-1]))
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes that each row takes at least, nulls left aside."""
+        return WIDTHS[self.wire] if self.ends is None else _SIZE_BYTES
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of each item, nulls left aside: of a text 1, of a list's members 8."""
+        return 1 if self.items is None else WIDTHS[self.items.wire]
+
+    @property
+    def memory(self) -> int:
+        """Bytes that they hold in memory, nearly."""
+        items = self.items.memory if self.items else 0
+        return len(self.contents) + items + sum(held.nbytes for held in (self.nulls, self.ends) if held is not None)
+
+    @property
+    def byte_count(self) -> int:
+        """Bytes of all rows, nulls left aside."""
+        extra = 0 if self.ends is None else int(self.ends[-1] - self.ends[0]) * self.item_bytes
+        return self.count * self.row_bytes + extra
+
+
+def cells_of(array: Any, wire: Wire) -> Cells:
+    """The cells of an Arrow array.
+
+    Args:
+        array: of the type that the kind of block carries: int32, int64, float64, boolean, date32, text of any layout,
+            int64 for times in milliseconds, a list of int64; dictionaries of these too.
+        wire: the kind of block.
+    """
+    if isinstance(array, pa.DictionaryArray):
+        array = array.dictionary_decode()
+    count = len(array)
+    nulls = (~valid_mask(array)).view(np.uint8) if array.null_count else None
+    if wire is Wire.BIGINT_ARRAY:
+        return _lists(array, count, nulls)
+    if wire in {Wire.VARCHAR, Wire.JSON}:
+        return _texts(array, wire, count, nulls)
+    numbers = to_numpy(array)
+    if wire is Wire.BOOLEAN:
+        return Cells(wire, count, nulls, bytes_of(numbers.view(np.uint8)))
+    return Cells(wire, count, nulls, bytes_of(numbers.byteswap()))
+
+
+def _texts(array: Any, wire: Wire, count: int, nulls: NDArray[np.uint8] | None) -> Cells:
+    if types.is_string_view(array.type) or types.is_null(array.type):
+        array = array.cast(pa.large_string())
+    if nulls is not None:
+        array = _without_hidden(array)
+    ends = _ends(array, count)
+    data = array.buffers()[2]
+    return Cells(wire, count, nulls, memoryview(b"" if data is None else data), ends)
+
+
+def _lists(array: Any, count: int, nulls: NDArray[np.uint8] | None) -> Cells:
+    items, lengths = list_items(array)
+    ends = np.zeros(count + 1, np.int64)
+    np.cumsum(to_numpy(lengths), out=ends[1:])
+    return Cells(Wire.BIGINT_ARRAY, count, nulls, memoryview(b""), ends, cells_of(items, Wire.BIGINT))
+
+
+def _without_hidden(array: Any) -> Any:
+    """The array with nothing behind its nulls, where Arrow may have left bytes."""
+    ends = _ends(array, len(array))
+    behind = np.diff(ends)[~valid_mask(array)]
+    return pc.fill_null(array, "") if behind.any() else array
+
+
+def _ends(array: Any, count: int) -> NDArray[Any]:
+    data = array.buffers()[1]
+    if data is None or not count:
+        return np.zeros(count + 1, np.int32)
+    wide = np.int64 if types.is_large_string(array.type) or types.is_large_binary(array.type) else np.int32
+    return np.frombuffer(data, wide, count + 1, array.offset * np.dtype(wide).itemsize)
+
+
+def bytes_of(values: NDArray[Any]) -> Bytes:
+    """The bytes of numbers, without a copy."""
+    data: Any = np.ascontiguousarray(values)
+    return memoryview(data).cast("B") if len(values) else memoryview(b"")
+
+
+Parts = list["bytes | memoryview"]
+
+# Types of the binary protocol.
+BOOL, DOUBLE, I32, I64, STRING, STRUCT, LIST = 2, 4, 8, 10, 11, 12, 15
+
+STOP = b"\0"
+
+_FIELD = struct.Struct(">bh")
+
+_LIST = struct.Struct(">bi")
+
+_COUNT = struct.Struct(">i")
+
+_ELEMENTS = {
+    Wire.INTEGER: I32,
+    Wire.BIGINT: I64,
+    Wire.DOUBLE: DOUBLE,
+    Wire.BOOLEAN: BOOL,
+    Wire.DATE: I32,
+    Wire.TIMESTAMP: I64,
+}
+
+_NULLS, _VALUES, _TEXTS = 1, 2, 3
+
+
+def field_head(kind: int, number: int) -> bytes:
+    """The head of a field: its type and number."""
+    return _FIELD.pack(kind, number)
+
+
+def list_head(kind: int, count: int) -> bytes:
+    """The head of a list: the type of its elements, and how many there are."""
+    return _LIST.pack(kind, count)
+
+
+def count_bytes(number: int) -> bytes:
+    """A whole number of 32 bits."""
+    return _COUNT.pack(number)
+
+
+LIST_HEAD_BYTES = _FIELD.size + _LIST.size
+
+BLOCK_HEAD_BYTES = _FIELD.size + LIST_HEAD_BYTES + 2 * len(STOP)
+
+"""Bytes of a block of one width beside values and nulls."""
+
+TEXT_HEAD_BYTES = BLOCK_HEAD_BYTES + _FIELD.size + _COUNT.size
+
+ARRAY_HEAD_BYTES = BLOCK_HEAD_BYTES + _FIELD.size + 2 * LIST_HEAD_BYTES + len(STOP)
+
+
+def head_bytes(wire: Wire) -> int:
+    """Bytes of a block beside those of its values and nulls, and the head of the list of nulls."""
+    if wire is Wire.BIGINT_ARRAY:
+        return ARRAY_HEAD_BYTES
+    return TEXT_HEAD_BYTES if wire in {Wire.VARCHAR, Wire.JSON} else BLOCK_HEAD_BYTES
+
+
+def encode_cells(pieces: Sequence[Cells], wire: Wire) -> Parts:
+    """The block of cells that stand one behind the other; their values are not copied."""
+    return [field_head(STRUCT, wire.value), *_data(pieces, wire), STOP]
+
+
+def _data(pieces: Sequence[Cells], wire: Wire) -> Iterator[bytes | memoryview]:
+    """The struct of one kind of block, its end included."""
+    count = sum(piece.count for piece in pieces)
+    yield from _nulls(pieces, count)
+    if wire in _ELEMENTS:
+        yield field_head(LIST, _VALUES) + list_head(_ELEMENTS[wire], count)
+        yield from (piece.contents for piece in pieces)
+    else:
+        yield field_head(LIST, _VALUES) + list_head(I32, count)
+        for piece in pieces:
+            yield _sizes(piece)
+        if wire is Wire.BIGINT_ARRAY:
+            yield field_head(STRUCT, _TEXTS)
+            yield from _data([items for piece in pieces if (items := piece.inner) is not None], Wire.BIGINT)
+        else:
+            contents = [piece.contents for piece in pieces]
+            yield field_head(STRING, _TEXTS) + count_bytes(sum(map(len, contents)))
+            yield from contents
+    yield STOP
+
+
+def _nulls(pieces: Sequence[Cells], count: int) -> Iterator[bytes | memoryview]:
+    if all(piece.nulls is None for piece in pieces):
+        return
+    yield field_head(LIST, _NULLS) + list_head(BOOL, count)
+    for piece in pieces:
+        yield bytes(piece.count) if piece.nulls is None else bytes_of(piece.nulls)
+
+
+def _sizes(piece: Cells) -> bytes | memoryview:
+    if piece.ends is None or not piece.count:
+        return b""
+    return bytes_of(np.diff(piece.ends).astype(np.int32, copy=False).byteswap(inplace=True))
+
 
 _BLOCKS, _ROWS, _TOKEN, _ID = 1, 2, 3, 1
+
 _MOST_ROWS = 2**31 - 1
+
 TOKEN_BYTES = 256
+
 """Room that is left for the token of the next page."""
+
 _TOKEN_HEAD_BYTES = len(field_head(STRUCT, _TOKEN)) + len(field_head(STRING, _ID)) + len(count_bytes(0)) + len(STOP)
+
 _COUNT_BYTES = len(field_head(I32, _ROWS)) + len(count_bytes(0))
+
 _PAGE_BYTES = LIST_HEAD_BYTES + _COUNT_BYTES + _TOKEN_HEAD_BYTES + TOKEN_BYTES + len(STOP)
 
 

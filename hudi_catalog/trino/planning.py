@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from catalog.planner import make_plan
 from catalog.snapshot.snapshot import Snapshot
-from hudi_catalog.server.open_tables import OpenTables
 from hudi_catalog.server.query_log import QueryLog
+from hudi_catalog.server.recent import Recent
+from hudi_catalog.server.tables import OpenTables
 from hudi_catalog.trino.batches import PlannedScan, SplitBatch, SplitBatches
-from hudi_catalog.trino.domain_text import domain_text
-from hudi_catalog.trino.filters import bound_domain
+from hudi_catalog.trino.domains import bound_domain, bound_filter, domain_text
+from hudi_catalog.trino.index_keys import key_bytes, key_filter, keys_of_page
+from hudi_catalog.trino.names import NamedTable, TableName, TableNames
 from hudi_catalog.trino.options import TrinoOptions
 from hudi_catalog.trino.split_id import TrinoSplit
-from hudi_catalog.trino.table_names import NamedTable, TableName, TableNames
-from hudi_catalog.trino.types import columns_of
+from hudi_catalog.trino.types import ServedColumn, columns_of
 from hudi_catalog.trino.wire import domain_bytes
+from pushdown.expression import Constant, all_of
+from table_format.errors import SchemaError
 
 
 class SplitPlanner:
@@ -97,3 +103,189 @@ def template_of(table: str, snapshot: Snapshot, constraint: Any) -> TrinoSplit:
     domains = constraint.domains
     content = b"" if domains is not None and not domains else domain_bytes(constraint)
     return TrinoSplit(table, OpenTables.pin(snapshot), constraint=content)
+
+
+_FOLLOWED = 10_000  # look-ups whose rows may still be read
+
+
+class IndexPlanner:
+    """Answers requests for the splits of index look-ups.
+
+    Args:
+        tables: of the warehouse.
+        names: finds them.
+        options: of the service.
+        batches: hands out splits.
+        log: of planned look-ups.
+    """
+
+    def __init__(
+        self, tables: OpenTables, names: TableNames, options: TrinoOptions, batches: SplitBatches, log: QueryLog
+    ) -> None:
+        self._tables = tables
+        self._names = names
+        self._options = options
+        self._batches = batches
+        self._log = log
+        self._leases = SnapshotLeases(options.lease_idle, options.lease_most)
+        self._lease_of: Recent[Hashable] = Recent(_FOLLOWED)
+
+    def splits(
+        self,
+        said: TableName,
+        *,
+        index_columns: Sequence[str],
+        output_columns: Sequence[str],
+        keys: Any,
+        constraint: Any,
+        most: int,
+        token: bytes | None,
+    ) -> SplitBatch:
+        """Some splits of a look-up.
+
+        Args:
+            said: name of the table.
+            index_columns: columns of the keys.
+            output_columns: columns that will be read.
+            keys: a page of them.
+            constraint: a TupleDomain that rows have to meet.
+            most: splits at most.
+            token: of the batch before; None for the first ones.
+
+        Raises:
+            SplitError: the token is forged or too old.
+            SchemaError: there is no such column.
+            ServiceError: the keys are not what the columns hold.
+            TableNotFoundError: there is no such table.
+        """
+        named = self._names.require(said)
+        lease = _lease_key(named, index_columns, output_columns, constraint)
+
+        def replanned(pin: str) -> PlannedScan:
+            return self._scan(named, self._tables.at(named.name, pin), index_columns, keys, constraint)
+
+        if token is not None:
+            batch = self._batches.next(token, named.name, replanned, most)
+            self._leases.renew(lease)
+            return batch
+        begin = time.perf_counter()
+        scan = self._scan(
+            named,
+            self._leases.take(lease, lambda: self._names.snapshot(named)),
+            index_columns,
+            keys,
+            constraint,
+        )
+        self._log.planned(
+            "trino",
+            str(said),
+            scan.plan,
+            received=domain_text(constraint),
+            seconds=time.perf_counter() - begin,
+            scan=scan.template.scan,
+            columns=sorted(output_columns),
+            index=list(index_columns),
+            keys=keys.rowCount,
+        )
+        batch = self._batches.first(scan, most)
+        self._lease_of.put(scan.template.scan, lease)
+        self._leases.renew(lease)
+        return batch
+
+    def reading(self, scan: str) -> None:
+        """Rows of a look-up were asked for: the query goes on, and its next look-up has to see the same snapshot.
+
+        Args:
+            scan: id of the look-up; unknown ones are left aside.
+        """
+        lease = self._lease_of.get(scan)
+        if lease is not None:
+            self._leases.renew(lease)
+
+    def _scan(
+        self, named: NamedTable, snapshot: Snapshot, index_columns: Sequence[str], keys: Any, constraint: Any
+    ) -> PlannedScan:
+        columns = columns_of(snapshot.schema, self._options.types)
+        indexed = _chosen(columns, index_columns, named.said)
+        table = keys_of_page(keys, indexed)
+        template = template_of(named.name, snapshot, constraint)
+        if not table.num_rows:
+            return PlannedScan.of(make_plan(snapshot, Constant(value=False), self._options.scan), template)
+        wanted = bound_filter(snapshot, key_filter(table, indexed))
+        limits = [one for one in (wanted, bound_domain(snapshot, columns, constraint)) if one is not None]
+        template = replace(template, key_columns=tuple(index_columns), keys=key_bytes(table))
+        return PlannedScan.of(make_plan(snapshot, all_of(*limits) if limits else None, self._options.scan), template)
+
+
+def _chosen(columns: Sequence[ServedColumn], names: Sequence[str], table: TableName) -> list[ServedColumn]:
+    by_name = {column.name: column for column in columns}
+    stray = [name for name in names if name not in by_name]
+    if stray:
+        raise SchemaError(f"{table}: there is no column {stray[0]}; the columns are {', '.join(by_name)}")
+    return [by_name[name] for name in names]
+
+
+def _lease_key(named: NamedTable, index: Sequence[str], output: Sequence[str], constraint: Any) -> Hashable:
+    digest = hashlib.sha256(domain_bytes(constraint)).digest()
+    return named, tuple(index), tuple(output), digest
+
+
+_MOST = 1_000
+
+
+@dataclass
+class _Lease:
+    snapshot: Snapshot
+    begun: float
+    used: float
+
+
+class SnapshotLeases:
+    """Lends snapshots; threads may share it.
+
+    Args:
+        idle_seconds: without a request for so long, the next one gets the newest snapshot.
+        most_seconds: no snapshot is lent for longer than this.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, idle_seconds: float, most_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._idle = idle_seconds
+        self._most = most_seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._leases: dict[Hashable, _Lease] = {}
+
+    def take(self, key: Hashable, newest: Callable[[], Snapshot]) -> Snapshot:
+        """The snapshot that is lent under a key, or the newest one, which then is.
+
+        Args:
+            key: what requests of one query have in common.
+            newest: gives the newest snapshot.
+        """
+        with self._lock:
+            lease = self._leases.get(key)
+            if lease is not None and self._is_good(lease):
+                lease.used = self._clock()
+                return lease.snapshot
+        snapshot = newest()
+        now = self._clock()
+        with self._lock:
+            lease = self._leases.get(key)
+            if lease is not None and self._is_good(lease):  # another thread was faster
+                return lease.snapshot
+            self._leases = {name: one for name, one in self._leases.items() if self._is_good(one)}
+            if len(self._leases) < _MOST:
+                self._leases[key] = _Lease(snapshot, now, now)
+        return snapshot
+
+    def renew(self, key: Hashable) -> None:
+        """A request under the key ended just now: how long it took does not count as idle."""
+        with self._lock:
+            lease = self._leases.get(key)
+            if lease is not None:
+                lease.used = self._clock()
+
+    def _is_good(self, lease: _Lease) -> bool:
+        now = self._clock()
+        return now - lease.used <= self._idle and now - lease.begun <= self._most

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,15 +20,10 @@ from catalog.needed_columns import needed_columns
 from catalog.snapshot.snapshot import Snapshot
 from catalog.splits.slice_rows import SliceFiles, slice_batches
 from hudi_catalog.server.recent import Recent
-from hudi_catalog.trino.blocks import Parts
-from hudi_catalog.trino.cells import Cells, cells_of
-from hudi_catalog.trino.cursors import Cursors
-from hudi_catalog.trino.domains import expression_of, row_condition
-from hudi_catalog.trino.filters import bound_filter
-from hudi_catalog.trino.index_keys import key_filter
-from hudi_catalog.trino.key_rows import KeySet
+from hudi_catalog.trino.domains import bound_filter, expression_of, row_condition
+from hudi_catalog.trino.index_keys import KeySet, key_filter
 from hudi_catalog.trino.options import TrinoOptions
-from hudi_catalog.trino.pages import PageBuilder
+from hudi_catalog.trino.pages import Cells, PageBuilder, Parts, cells_of
 from hudi_catalog.trino.split_id import SplitSlice, TrinoSplit, is_inside
 from hudi_catalog.trino.types import ServedColumn, columns_of
 from hudi_catalog.trino.values import wire_values
@@ -40,14 +37,18 @@ from table_format.errors import MissingFileError, ServiceError, SplitError
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
 _FILTERS = 64
+
 _CURSOR_BYTES = 4 << 20  # beside the rows: pages of the file that are not decoded yet
+
 _SLICE = 1 << 40  # rows that a slice has less of: the position of a row is its slice's number and its own in that
+
 _MOST_SECONDS = 10.0
+
 """A page in which nothing matches is sent before Trino gives up waiting for it."""
 
 
 class Snapshots(Protocol):
-    """Where pinned snapshots come from: `hudi_catalog.server.open_tables.OpenTables`."""
+    """Where pinned snapshots come from: `hudi_catalog.server.tables.OpenTables`."""
 
     def at(self, name: str, when: str) -> Snapshot:
         """The state of a table at an instant."""
@@ -320,3 +321,91 @@ def _fill(builder: PageBuilder, reading: _Reading) -> int | None:
         if reading.at < batch.rows or time.monotonic() > deadline:
             return batch.place(reading.at)
     return None
+
+
+class Cursor(Protocol):
+    """Something that was read in part."""
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it holds."""
+
+    def close(self) -> None:
+        """Let go of files and memory."""
+
+
+C = TypeVar("C", bound=Cursor)
+
+
+class Cursors(Generic[C]):
+    """Cursors by key; those that were put away longest are closed first. Threads may share it.
+
+    A cursor is with whoever took it until it is put back, so that no two threads use one.
+
+    Args:
+        memory: bytes that they hold together at most, a single larger one excepted: of merged log files all rows are
+            held, and to merge them anew for each page would take the square of the time; 0 to keep none.
+        idle: seconds after which one is closed.
+        clock: seconds of any beginning.
+    """
+
+    def __init__(self, memory: int, idle: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limit = memory
+        self._idle = idle
+        self._clock = clock
+        self._held: OrderedDict[Hashable, tuple[C, int, float]] = OrderedDict()
+        self._memory = 0
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @property
+    def memory(self) -> int:
+        """Bytes that they hold together."""
+        return self._memory
+
+    def take(self, key: Hashable) -> C | None:
+        """The cursor of a key, if it is still there."""
+        with self._lock:
+            found = self._held.pop(key, None)
+            if found is not None:
+                self._memory -= found[1]
+        self.expire()
+        return None if found is None else found[0]
+
+    def put(self, key: Hashable, cursor: C) -> None:
+        """Keep a cursor; another one under the key is closed."""
+        size = cursor.memory
+        with self._lock:
+            before = self._held.pop(key, None)
+            self._held[key] = (cursor, size, self._clock())
+            self._memory += size - (before[1] if before else 0)
+            gone = [before[0]] if before else []
+            while self._memory > self._limit and len(self._held) > (1 if self._limit else 0):
+                gone.append(self._drop_oldest())
+        _close(gone)
+
+    def expire(self) -> None:
+        """Close what nobody came back for."""
+        gone = []
+        with self._lock:
+            while self._held and self._clock() - next(iter(self._held.values()))[2] > self._idle:
+                gone.append(self._drop_oldest())
+        _close(gone)
+
+    def clear(self) -> None:
+        """Close all."""
+        with self._lock:
+            gone = [self._drop_oldest() for _ in range(len(self._held))]
+        _close(gone)
+
+    def _drop_oldest(self) -> C:
+        _, (cursor, size, _) = self._held.popitem(last=False)
+        self._memory -= size
+        return cursor
+
+
+def _close(cursors: list[C]) -> None:
+    for cursor in cursors:
+        cursor.close()

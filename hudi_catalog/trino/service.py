@@ -10,20 +10,17 @@ from types import ModuleType
 from typing import Any
 
 from hudi_catalog.server.metrics import Metrics
-from hudi_catalog.server.open_tables import OpenTables
 from hudi_catalog.server.query_log import QueryLog
-from hudi_catalog.server.secret import Secret
-from hudi_catalog.server.thrift_calls import Parts, ThriftCalls
-from hudi_catalog.server.thrift_messages import RAW_REPLY_TAIL, Call, encode_reply, raw_reply_head
-from hudi_catalog.trino.batches import SplitBatch, SplitBatches
-from hudi_catalog.trino.index_splits import IndexPlanner
+from hudi_catalog.server.security import Secret
+from hudi_catalog.server.tables import OpenTables
+from hudi_catalog.server.thrift_calls import RAW_REPLY_TAIL, Call, Parts, ThriftCalls, encode_reply, raw_reply_head
+from hudi_catalog.trino.batches import OpenScans, SplitBatch, SplitBatches
 from hudi_catalog.trino.metadata import Metadata
+from hudi_catalog.trino.names import TableName, TableNames
 from hudi_catalog.trino.options import TrinoOptions
-from hudi_catalog.trino.planning import SplitPlanner
+from hudi_catalog.trino.planning import IndexPlanner, SplitPlanner
 from hudi_catalog.trino.rows import RowServer
-from hudi_catalog.trino.scans import OpenScans
 from hudi_catalog.trino.split_id import Purpose, SplitCodec
-from hudi_catalog.trino.table_names import TableName, TableNames
 from hudi_catalog.trino.wire import presto_service, trino_service
 from table_format.errors import SplitError
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from hudi_catalog.server.secret import SIGNATURE_BYTES, Secret
+from hudi_catalog.server.security import SIGNATURE_BYTES, Secret
 from hudi_catalog.trino.options import SPLIT_LIFETIME
 from table_format.errors import SplitError
 

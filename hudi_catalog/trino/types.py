@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hudi_catalog.trino.column_names import column_names
+from hudi_catalog.trino.names import column_names
 from table_format.config.option_keys import ALIKE
 from table_format.errors import OptionError, did_you_mean
 from table_format.meta_columns import META_COLUMNS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,13 +12,13 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from catalog.splits.byte_texts import base64_texts, hex_texts
-from catalog.splits.json_rows import calendar_texts, decimal_texts
-from hudi_catalog.trino.json_texts import json_texts
-from hudi_catalog.trino.types import TYPE_PREFIX, Form, ServedColumn, Wire
+from catalog.splits.json_rows import calendar_texts, decimal_texts, joined_texts, json_values, list_items, map_entries
+from hudi_catalog.trino.types import TYPE_PREFIX, Form, ServedColumn, Wire, is_list
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
 from table_format.errors import HudiError, ServiceError
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+
 types = pa.types
 
 _ARROW: Mapping[Wire, pa.DataType] = {
@@ -29,8 +30,11 @@ _ARROW: Mapping[Wire, pa.DataType] = {
     Wire.TIMESTAMP: pa.int64(),
     Wire.BIGINT_ARRAY: pa.list_(pa.int64()),
 }
+
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
 _MILLIS, _MICROS = _UNITS["ms"], _UNITS["us"]
+
 # Decimals of so many digits, and powers of ten up to this one, are doubles without rounding: their quotient is right.
 _EXACT_DIGITS, _EXACT_POWER = 15, 22
 
@@ -183,3 +187,53 @@ _MAKERS: Mapping[Form, Callable[[Any, ServedColumn], Any]] = {
     Form.BASE64: _base64,
     Form.JSON: _json,
 }
+
+
+def json_texts(array: Any) -> Any:
+    """The JSON text of each value; null where the value is null.
+
+    Raises:
+        SchemaError: a value inside is of a type that has no text.
+    """
+    return pc.if_else(array.is_valid(), _texts(array), pa.scalar(None, pa.string()))
+
+
+def _texts(array: Any) -> Any:
+    """The text of each value, `null` for null."""
+    kind = array.type
+    if isinstance(kind, pa.DictionaryType):
+        return _texts(array.dictionary_decode())
+    if types.is_struct(kind):
+        found = _object(array)
+    elif types.is_map(kind):
+        found = _map(array)
+    elif is_list(kind):
+        found = _list(array)
+    else:
+        return json_values(array)
+    return pc.if_else(array.is_valid(), found, "null")
+
+
+def _object(array: Any) -> Any:
+    names = [field.name for field in array.type]
+    if not names:
+        return pa.array(["{}"] * len(array), pa.string())
+    members = array.flatten()
+    parts: list[Any] = []
+    for name, member in sorted(zip(names, members, strict=True), key=lambda one: one[0]):
+        parts += [f"{',' if parts else '{'}{json.dumps(name, ensure_ascii=False)}:", _texts(member)]
+    return pc.binary_join_element_wise(*parts, "}", "")
+
+
+def _list(array: Any) -> Any:
+    items, lengths = list_items(array)
+    return joined_texts(_texts(items), lengths, "[", ",", "]")
+
+
+def _map(array: Any) -> Any:
+    key = array.type.key_type
+    keys, values, lengths = map_entries(array)
+    is_object = types.is_string(key) or types.is_large_string(key)
+    begin, between, end = ("", ":", "") if is_object else ("[", ",", "]")
+    pairs = pc.binary_join_element_wise(begin, _texts(keys), between, _texts(values), end, "")
+    return joined_texts(pairs, lengths, "{" if is_object else "[", ",", "}" if is_object else "]")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import posixpath
+import struct
+from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple, overload
 
 from thriftpy2.protocol import TCyBinaryProtocol
 from thriftpy2.transport import TCyMemoryBuffer
 
-from hudi_catalog.server.thrift_messages import load_service
-from hudi_catalog.server.thrift_reader import ReadStruct, Source, read_otherwise, read_struct
-from hudi_catalog.trino.packed_ranges import read_packed
+from hudi_catalog.server.thrift_calls import load_service
+from hudi_catalog.server.thrift_structs import ReadStruct, Source, read_otherwise, read_struct
 
 IDL = "trino_thrift_service.thrift"
 
@@ -67,3 +70,181 @@ def domain_of(content: bytes) -> Any:
 
 def _path() -> str:
     return posixpath.join(posixpath.dirname(__file__), IDL)
+
+
+_FEW = 20
+
+_BELOW, _EXACTLY, _ABOVE = 1, 2, 3
+
+_I32, _I64, _DOUBLE, _STRUCT = 8, 10, 4, 12
+
+_SIZE = struct.Struct(">i")
+
+_LIST = b"\x0f\0\1\x0c"  # the field of a set: a list of structs
+
+_LOW, _HIGH, _STOP = b"\x0c\0\1", b"\x0c\0\2", b"\0"
+
+_VALUE = _LOW  # the first field of a marker, as the low end is of a range
+
+_BYTES = b"\x0b\0\3"
+
+_NO_TEXT = _SIZE.pack(0)
+
+# By the number of a block's field: what its list is of, and the letter of that. Texts have their sizes there.
+_TEXTS = 4
+
+_NUMBERS = {1: (_I32, "i"), 2: (_I64, "q"), 3: (_DOUBLE, "d"), _TEXTS: (_I32, "i"), 6: (_I32, "i"), 7: (_I64, "q")}
+
+_LEAST = 50  # bytes of a range, by far
+
+_KIND_AT = 8  # in a range whose low end has a value: the number of the block's field
+
+
+def _bound(bound: int) -> bytes:
+    """The end of a marker, from its value on."""
+    return b"\x08\0\2" + _SIZE.pack(bound) + _STOP
+
+
+_UNLIMITED = _LOW + _bound(_ABOVE) + _HIGH  # the beginning of a range, up to its high end
+
+
+class PackedRanges(Sequence[Any]):
+    """Ranges, each of which is made when it is looked at.
+
+    Args:
+        kind: class of the ranges.
+        number: of the field of blocks that the values are in.
+        values: the ends, low and high in turn: numbers, or texts as bytes.
+        closed: whether all ranges include their ends. Otherwise none does, the first has no low and the last no high
+            end, and those are not among the values.
+    """
+
+    def __init__(self, kind: Any, number: int, values: Sequence[Any], *, closed: bool) -> None:
+        self._range = kind
+        self._marker = kind.thrift_spec[1][2]
+        self._block = self._marker.thrift_spec[1][2]
+        _, self._field, self._data, _ = self._block.thrift_spec[number]
+        self._values = values
+        self.closed = closed
+
+    @property
+    def ends(self) -> Any:
+        """The values as one block."""
+        return self._block_of(self._values)
+
+    def __len__(self) -> int:
+        return (len(self._values) + (0 if self.closed else 2)) // 2
+
+    @overload
+    def __getitem__(self, at: int) -> Any: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Any]: ...
+    def __getitem__(self, at: int | slice) -> Any:
+        if isinstance(at, slice):
+            return [self[one] for one in range(*at.indices(len(self)))]
+        first = 2 * range(len(self))[at] - (0 if self.closed else 1)
+        return self._range(
+            self._end(first, _EXACTLY if self.closed else _ABOVE),
+            self._end(first + 1, _EXACTLY if self.closed else _BELOW),
+        )
+
+    def _end(self, place: int, bound: int) -> Any:
+        known = 0 <= place < len(self._values)
+        return self._marker(self._block_of([self._values[place]]) if known else None, bound)
+
+    def _block_of(self, values: Sequence[Any]) -> Any:
+        is_text = isinstance(values[0], bytes)
+        data = self._data(None, list(map(len, values)), b"".join(values)) if is_text else self._data(None, list(values))
+        return self._block(**{self._field: data})
+
+
+def read_packed(kind: Any, source: Source, at: int, read: ReadStruct) -> tuple[Any, int]:
+    """Read a set of ranges.
+
+    Args:
+        kind: class of the set.
+        source: the message.
+        at: offset at which the set begins.
+        read: reads any set.
+    """
+    left = source.left
+    with contextlib.suppress(struct.error, IndexError):
+        found = _packed(kind, source, at)
+        if found is not None:
+            return found
+    source.left = left
+    return read(source, at)
+
+
+class _Form(NamedTuple):
+    """What stands before the first end of ranges, behind each low and each high one, and behind the last.
+
+    Where the first range has no low end, `odd` is behind each high one, and `even` behind each low one.
+    """
+
+    first: bytes
+    odd: bytes
+    even: bytes
+    last: bytes
+
+
+def _packed(kind: Any, source: Source, at: int) -> tuple[Any, int] | None:
+    data = source.data
+    begin = at + len(_LIST) + _SIZE.size
+    count = _SIZE.unpack_from(data, at + len(_LIST))[0] if data.startswith(_LIST, at) else 0
+    if not _FEW <= count <= len(data) // _LEAST:
+        return None
+    source.spend(at, count, _STRUCT)
+    closed = data.startswith(_LOW + _VALUE, begin)
+    field = data[begin + (_KIND_AT if closed else len(_UNLIMITED) + _KIND_AT - len(_LOW))]
+    if field not in _NUMBERS:
+        return None
+    form = _form(field, closed=closed)
+    ends = _ends(data, begin + len(form.first), field, 2 * count if closed else 2 * count - 2, form)
+    joined = b"".join(itertools.chain.from_iterable(zip(ends, itertools.cycle((form.odd, form.even)), strict=False)))
+    written = form.first + joined.removesuffix(form.even) + form.last
+    if not data.startswith(written, begin):
+        return None
+    source.spend(at, len(ends), _I32)
+    values = _texts(ends) if field == _TEXTS else struct.unpack(f">{len(ends)}{_NUMBERS[field][1]}", b"".join(ends))
+    if values is None:
+        return None
+    return kind(PackedRanges(kind.thrift_spec[1][2][1], field, values, closed=closed)), begin + len(written)
+
+
+def _form(field: int, *, closed: bool) -> _Form:
+    """How ranges are written whose values are in a field of their blocks."""
+    wire, _ = _NUMBERS[field]
+    head = _VALUE + b"\x0c\0" + bytes([field]) + b"\x0f\0\2" + bytes([wire]) + _SIZE.pack(1)
+    exactly, below, above = (_STOP + _STOP + _bound(bound) for bound in (_EXACTLY, _BELOW, _ABOVE))
+    if closed:
+        return _Form(_LOW + head, exactly + _HIGH + head, exactly + _STOP + _LOW + head, exactly + _STOP + _STOP)
+    last = above + _HIGH + _bound(_BELOW) + _STOP + _STOP
+    return _Form(_UNLIMITED + head, below + _STOP + _LOW + head, above + _HIGH + head, last)
+
+
+def _ends(data: bytes, at: int, field: int, count: int, form: _Form) -> list[bytes]:
+    """What would be the ends of ranges, if the bytes are such ranges."""
+    steps = len(form.odd), len(form.even)
+    if field != _TEXTS:
+        width = struct.calcsize(_NUMBERS[field][1])
+        both = 2 * width + sum(steps)
+        found = [b""] * count
+        found[::2] = [data[one : one + width] for one in range(at, at + count // 2 * both, both)]
+        at += width + steps[0]
+        found[1::2] = [data[one : one + width] for one in range(at, at + count // 2 * both, both)]
+        return found
+    found = []
+    for number in range(count):
+        (size,) = _SIZE.unpack_from(data, at)
+        end = at + _SIZE.size + (size + len(_BYTES) + _SIZE.size if size > 0 else 0)
+        found.append(data[at:end])
+        at = end + steps[number & 1]
+    return found
+
+
+def _texts(ends: Sequence[bytes]) -> list[bytes] | None:
+    """The texts of size, bytes' field, size and bytes; None when those are not so. The size 0 may stand alone."""
+    if any(end[4:11] != _BYTES + end[:4] and end != _NO_TEXT for end in ends):
+        return None
+    return [end[11:] for end in ends]

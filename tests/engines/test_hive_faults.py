@@ -14,8 +14,7 @@ import pyarrow as pa
 import pytest
 
 from hudi_catalog.hive.serve import HiveSettings, running_hive
-from hudi_catalog.server.secret import load_secret
-from hudi_catalog.server.tls import TlsFiles
+from hudi_catalog.server.security import TlsFiles, load_secret
 from tests.engines.hive_engine import ON_TEZ, OWN_SCANS, HiveError
 from tests.engines.hive_world import World
 from tests.engines.served import served

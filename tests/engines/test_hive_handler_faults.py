@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from hudi_catalog.server.tls import TlsFiles, server_context
+from hudi_catalog.server.security import TlsFiles, server_context
 from tests.engines.hive_engine import ON_TEZ, Engine, HiveError
 from tests.engines.hive_fake_service import (
     Call,

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from hudi_catalog.trino.catalog_file import catalog_lines
-from hudi_catalog.trino.serve import TrinoSettings, running_trino
+from hudi_catalog.trino.serve import TrinoSettings, catalog_lines, running_trino
 from tests.engines.answers import DuckDb, rows_agree
 from tests.engines.trino_filters import Filters, table_of_kinds
 from tests.engines.trino_world import OPTIONS, planned

@@ -14,8 +14,7 @@ import trino as client
 
 from hudi_catalog.gateway.options import CATALOGS
 from hudi_catalog.gateway.serve import GatewaySettings, running_gateway
-from hudi_catalog.server.secret import load_secret
-from hudi_catalog.server.tls import TlsFiles
+from hudi_catalog.server.security import TlsFiles, load_secret
 from hudi_catalog.trino.serve import TrinoSettings
 from tests.engines.served import served
 from tests.engines.trino_world import World, another_service

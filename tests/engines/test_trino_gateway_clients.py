@@ -12,8 +12,7 @@ import pytest
 import trino as trino_module
 
 from hudi_catalog.gateway.serve import GatewaySettings, ServingGateway, running_gateway
-from hudi_catalog.server.secret import Secret
-from hudi_catalog.server.tls import TlsFiles
+from hudi_catalog.server.security import Secret, TlsFiles
 from tests.conftest import skip_or_fail
 from tests.engines.trino_engine import Engine
 from tests.engines.trino_world import World

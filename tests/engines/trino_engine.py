@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import trino
 
-from hudi_catalog.trino.catalog_file import catalog_lines
+from hudi_catalog.trino.serve import catalog_lines
 
 
 class Engine:

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_catalog.server.thrift_messages import load_service
-from hudi_catalog.server.thrift_reader import MOST_ELEMENTS, MalformedStructError, read_struct
-from hudi_catalog.trino.packed_ranges import PackedRanges
-from hudi_catalog.trino.wire import domain_bytes, presto_service, struct_bytes, trino_service
+from hudi_catalog.server.thrift_calls import load_service
+from hudi_catalog.server.thrift_structs import MOST_ELEMENTS, MalformedStructError, read_struct
+from hudi_catalog.trino.wire import PackedRanges, domain_bytes, presto_service, struct_bytes, trino_service
 from pushdown.expression import Unknown
 from pushdown.translators import from_tuple_domain
 from pushdown.walk import reasons_of

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudi_catalog.server.query_log import QueryLog
-from hudi_catalog.server.status_page import status_page
+from hudi_catalog.server.status import status_page
 
 leaves = (
     st.none()

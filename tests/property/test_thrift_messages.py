@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from thriftpy2.protocol import TBinaryProtocol
 from thriftpy2.transport import TMemoryBuffer
 
-from hudi_catalog.server.thrift_messages import Call, MessageError, encode_refusal, load_service, read_call
+from hudi_catalog.server.thrift_calls import Call, MessageError, encode_refusal, load_service, read_call
 
 ROOT = Path(__file__).parents[2]
 SERVICE: Any = load_service(str(ROOT / "hudi_catalog/trino/trino_thrift_service.thrift"))

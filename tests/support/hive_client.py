@@ -18,7 +18,7 @@ from hudi_catalog.hive.options import HiveOptions
 from hudi_catalog.hive.service import HiveService
 from hudi_catalog.hive.tables import TableFolders
 from hudi_catalog.server.query_log import QueryLog
-from hudi_catalog.server.secret import Secret
+from hudi_catalog.server.security import Secret
 
 IDL = Path(hudi_catalog.hive.__file__).parent / "hudi_hive.thrift"
 T: Any = thriftpy2.load(str(IDL), module_name="hive_wire_thrift")

@@ -8,8 +8,7 @@ from thriftpy2.protocol import binary
 from thriftpy2.transport import memory
 
 import hudi_catalog.trino
-from hudi_catalog.trino.blocks import Parts, encode_cells
-from hudi_catalog.trino.cells import cells_of
+from hudi_catalog.trino.pages import Parts, cells_of, encode_cells
 from hudi_catalog.trino.types import ServedColumn
 from hudi_catalog.trino.values import wire_values
 

@@ -20,8 +20,7 @@ from typer.testing import CliRunner
 
 from hudi_catalog.cli.main import app
 from hudi_catalog.gateway.serve import GatewaySettings, running_gateway
-from hudi_catalog.server.secret import load_secret
-from hudi_catalog.server.tls import client_context, tls_files
+from hudi_catalog.server.security import client_context, load_secret, tls_files
 from hudi_catalog.trino.serve import TrinoSettings, running_trino
 from table_format.errors import HudiError
 from tests.support.certificates import Authority

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hudi_catalog.server.secret import Secret
+from hudi_catalog.server.security import Secret
 from tests.support.certificates import client_side, self_signed, server_side
 from tests.support.gateway_hosting import (
     Request,

@@ -13,7 +13,7 @@ import pytest
 import trino
 
 from hudi_catalog.gateway import running_queries
-from hudi_catalog.server.secret import Secret
+from hudi_catalog.server.security import Secret
 from tests.support.certificates import self_signed, server_side
 from tests.support.gateway_hosting import Request, Upper, answer, gateway, recording
 

@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 
 from hudi_catalog.cli.main import app
 from hudi_catalog.hive.serve import HiveSettings, running_hive
-from hudi_catalog.server.secret import load_secret
-from hudi_catalog.server.tls import client_context, tls_files
+from hudi_catalog.server.security import client_context, load_secret, tls_files
 from table_format.errors import HudiError, OptionError, TableNotFoundError
 from tests.support.certificates import Authority
 from tests.support.command import Command

@@ -19,7 +19,7 @@ from hudi_catalog.metastore import sasl_client, thrift_connecting
 from hudi_catalog.metastore.metastore_options import KEYS, MetastoreOptions, parted
 from hudi_catalog.metastore.sasl_client import SaslClient
 from hudi_catalog.metastore.thrift_metastore import ThriftMetastore
-from hudi_catalog.server.tls import TlsFiles, server_context
+from hudi_catalog.server.security import TlsFiles, server_context
 from table_format.errors import MetastoreError, MissingPackageError, OptionError
 from tests.support.certificates import Authority
 from tests.unit.hudi_catalog.metastore.hive_server import HiveServer

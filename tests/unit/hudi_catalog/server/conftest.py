@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hudi_catalog.server.thrift_messages import load_service
+from hudi_catalog.server.thrift_calls import load_service
 
 ROOT = Path(__file__).parents[4]
 IDL = str(ROOT / "hudi_catalog/trino/trino_thrift_service.thrift")

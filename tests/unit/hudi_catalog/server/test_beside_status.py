@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from hudi_catalog.server.beside_status import ServiceBesideStatus
+from hudi_catalog.server.hosting import ServiceBesideStatus
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.query_log import QueryLog
-from hudi_catalog.server.status_server import StatusServer
+from hudi_catalog.server.status import StatusServer
 from table_format.errors import ServiceError
 
 

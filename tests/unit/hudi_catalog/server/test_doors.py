@@ -16,13 +16,12 @@ import pytest
 
 from hudi_catalog.gateway.serve import GatewaySettings, ServingGateway
 from hudi_catalog.hive.serve import HiveSettings, ServingHive
-from hudi_catalog.server.doors import StatusGuard, is_loopback
+from hudi_catalog.server.endpoints import StatusGuard, is_loopback
 from hudi_catalog.server.hosting import hosted
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.query_log import QueryLog
-from hudi_catalog.server.secret import Secret
-from hudi_catalog.server.status_server import StatusServer
-from hudi_catalog.server.tls import TlsFiles, client_context
+from hudi_catalog.server.security import Secret, TlsFiles, client_context
+from hudi_catalog.server.status import StatusServer
 from hudi_catalog.trino.serve import ServingTrino, TrinoSettings
 from tests.support.certificates import Authority
 from tests.support.command import Command

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from hudi_catalog.server.framed_server import FramedServer, running
-from hudi_catalog.server.lifecycle import allow_many_connections
+from hudi_catalog.server.hosting import allow_many_connections
 from hudi_catalog.server.options import ServiceOptions
 from table_format.errors import ServiceError, SplitError
 from tests.support.framed_client import FramedClient
@@ -489,7 +489,7 @@ def test_the_server_may_live_in_a_loop_of_the_callers() -> None:
 
 
 def test_warnings_are_few(caplog: pytest.LogCaptureFixture) -> None:
-    from hudi_catalog.server.few_warnings import FewWarnings
+    from hudi_catalog.server.limits import FewWarnings
 
     few = FewWarnings(logging.getLogger("few"), most=2, seconds=0.2)
     for number in range(5):

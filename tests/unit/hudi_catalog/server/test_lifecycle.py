@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from hudi_catalog.server.lifecycle import allow_many_connections, run_until_stopped
+from hudi_catalog.server.hosting import allow_many_connections, run_until_stopped
 
 
 class Recorder:
@@ -91,7 +91,7 @@ def test_a_service_may_ask_itself() -> None:
 
 def test_open_files_are_allowed_as_far_as_may_be() -> None:
     program = (
-        "import resource; from hudi_catalog.server.lifecycle import allow_many_connections;"
+        "import resource; from hudi_catalog.server.hosting import allow_many_connections;"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (100, resource.getrlimit(resource.RLIMIT_NOFILE)[1]));"
         "print(allow_many_connections(), resource.getrlimit(resource.RLIMIT_NOFILE))"
     )

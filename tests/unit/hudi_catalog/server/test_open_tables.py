@@ -14,8 +14,8 @@ import pytest
 
 from catalog import Catalog, Table
 from catalog.snapshot.snapshot import Snapshot
-from hudi_catalog.server.open_tables import OpenTables
 from hudi_catalog.server.options import ServiceOptions
+from hudi_catalog.server.tables import OpenTables
 from table_format.errors import CorruptFileError, SplitError, StorageError, TableNotFoundError
 from tests.support.local_writes import LocalTable
 

@@ -8,8 +8,8 @@ import pytest
 
 from catalog.catalog import Catalog
 from hudi_catalog.hive.tables import TableFolders
-from hudi_catalog.server.open_tables import OpenTables
 from hudi_catalog.server.options import OUTSIDE_LINKS
+from hudi_catalog.server.tables import OpenTables
 from hudi_catalog.trino.serve import TrinoSettings, running_trino
 from table_format.errors import StorageError
 from table_format.storage import Storage

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hudi_catalog.server.secret import ENVIRONMENT, READABLE, SIGNATURE_BYTES, Secret, load_secret
+from hudi_catalog.server.security import ENVIRONMENT, READABLE, SIGNATURE_BYTES, Secret, load_secret
 from table_format.errors import OptionError
 
 VALUE = "0123456789abcdef-ä"

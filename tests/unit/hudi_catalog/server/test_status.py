@@ -13,11 +13,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from catalog.planner import Plan
-from hudi_catalog.server import status_server
+from hudi_catalog.server import status
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.query_log import QueryLog
-from hudi_catalog.server.status_page import status_page
-from hudi_catalog.server.status_server import StatusServer
+from hudi_catalog.server.status import StatusServer, status_page
 from table_format.errors import ServiceError
 from tests.unit.conftest import GoldenTable
 
@@ -122,7 +121,7 @@ def test_ready_only_while_queries_are_taken() -> None:
 
 
 def test_a_failing_check_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status_server, "_CHECK_AGE", 0)
+    monkeypatch.setattr(status, "_CHECK_AGE", 0)
     broken = True
 
     def check() -> None:
@@ -145,7 +144,7 @@ def test_a_failing_check_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_probes_share_an_answer_and_hanging_checks_hold_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status_server, "_CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(status, "_CHECK_SECONDS", 0.2)
     calls = []
     hang = threading.Event()
 
@@ -160,7 +159,7 @@ def test_probes_share_an_answer_and_hanging_checks_hold_one_thread(monkeypatch: 
         answers = await asyncio.gather(*(get("/ready") for _ in range(20)))
         assert {status for status, _ in answers} == {503}
         assert "no answer within" in answers[0][1]
-        monkeypatch.setattr(status_server, "_CHECK_AGE", 0)
+        monkeypatch.setattr(status, "_CHECK_AGE", 0)
         assert (await get("/ready"))[0] == 503
         assert len(calls) == 1
         hang.set()

@@ -11,8 +11,8 @@ from thriftpy2.protocol import TBinaryProtocol
 from thriftpy2.thrift import TApplicationException
 from thriftpy2.transport import TMemoryBuffer
 
-from hudi_catalog.server import thrift_messages as messages
-from hudi_catalog.server.thrift_messages import MessageError, load_service, read_call
+from hudi_catalog.server import thrift_calls as messages
+from hudi_catalog.server.thrift_calls import MessageError, load_service, read_call
 from table_format.errors import ServiceError
 from tests.unit.hudi_catalog.server.conftest import IDL, TO_PRESTO
 

@@ -10,7 +10,7 @@ import pytest
 
 from hudi_catalog.server.framed_server import FramedServer, running
 from hudi_catalog.server.options import ServiceOptions
-from hudi_catalog.server.tls import TlsFiles, client_context, server_context, tls_files
+from hudi_catalog.server.security import TlsFiles, client_context, server_context, tls_files
 from table_format.errors import OptionError
 from tests.support.certificates import Authority, Signed
 from tests.support.framed_client import FramedClient

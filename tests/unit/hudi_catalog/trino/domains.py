@@ -9,7 +9,7 @@ from thriftpy2.protocol import binary
 from thriftpy2.thrift import TApplicationException, TType
 from thriftpy2.transport import memory
 
-from hudi_catalog.server.thrift_messages import _message  # calls are written as replies are
+from hudi_catalog.server.thrift_calls import _message  # calls are written as replies are
 from hudi_catalog.trino.wire import trino_service
 
 T: Any = trino_service()

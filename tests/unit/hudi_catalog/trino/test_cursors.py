@@ -1,6 +1,6 @@
 """Files that are read in part: what is kept, and what is closed."""
 
-from hudi_catalog.trino.cursors import Cursors
+from hudi_catalog.trino.rows import Cursors
 
 
 class Fake:

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_catalog.trino.key_rows import KeySet
+from hudi_catalog.trino.index_keys import KeySet
 
 COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "i": (pa.int32(), st.integers(-2, 2)),

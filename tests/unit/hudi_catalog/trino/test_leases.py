@@ -1,6 +1,6 @@
 from typing import Any
 
-from hudi_catalog.trino.leases import SnapshotLeases
+from hudi_catalog.trino.planning import SnapshotLeases
 
 
 class Clock:

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_catalog.trino.cells import Cells, cells_of
-from hudi_catalog.trino.pages import TOKEN_BYTES, PageBuilder
+from hudi_catalog.trino.pages import TOKEN_BYTES, Cells, PageBuilder, cells_of
 from hudi_catalog.trino.types import TypeMapping, columns_of
 from hudi_catalog.trino.values import wire_values
 from tests.support.trino_wire import block_values, decoded

@@ -9,16 +9,15 @@ import pytest
 
 from catalog import Catalog
 from catalog.planner import make_plan
-from hudi_catalog.server.open_tables import OpenTables
 from hudi_catalog.server.query_log import QueryLog
-from hudi_catalog.server.secret import Secret
+from hudi_catalog.server.security import Secret
+from hudi_catalog.server.tables import OpenTables
 from hudi_catalog.trino import batches, planning
-from hudi_catalog.trino.batches import SplitBatches
+from hudi_catalog.trino.batches import OpenScans, SplitBatches
+from hudi_catalog.trino.names import TableName, TableNames
 from hudi_catalog.trino.options import TrinoOptions
 from hudi_catalog.trino.planning import SplitPlanner
-from hudi_catalog.trino.scans import OpenScans
 from hudi_catalog.trino.split_id import Purpose, SplitCodec, SplitSlice, TrinoSplit
-from hudi_catalog.trino.table_names import TableName, TableNames
 from table_format.errors import ServiceError, SplitError, TableNotFoundError
 from tests.support.local_writes import LocalTable
 from tests.unit.hudi_catalog.trino.domains import EVERYTHING, NOTHING, between, domain, points, ranges

@@ -1,4 +1,4 @@
-from hudi_catalog.trino.scans import OpenScans
+from hudi_catalog.trino.batches import OpenScans
 
 
 class Clock:

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from catalog import Catalog
 from catalog.stages.order import STAGES
 from hudi_catalog.server.metrics import Metrics
-from hudi_catalog.server.open_tables import OpenTables
-from hudi_catalog.server.secret import Secret
+from hudi_catalog.server.security import Secret
+from hudi_catalog.server.tables import OpenTables
 from hudi_catalog.trino import batches
 from hudi_catalog.trino.options import TrinoOptions
 from hudi_catalog.trino.service import TrinoService

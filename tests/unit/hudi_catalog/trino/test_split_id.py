@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_catalog.server.secret import Secret
+from hudi_catalog.server.security import Secret
 from hudi_catalog.trino.split_id import HeldBytes, Purpose, SplitCodec, SplitSlice, TrinoSplit
 from table_format.errors import SplitError
 

@@ -17,16 +17,24 @@ from table_format.errors import ServiceError
 # Elements of lists, sets and maps in one message, so that a message of a few megabytes doesn't become gigabytes of
 # objects. The condition of a query of a million characters has fewer than half as many.
 MOST_ELEMENTS = 2_000_000
+
 _MOST_STRUCTS = 500_000
+
 _DEEPEST = 32
 
 _BOOL, _BYTE, _DOUBLE, _I16, _I32, _I64 = 2, 3, 4, 6, 8, 10
+
 _STRING, _STRUCT, _MAP, _SET, _LIST, _BINARY = 11, 12, 13, 14, 15, 18
+
 _NUMBERS = {_BYTE: "b", _DOUBLE: "d", _I16: "h", _I32: "i", _I64: "q"}
+
 _WIDTHS = {_BOOL: 1, _BYTE: 1, _DOUBLE: 8, _I16: 2, _I32: 4, _I64: 8}
+
 # Bytes that a value has at least.
 _LEAST = {**_WIDTHS, _STRING: 4, _STRUCT: 1, _MAP: 6, _SET: 5, _LIST: 5}
+
 _PRICES = {_STRUCT: MOST_ELEMENTS // _MOST_STRUCTS}
+
 _NAMES = {
     _BOOL: "bool",
     _BYTE: "byte",
@@ -40,7 +48,9 @@ _NAMES = {
     _SET: "set",
     _LIST: "list",
 }
+
 _SIZE = struct.Struct(">i")
+
 _FIELD = struct.Struct(">bh")
 
 
@@ -77,7 +87,9 @@ class Source:
 
 
 ReadStruct: TypeAlias = Callable[[Source, int], tuple[Any, int]]
+
 _Read: TypeAlias = ReadStruct
+
 _OTHERWISE: dict[Any, Callable[[Any, Source, int, ReadStruct], tuple[Any, int]]] = {}
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
+import os
 import socket
 import ssl
 from dataclasses import dataclass
 
 from aiohttp import web
 
-from hudi_catalog.server.secret import Secret
-from hudi_catalog.server.tls import TlsFiles, server_context
+from hudi_catalog.server.security import Secret, TlsFiles, server_context
+from table_format.errors import ServiceError
 
 LOOPBACK = "127.0.0.1"
 
@@ -126,3 +127,29 @@ class StatusGuard:
         except (binascii.Error, ValueError):
             return False
         return secret.equals(pair.partition(b":")[2])
+
+
+_EVERYWHERE = frozenset({"", "0.0.0.0", "::"})  # noqa: S104  # compared with, not listened at
+
+
+def address_for_clients(host: str, port: int) -> str:
+    """`host:port` as clients are told it; for all addresses of this machine its name is taken."""
+    name = socket.gethostname() if host in _EVERYWHERE else host
+    return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+
+
+def cannot_listen(what: str, host: str, port: int, flag: str, error: Exception) -> ServiceError:
+    """The error for an address that is taken, or not one of this machine.
+
+    Args:
+        what: wanted to listen, such as ``the gateway``.
+        host: of the address.
+        port: of the address.
+        flag: sets the port.
+        error: of the operating system.
+    """
+    number = getattr(error, "errno", None) or 0
+    reason = os.strerror(number) if number > 0 else str(error)
+    return ServiceError(
+        f"{host}:{port}: {what} cannot listen there ({reason}); choose another {flag}, or 0 for a free one"
+    )

@@ -1,19 +1,20 @@
-"""Tables that are held open under some name, and the snapshots that running queries read."""
+"""The newest state of something that is held open for many at once, looked for as often as it must be."""
 
 from __future__ import annotations
 
 import abc
 import hashlib
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
-from catalog.catalog import Catalog
+from catalog.catalog import Catalog, TableEntry
 from catalog.slices.time_travel import instant_as_of
 from catalog.snapshot.snapshot import Snapshot
 from catalog.table import QUERY_TYPES, READ_OPTIMIZED, SNAPSHOT, Table
-from hudi_catalog.server.newest_state import NewestState
 from hudi_catalog.server.options import ServiceOptions
 from hudi_catalog.server.recent import Recent
 from table_format.errors import OptionError, ServiceError, SplitError, StorageError, TableNotFoundError
@@ -21,10 +22,90 @@ from table_format.instant import WRITE_ACTIONS
 from table_format.storage import Storage
 from table_format.timeline.timeline import Timeline
 
+T = TypeVar("T")
+
+
+class SharedLook(Generic[T]):
+    """What a look finds, no older than whoever asks for it: those who wait at once share one look.
+
+    Args:
+        look: finds the value.
+
+    Attributes:
+        last: what was found last; None before.
+    """
+
+    def __init__(self, look: Callable[[], T]) -> None:
+        self.last: T | None = None
+        self._look = look
+        self._lock = threading.Lock()
+        self._began = float("-inf")
+
+    def get(self, tolerance: float = 0.0) -> T:
+        """The value as it was when this was called, or later.
+
+        Args:
+            tolerance: seconds before the call from which on a look counts too.
+
+        Raises:
+            Exception: what the look raises; who asks next looks again.
+        """
+        arrived = time.monotonic()
+        with self._lock:
+            # a look that began after this call did serves it as well as one of its own
+            if self.last is None or self._began < arrived - tolerance:
+                began = time.monotonic()
+                self.last = self._look()
+                self._began = began
+            return self.last
+
+    def forget(self) -> None:
+        """Let the next call look again, whatever its tolerance."""
+        self._began = float("-inf")
+
+
+class NewestState:
+    """The newest snapshot of a table.
+
+    Args:
+        table: to be held open.
+        query_type: see `Table.snapshot`.
+    """
+
+    def __init__(self, table: Table, query_type: str) -> None:
+        self.table = table
+        self.query_type = query_type
+        self._shared = SharedLook(lambda: self._look())  # noqa: PLW0108  # looked up when called, for tests
+
+    @property
+    def last(self) -> Snapshot | None:
+        """The snapshot that was the newest when last looked at; None before."""
+        return self._shared.last
+
+    def get(self, tolerance: float = 0.0) -> Snapshot:
+        """The newest state, no older than this call, or than so many seconds before it.
+
+        Raises:
+            HudiError: the table cannot be read.
+        """
+        return self._shared.get(tolerance)
+
+    def _look(self) -> Snapshot:
+        table = self.table
+        if self.query_type != READ_OPTIMIZED or table.config.table_type == "COPY_ON_WRITE":
+            return table.refresh().snapshot(None, self.query_type)
+        last = self.last
+        if last is not None and table.client.timeline().instants == last.timeline.instants:
+            return last
+        return table.refresh().snapshot(None, self.query_type)
+
+
 # A write that completed late mostly stands among the last ones; older ones leave the timeline as they are archived, but
 # not while a write before them is pending.
 _WRITES_IN_PIN = 10
+
 _PIN_MARK = "#"
+
 # Of tables with very many files, fewer snapshots are held.
 _MOST_FILES = 4_000_000
 
@@ -237,3 +318,71 @@ def _pin(timeline: Timeline, instant: str) -> str:
         writes += [(one.time, one.comparable_action) for one in pending if one.time < writes[0][0]]
     digest = hashlib.sha256(repr(writes).encode()).hexdigest()
     return f"{instant}{_PIN_MARK}{digest[:16]}"
+
+
+class OpenTables(HeldTables):
+    """Tables of a warehouse by name, opened once and held.
+
+    Args:
+        warehouse: where the tables are; names are those that it gives them.
+        options: how much is held, and for how long.
+        table_options: as for `Table.open`.
+    """
+
+    def __init__(
+        self,
+        warehouse: Catalog,
+        options: ServiceOptions | None = None,
+        *,
+        table_options: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(warehouse, options, table_options=table_options)
+        self._listing = SharedLook(self._listed)
+
+    @property
+    def uri(self) -> str:
+        """Of the warehouse."""
+        return self.warehouse.storage.uri
+
+    def names(self, *, fresh: bool = False, unread: bool = False) -> list[str]:
+        """Names of the tables whose properties can be read; the list may be some seconds old.
+
+        Args:
+            fresh: with every table that was there when this was called.
+            unread: those whose properties cannot be read instead; to open one gives the reason.
+
+        Raises:
+            HudiError: the warehouse cannot be listed.
+        """
+        listed = self._listing.get(0 if fresh else self._options.listing_seconds)
+        return sorted(name for name, entries in listed.items() if any(entry.config for entry in entries) != unread)
+
+    def _place(self, name: str) -> str:
+        return self._entry(name).uri
+
+    def _folder(self, name: str) -> str:
+        return self.warehouse.storage.full_path(self._entry(name).path)
+
+    def _folders(self) -> set[str]:
+        listed = self._listing.last or {}
+        full_path = self.warehouse.storage.full_path
+        return {full_path(entry.path) for entries in listed.values() for entry in entries}
+
+    def _let_go(self, name: str, held: HeldTable) -> None:
+        super()._let_go(name, held)
+        self._listing.forget()
+
+    def _entry(self, name: str) -> TableEntry:
+        entries = self._listing.get(self._options.listing_seconds).get(name)
+        if not entries:
+            entries = self._listing.get().get(name, [])
+        if len(entries) != 1:
+            paths = " and ".join(entry.path for entry in entries)
+            raise TableNotFoundError(f"{self.uri}: {f'{paths} are both' if paths else 'there is no table'} {name}")
+        return entries[0]
+
+    def _listed(self) -> dict[str, list[TableEntry]]:
+        listed: dict[str, list[TableEntry]] = {}
+        for entry in self.warehouse.tables():
+            listed.setdefault(entry.name, []).append(entry)
+        return listed
