@@ -1,12 +1,12 @@
 import gzip
-import os
 
 import pytest
 
 from table_format.config.properties import format_properties, parse_properties
 from table_format.errors import CorruptFileError, HudiError, OptionError
+from tests.support.paths import GOLDEN
 
-_GOLDEN = os.path.join(os.path.dirname(__file__), "..", "..", "golden", "java_properties.tsv.gz")
+_GOLDEN = GOLDEN / "java_properties.tsv.gz"
 
 
 def _java_cases():

@@ -1,24 +1,3 @@
-import os
-from pathlib import Path
+from tests.support.index_fixtures import client, quick_files, storage
 
-import pytest
-
-from table_format.slices.table_client import TableClient
-from table_format.storage import Storage
-from tests.support.index_writes import make
-
-
-@pytest.fixture(autouse=True)
-def quick_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda fd: None)
-
-
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return Storage(str(tmp_path / "t"))
-
-
-@pytest.fixture
-def client(storage: Storage) -> TableClient:
-    """Of a table with an empty record index of three file groups."""
-    return make(storage)
+__all__ = ["client", "quick_files", "storage"]

@@ -1,22 +1,3 @@
-import os
+from tests.support.toy_fixtures import client, quick_files, storage
 
-import pytest
-
-from table_format.slices.table_client import TableClient
-from table_format.storage import Storage
-from tests.support import toy_table
-
-
-@pytest.fixture(autouse=True)
-def quick_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda fd: None)
-
-
-@pytest.fixture
-def storage(tmp_path) -> Storage:
-    return Storage(str(tmp_path / "toy"))
-
-
-@pytest.fixture
-def client(storage: Storage) -> TableClient:
-    return toy_table.make(storage)
+__all__ = ["client", "quick_files", "storage"]

@@ -87,7 +87,7 @@ def test_an_empty_table_gets_an_index_without_entries(tmp_path: Path) -> None:
 def test_the_writer_keeps_what_a_bootstrap_built(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table = make(tmp_path, BUCKETS)
     table.write("upsert", rows(0, 20))
-    caplog.set_level(logging.INFO, "table_format")
+    caplog.set_level(logging.INFO, "table_writer")
     bootstrap_index(table.client, groups=3)
     table.write("upsert", rows(10, 30))
     table.write("delete", rows(0, 5))
