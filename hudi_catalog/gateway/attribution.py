@@ -3,29 +3,185 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
-from hudi_catalog.gateway.current_time import put_current_times
 from hudi_catalog.gateway.lexing import Lexeme, chains
 from hudi_catalog.gateway.parsing import DIALECT, Query
-from hudi_catalog.gateway.reasons import LeftAloneError, Reason
-from hudi_catalog.gateway.session_names import SessionNames
-from hudi_catalog.gateway.unsure import take_unsure_out
+from hudi_catalog.gateway.statement import LeftAloneError, Reason, SessionNames
 from pushdown.errors import FilterSyntaxError
 from pushdown.expression import Constant, HudiExpression
+from pushdown.sql.intervals import moved
+from pushdown.sql.literal import literal_value
+from pushdown.sql.operands import days_of
 from pushdown.sql.queries import table_scans
 from pushdown.sql.scopes import table_parts
 
+_FUNCTIONS = tuple(
+    getattr(exp, name) for name in ("CurrentDate", "CurrentTimestamp", "Localtimestamp") if hasattr(exp, name)
+)
+
+# Months are of different lengths: a day more or less before may be several behind.
+_EVEN = frozenset({"DAY", "DAYS", "WEEK", "WEEKS", "HOUR", "HOURS", "MINUTE", "MINUTES", "SECOND", "SECONDS"})
+
+
+def put_current_times(tree: Any, now: dt.datetime) -> None:
+    """Replace the functions in a parsed query, in place.
+
+    Args:
+        tree: as sqlglot parsed it.
+        now: the time, of UTC.
+    """
+    for node in list(tree.find_all(*_FUNCTIONS)):
+        whole, moment = _moved(node, now.astimezone(dt.UTC).replace(tzinfo=None, microsecond=0))
+        text = f"{moment.isoformat(' ')}+00:00"
+        whole.replace(exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build("TIMESTAMP")))
+
+
+def _moved(node: Any, moment: dt.datetime) -> tuple[Any, dt.datetime]:
+    """The sum or difference that begins with a node, and its value."""
+    while True:
+        around = node.parent
+        if isinstance(around, exp.Paren):
+            node = around
+            continue
+        found = _sum(around, moment) if getattr(around, "this", None) is node else None
+        if found is None:
+            return node, moment
+        node, moment = around, found
+
+
+def _sum(around: Any, moment: dt.datetime) -> dt.datetime | None:
+    """The value of a node whose left side has a value; None where that is not even for all days."""
+    if isinstance(around, exp.Add | exp.Sub) and isinstance(around.expression, exp.Interval):
+        unit = around.expression.args.get("unit")
+        if unit is None or str(unit.name).upper() not in _EVEN:
+            return None
+        found = moved(moment, around.expression, -1 if isinstance(around, exp.Sub) else 1, DIALECT)
+        return found if isinstance(found, dt.datetime) else None
+    days = days_of(around.expression, around.args.get("unit")) if isinstance(around, exp.DateAdd) else None
+    try:
+        return None if days is None else moment + dt.timedelta(days=days)
+    except OverflowError:
+        return None
+
+
+_Type = exp.DataType.Type
+
+_TIMES = frozenset({_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ, _Type.TIMESTAMPNTZ})
+
+_NAME = "not_understood"
+
+_LEAST_PRECISION = 3
+
+_FRACTION = re.compile(r"\A[^.]*(?:\.([0-9]+))?")
+
+# What joins conditions, or holds one.
+_AROUND_CONDITIONS = (exp.And, exp.Or, exp.Not, exp.Paren, exp.Where, exp.Join, exp.Query)
+
+
+def take_unsure_out(tree: Any, schemas: Iterable[pa.Schema]) -> None:
+    """Replace what is not sure in a parsed query, in place.
+
+    Args:
+        tree: as sqlglot parsed it.
+        schemas: the columns of the tables that are planned for.
+    """
+    floats = _names_of_floats(schemas)
+    unsure = [*_casts(tree, floats), *_mixed(tree)]
+    for node in unsure:
+        node.replace(exp.Anonymous(this=_NAME, expressions=[column.copy() for column in node.find_all(exp.Column)]))
+
+
+def _names_of_floats(schemas: Iterable[pa.Schema]) -> frozenset[str]:
+    """Names in lower case that stand for floating-point columns and nothing else in these tables, at any level."""
+    fields = [field for schema in schemas for top in schema for field in _nested(top)]
+    others = {field.name.lower() for field in fields if not pa.types.is_floating(field.type)}
+    return frozenset(field.name.lower() for field in fields) - others
+
+
+def _nested(field: Any) -> Iterator[Any]:
+    yield field
+    if pa.types.is_struct(field.type):
+        for member in field.type:
+            yield from _nested(member)
+
+
+def _casts(tree: Any, floats: frozenset[str]) -> Iterator[Any]:
+    for node in tree.find_all(exp.Cast, exp.TryCast):
+        target = node.to.this
+        if (target in _TIMES and _is_coarse(node)) or (target is _Type.FLOAT and not _is_among(node, floats)):
+            yield node
+
+
+def _is_coarse(node: Any) -> bool:
+    """Whether a cast to a timestamp may round by more than a millisecond; TIMESTAMP '…' is a cast that does not."""
+    if not node.to.expressions:
+        return False
+    precision = literal_value(node.to.expressions[0].this)
+    if type(precision) is int and precision >= _LEAST_PRECISION:
+        return False
+    digits = _FRACTION.search(node.this.name) if isinstance(node.this, exp.Literal) and node.this.is_string else None
+    return digits is None or type(precision) is not int or len(digits[1] or "") > precision
+
+
+def _is_among(node: Any, floats: frozenset[str]) -> bool:
+    """Whether only floating-point columns stand in the condition around a node."""
+    while node.parent is not None and not isinstance(node.parent, _AROUND_CONDITIONS):
+        node = node.parent
+    return all(column.name.lower() in floats for column in node.find_all(exp.Column))
+
+
+def _mixed(tree: Any) -> Iterator[Any]:
+    for node in tree.find_all(exp.Between, exp.In):
+        if isinstance(node, exp.Between):
+            if _is_mixed([node.args.get("low"), node.args.get("high")]):
+                yield node
+        elif isinstance(node.this, exp.Tuple):
+            rows = [member.expressions for member in node.expressions if isinstance(member, exp.Tuple)]
+            if len({len(row) for row in rows}) != 1 or any(_is_mixed(column) for column in zip(*rows, strict=True)):
+                yield node
+
+
+def _is_mixed(nodes: Iterable[Any]) -> bool:
+    kinds = {_kind(node) for node in nodes if node is not None}
+    return len(kinds - {""}) > 1
+
+
+def _kind(node: Any) -> str:
+    """Literals of one kind are not changed when they are brought to one type."""
+    while isinstance(node, exp.Paren) or (isinstance(node, exp.Add | exp.Sub) and _adds_interval(node)):
+        node = node.this
+    value = literal_value(node)
+    if value is None:
+        return ""
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        return "instant"
+    if isinstance(value, int | decimal.Decimal) and not isinstance(value, bool):
+        return "exact"
+    if isinstance(value, dt.date):
+        return "time"
+    return type(value).__name__
+
+
+def _adds_interval(node: Any) -> bool:
+    return isinstance(node.expression, exp.Interval)
+
+
 _KNOWN_PARTS = frozenset({"this", "db", "catalog", "alias", "joins"})
+
 _MOST_PARTS = 3
+
 # Every condition is looked at for every table that is joined before it.
 _MOST_JOINS = 60
+
 _TABLE_WORDS = {"FROM": 0, "JOIN": 0, "TABLE": 0, "DESCRIBE": 0, "DESC": 0, "USING": 0, "(": 1, ",": 1}
 
 

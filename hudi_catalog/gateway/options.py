@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from catalog.snapshot import scan_options
 from catalog.snapshot.scan_options import ScanOptions
 from hudi_catalog.gateway.access_rules import NONE, AccessRules
-from table_format.config.option_values import fraction, known_options, names, whole_number
+from table_format.config.option_values import fraction, known_options, names, seconds, whole_number
 from table_format.errors import OptionError
 
 CATALOGS = "hoodie.catalog.gateway.trino.catalogs"
+
 KEPT_AT_MOST = "hoodie.catalog.gateway.files.kept.most"
+
 PATHS = "hoodie.catalog.gateway.paths.most"
+
 PATHS_LENGTH = "hoodie.catalog.gateway.paths.length"
+
 QUERY_LENGTH = "hoodie.catalog.gateway.query.length"
+
 RULES = "hoodie.catalog.gateway.trino.rules"
-KEYS = (CATALOGS, KEPT_AT_MOST, PATHS, PATHS_LENGTH, QUERY_LENGTH, RULES)
+
+REWRITE_KEYS = (CATALOGS, KEPT_AT_MOST, PATHS, PATHS_LENGTH, QUERY_LENGTH, RULES)
+
 SCAN_KEYS = scan_options.SERVICE_KEYS
 
 
@@ -56,7 +64,7 @@ class GatewayOptions:
         Raises:
             OptionError: an unknown key, or a value that does not fit it.
         """
-        values = known_options(options, (*KEYS, *SCAN_KEYS), "the gateway")
+        values = known_options(options, (*REWRITE_KEYS, *SCAN_KEYS), "the gateway")
         catalogs = frozenset(name.lower() for name in names(values, CATALOGS)) if CATALOGS in values else cls.catalogs
         if not catalogs:
             raise OptionError(f"{CATALOGS}: name at least one catalog of Trino")
@@ -75,3 +83,144 @@ def _rules(given: Sequence[str]) -> AccessRules:
     if not given:
         raise OptionError(f"{RULES}: name the files of Trino's access rules, or {NONE}")
     return AccessRules([] if list(given) == [NONE] else given)
+
+
+UPSTREAM = "hoodie.catalog.gateway.upstream"
+
+URIS = "hoodie.catalog.gateway.uris"
+
+CONNECT_TIMEOUT = "hoodie.catalog.gateway.connect.timeout"
+
+ANSWER_TIMEOUT = "hoodie.catalog.gateway.answer.timeout"
+
+REWRITE_TIMEOUT = "hoodie.catalog.gateway.rewrite.timeout"
+
+REWRITE_THREADS = "hoodie.catalog.gateway.rewrite.threads"
+
+STATEMENT_SIZE = "hoodie.catalog.gateway.statement.size"
+
+PREPARED_HEADER_SIZE = "hoodie.catalog.gateway.prepared.header.size"
+
+CONNECTIONS = "hoodie.catalog.gateway.connections"
+
+ABANDONED_AFTER = "hoodie.catalog.gateway.abandoned.after"
+
+PROXY_KEYS = (
+    UPSTREAM,
+    URIS,
+    CONNECT_TIMEOUT,
+    ANSWER_TIMEOUT,
+    REWRITE_TIMEOUT,
+    REWRITE_THREADS,
+    STATEMENT_SIZE,
+    PREPARED_HEADER_SIZE,
+    CONNECTIONS,
+    ABANDONED_AFTER,
+)
+
+URI_WAYS = ("auto", "host", "forwarded", "rewrite")
+
+_LEAST_TIMEOUT = 0.001
+
+
+@dataclass(frozen=True)
+class ProxySettings:
+    """Options of the proxy between clients and Trino.
+
+    Attributes:
+        upstream: Trino's coordinator as clients would call it, `http://host:port` or `https://host:port`;
+            `hoodie.catalog.gateway.upstream`.
+        uris: how the URIs in Trino's answers come to lead back through the gateway; `hoodie.catalog.gateway.uris`.
+            `host` sends the client's Host header on, from which Trino builds them; `forwarded` also sends
+            `X-Forwarded-*`, which Trino takes only with `http-server.process-forwarded=true`; `rewrite` sends Trino's
+            own host and changes the URIs in the answers; `auto` is `host` unless one side has TLS and the other has
+            not, or Trino has it and would compare the host with its certificate: then it is `rewrite`.
+        connect_timeout: seconds for a connection to Trino; `hoodie.catalog.gateway.connect.timeout`.
+        answer_timeout: seconds in which Trino has to send something; `hoodie.catalog.gateway.answer.timeout`.
+        rewrite_timeout: seconds after which a statement goes on unchanged; `hoodie.catalog.gateway.rewrite.timeout`.
+        rewrite_threads: statements that are rewritten at once; `hoodie.catalog.gateway.rewrite.threads`.
+        statement_size: longer statements, in bytes, are passed on unread; `hoodie.catalog.gateway.statement.size`.
+        prepared_header_size: bytes that the header with prepared statements may have after rewriting;
+            `hoodie.catalog.gateway.prepared.header.size`.
+        connections: of clients at once; `hoodie.catalog.gateway.connections`.
+        abandoned_after: a query that no client asks about for so many seconds no longer holds up a shutdown;
+            `hoodie.catalog.gateway.abandoned.after`.
+        host: address to listen at.
+        port: 0 for a free one.
+        read_timeout: seconds in which the head of a client's request has to arrive, once it has begun;
+            `hoodie.catalog.service.read.timeout.seconds`.
+    """
+
+    upstream: str = "http://127.0.0.1:8080"
+    uris: str = "auto"
+    connect_timeout: float = 10.0
+    answer_timeout: float = 120.0
+    rewrite_timeout: float = 10.0
+    rewrite_threads: int = 8
+    statement_size: int = 16_000_000
+    prepared_header_size: int = 65_536
+    connections: int = 2_000
+    abandoned_after: float = 300.0
+    host: str = "127.0.0.1"
+    port: int = 0
+    read_timeout: float = 60.0
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.upstream)
+        extra = parts.path.strip("/") or parts.query or parts.fragment or parts.username
+        try:
+            known = parts.scheme in {"http", "https"} and parts.hostname and (parts.port is None or parts.port > 0)
+        except ValueError:
+            known = False
+        if not known or extra:
+            raise OptionError(f"{UPSTREAM}: {self.upstream!r} is not http://host:port or https://host:port")
+        if self.uris not in URI_WAYS:
+            raise OptionError(f"{URIS}: {self.uris!r} is none of {', '.join(URI_WAYS)}")
+        object.__setattr__(self, "upstream", f"{parts.scheme}://{parts.netloc}")
+
+    @property
+    def scheme(self) -> str:
+        """`http` or `https`: how Trino is called."""
+        return urlsplit(self.upstream).scheme
+
+    @property
+    def authority(self) -> str:
+        """Trino's host and port as they stand in a Host header."""
+        return urlsplit(self.upstream).netloc
+
+    @classmethod
+    def parse(
+        cls,
+        options: Mapping[str, str] | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        read_timeout: float = 60.0,
+    ) -> ProxySettings:
+        """Options by their keys.
+
+        Args:
+            options: by key; those that are not given have their defaults.
+            host: address to listen at.
+            port: 0 for a free one.
+            read_timeout: of the attribute's name.
+
+        Raises:
+            OptionError: an unknown key, or a value that does not fit it.
+        """
+        values = known_options(options, PROXY_KEYS, "the gateway's proxy")
+        return cls(
+            upstream=values.get(UPSTREAM, cls.upstream),
+            uris=values.get(URIS, cls.uris),
+            connect_timeout=seconds(values, CONNECT_TIMEOUT, cls.connect_timeout, _LEAST_TIMEOUT),
+            answer_timeout=seconds(values, ANSWER_TIMEOUT, cls.answer_timeout, _LEAST_TIMEOUT),
+            rewrite_timeout=seconds(values, REWRITE_TIMEOUT, cls.rewrite_timeout, _LEAST_TIMEOUT),
+            rewrite_threads=whole_number(values, REWRITE_THREADS, cls.rewrite_threads, 1),
+            statement_size=whole_number(values, STATEMENT_SIZE, cls.statement_size, 1),
+            prepared_header_size=whole_number(values, PREPARED_HEADER_SIZE, cls.prepared_header_size, 1),
+            connections=whole_number(values, CONNECTIONS, cls.connections, 1),
+            abandoned_after=seconds(values, ABANDONED_AFTER, cls.abandoned_after, _LEAST_TIMEOUT),
+            host=host,
+            port=port,
+            read_timeout=read_timeout,
+        )

@@ -11,8 +11,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
 
 from hudi_catalog.gateway.lexing import Kind, Lexeme, cut_alike, lexemes_of
-from hudi_catalog.gateway.reasons import LeftAloneError, Reason
-from hudi_catalog.gateway.statement import Statement
+from hudi_catalog.gateway.statement import LeftAloneError, Reason, Statement
 from pushdown.sql.lists import take_lists_out
 
 DIALECT = "trino"

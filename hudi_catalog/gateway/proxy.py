@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -12,25 +13,71 @@ from urllib.parse import unquote
 from aiohttp import web
 from multidict import CIMultiDict
 
-from hudi_catalog.gateway.access import Access
-from hudi_catalog.gateway.answer import UpstreamError
-from hudi_catalog.gateway.headers import passed_on, replace_all
-from hudi_catalog.gateway.listening import Listening
-from hudi_catalog.gateway.logged import logged_text
-from hudi_catalog.gateway.proxy_settings import ProxySettings
-from hudi_catalog.gateway.relay import Way, refusal, relay
-from hudi_catalog.gateway.running_queries import RunningQueries
+from hudi_catalog.gateway.client_protocol import RunningQueries
+from hudi_catalog.gateway.downstream import Listening, Way, refusal, relay
+from hudi_catalog.gateway.headers import passed_on, replace_all, take_credential
+from hudi_catalog.gateway.options import ProxySettings
+from hudi_catalog.gateway.redaction import logged_text
 from hudi_catalog.gateway.statement_requests import Passed, StatementRewriter, Statements
-from hudi_catalog.gateway.upstream import Upstream
+from hudi_catalog.gateway.upstream import Upstream, UpstreamError
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.security import Secret
 
+CREDENTIAL = "hudi-catalog-secret"
+
+# Requests without the credential, as Trino's clients send extra credentials with the statement only. The path of a
+# query's next rows, and of spooled rows, holds a key that nobody but its client was told; the others give away nothing.
+# No dot, percent sign or semicolon may stand in them: a path that means another one to Trino is not let through here.
+_OPEN = re.compile(
+    r"/v1/statement/(?:queued|executing)/\w+/\w{16,}/\d+"
+    r"|/v1/statement/executing/partialCancel/\w+/\d+/\w{16,}/\d+"
+    r"|/v1/spooled/[a-z]+/[\w=~-]{16,}(?:/[\w=~-]+)?"
+    r"|/v1/info(?:/state)?"
+    r"|/oauth2/[\w/-]*",
+    re.ASCII,
+)
+
+
+class Access:
+    """Asks for the secret.
+
+    Args:
+        secret: None to let everybody in.
+    """
+
+    def __init__(self, secret: Secret | None) -> None:
+        self._secret = secret
+
+    def refused(self, path: str, headers: CIMultiDict[str]) -> web.Response | None:
+        """The answer to a client that may not; None for one that may.
+
+        The credential is taken out of the headers: neither Trino nor its connectors get to see it.
+        """
+        given = take_credential(headers, CREDENTIAL)
+        if self._secret is None or _OPEN.fullmatch(path):
+            return None
+        if given and all(self._secret.equals(value) for value in given):
+            return None
+        what = "is not the one of this gateway" if given else "is missing"
+        hint = "--extra-credential hudi-catalog-secret=… (Trino CLI), extraCredentials=hudi-catalog-secret:… (JDBC)"
+        return refusal(
+            401,
+            f"the extra credential {CREDENTIAL} {what}; {hint}",
+            {"WWW-Authenticate": f'{CREDENTIAL} realm="the extra credential {CREDENTIAL} {what}"'},
+        )
+
+
 _LOGGER = logging.getLogger(__name__)
+
 _SERVICE = "gateway"
+
 _STATEMENT = "/v1/statement"
+
 _METHODS = {"/v1/statement": "statement", "/v1/spooled": "spooled", "/v1/info": "info", "/ui": "ui"}
+
 _POLL_SECONDS = 0.05
+
 _CLIENT_GONE = 499
 
 

@@ -19,13 +19,10 @@ from catalog.scan import Scan
 from catalog.snapshot.snapshot import Snapshot
 from hudi_catalog.gateway.attribution import FullName, Reference, filters_of, likely_tables, references_of
 from hudi_catalog.gateway.lexing import Lexeme
-from hudi_catalog.gateway.logged import logged_text
 from hudi_catalog.gateway.options import GatewayOptions
 from hudi_catalog.gateway.parsing import StatementText, parse_query
-from hudi_catalog.gateway.reasons import LeftAloneError, Reason
-from hudi_catalog.gateway.session_names import SessionNames
-from hudi_catalog.gateway.splice import quoted_name, quoted_text, spliced, table_of_files
-from hudi_catalog.gateway.statement import Form, Statement, read_statement
+from hudi_catalog.gateway.redaction import logged_text
+from hudi_catalog.gateway.statement import Form, LeftAloneError, Reason, SessionNames, Statement, read_statement
 from hudi_catalog.gateway.trino_filter import as_trino_filters, seen_schema
 from hudi_catalog.metastore.entries import keeps_meta_fields
 from hudi_catalog.metastore.trino_tables import SyncedTable, TrinoTables
@@ -34,10 +31,52 @@ from pushdown.expression import Constant, HudiExpression
 from table_format.errors import HudiError
 from table_format.meta_columns import META_COLUMNS
 
+
+def quoted_name(*parts: str) -> str:
+    """A name as Trino reads it, whatever its characters."""
+    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+
+
+def quoted_text(text: str) -> str:
+    """A literal of Trino's SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def table_of_files(name: str, paths: Sequence[str] | None, own_name: str | None) -> str:
+    """What is read in place of a table.
+
+    Args:
+        name: of the table that lists a snapshot's files, quoted.
+        paths: those of its files that are wanted, as `$path` spells them; None for all.
+        own_name: by which the query calls the table; None where an alias stands behind it.
+    """
+    called = "" if own_name is None else f" AS {own_name}"
+    if paths is None:
+        return name + called
+    condition = f'"$path" IN ({", ".join(map(quoted_text, paths))})' if paths else "false"
+    return f"(SELECT * FROM {name} WHERE {condition}){called}"  # noqa: S608  # all parts are quoted
+
+
+def spliced(sql: str, replacements: Iterable[tuple[int, int, str]]) -> str:
+    """A text with some ranges replaced, which do not overlap.
+
+    >>> spliced("select * from t, u", [(17, 18, "w"), (14, 15, "v AS t")])
+    'select * from v AS t, w'
+    """
+    parts: list[str] = []
+    position = 0
+    for start, end, text in sorted(replacements):
+        parts += [sql[position:start], text]
+        position = end
+    return "".join([*parts, sql[position:]])
+
+
 # Names that are looked up where a statement is not understood.
 _MOST_NAMES = 20
+
 # Inside a string the quotes around paths are doubled.
 _ROOM_FOR_QUOTES = 0.9
+
 # As the name of a pinned snapshot ends.
 _SAMPLE = "0123456789abcdef"
 

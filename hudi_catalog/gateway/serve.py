@@ -9,11 +9,16 @@ from dataclasses import dataclass, field
 
 from catalog.late_tables import LateTables
 from hudi_catalog.gateway.access_rules import NONE
-from hudi_catalog.gateway.options import KEYS as REWRITE_KEYS
-from hudi_catalog.gateway.options import RULES, SCAN_KEYS, GatewayOptions
+from hudi_catalog.gateway.options import (
+    PROXY_KEYS,
+    REWRITE_KEYS,
+    RULES,
+    SCAN_KEYS,
+    UPSTREAM,
+    GatewayOptions,
+    ProxySettings,
+)
 from hudi_catalog.gateway.proxy import GatewayProxy
-from hudi_catalog.gateway.proxy_settings import KEYS as PROXY_KEYS
-from hudi_catalog.gateway.proxy_settings import UPSTREAM, ProxySettings
 from hudi_catalog.gateway.rewrite import Rewriter
 from hudi_catalog.metastore.metastore import Metastore
 from hudi_catalog.metastore.metastore_options import KERBEROS, MetastoreOptions

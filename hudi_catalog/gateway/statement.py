@@ -4,12 +4,60 @@ from __future__ import annotations
 
 import enum
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from hudi_catalog.gateway.lexing import Kind, Lexeme, lexemes_of
 
+
+class Reason(enum.StrEnum):
+    """What became of a statement, in a word."""
+
+    REWRITTEN = "rewritten"
+    NO_TABLE = "no Hudi table"
+    NOT_A_QUERY = "not a query"
+    NOT_PARSED = "not parsed"
+    HIDDEN_COLUMN = "hidden column"
+    NOT_ATTRIBUTED = "not attributed"
+    KEEPS_MOST = "keeps most files"
+    TOO_LONG = "too long"
+    ACCESS_RULES = "access rules"
+    FAILED = "failed"
+
+
+class LeftAloneError(Exception):
+    """The statement is left as it is.
+
+    Attributes:
+        reason: the word that is counted.
+        detail: more, for the log.
+    """
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else str(reason))
+        self.reason = reason
+        self.detail = detail
+
+
+@dataclass(frozen=True)
+class SessionNames:
+    """The part of a Trino session that decides what a statement means.
+
+    Its time zone is not among it: what depends on that is not planned with.
+
+    Attributes:
+        catalog: in which tables without a catalog are looked up; None when the client set none.
+        schema: in which tables without a schema are looked up; None when the client set none.
+        properties: session properties by lower-case name, such as `hive.domain_compaction_threshold`.
+    """
+
+    catalog: str | None = None
+    schema: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
 _BEGINS_QUERY = frozenset({"SELECT", "WITH", "("})
+
 # The forms of EXPLAIN that show how the query runs; the others tell of the tables that it names.
 _SHOWN_PLANS = frozenset({"LOGICAL", "DISTRIBUTED", "TEXT", "GRAPHVIZ", "JSON", "TYPE", "FORMAT", ",", "(", ")"})
 

@@ -15,10 +15,9 @@ from typing import Protocol, TypeVar
 from multidict import CIMultiDict
 
 from catalog.workers import Workers
-from hudi_catalog.gateway.proxy_settings import ProxySettings
-from hudi_catalog.gateway.session_names import SessionNames
-from hudi_catalog.gateway.statement import prepared_call
-from hudi_catalog.gateway.statement_headers import prepared_statement, room_for, session_of, with_prepared
+from hudi_catalog.gateway.headers import prepared_statement, room_for, session_of, with_prepared
+from hudi_catalog.gateway.options import ProxySettings
+from hudi_catalog.gateway.statement import SessionNames, prepared_call
 from table_format.errors import LateTableError
 
 _LOGGER = logging.getLogger(__name__)

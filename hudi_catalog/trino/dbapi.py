@@ -11,9 +11,9 @@ from typing import Any
 import trino.dbapi
 from trino.exceptions import NotSupportedError
 
-from hudi_catalog.gateway.options import KEYS, SCAN_KEYS, GatewayOptions
+from hudi_catalog.gateway.options import REWRITE_KEYS, SCAN_KEYS, GatewayOptions
 from hudi_catalog.gateway.rewrite import Rewriter, Rewritten
-from hudi_catalog.gateway.session_names import SessionNames
+from hudi_catalog.gateway.statement import SessionNames
 from hudi_catalog.metastore.metastore_options import parted
 from hudi_catalog.metastore.open_metastore import open_metastore
 from hudi_catalog.metastore.options import SyncOptions
@@ -51,7 +51,7 @@ def connect(
         OptionError: an option is unknown, or its value does not fit it.
     """
     of_store, given = parted(options or {})
-    of_gateway = {key: given.pop(key) for key in tuple(given) if key in {*KEYS, *SCAN_KEYS}}
+    of_gateway = {key: given.pop(key) for key in tuple(given) if key in {*REWRITE_KEYS, *SCAN_KEYS}}
     of_sync = SyncOptions.parse(given)
     if isinstance(metastore, str):
         metastore = TrinoTables(open_metastore(metastore, storage_options, of_store), of_sync, storage_options)

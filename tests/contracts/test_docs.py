@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 import catalog
 import hudi_catalog.gateway.options
-import hudi_catalog.gateway.proxy_settings
 import hudi_catalog.hive.options
 import hudi_catalog.metastore.options
 import hudi_catalog.server.options
@@ -27,7 +26,7 @@ from catalog.snapshot.scan_options import _ALIASES, _KEYS, ScanOptions
 from catalog.table_options import KEYS as TABLE_KEYS
 from catalog.table_options import TableOptions
 from hudi_catalog.cli.main import app
-from hudi_catalog.gateway.reasons import Reason
+from hudi_catalog.gateway.statement import Reason
 from hudi_catalog.metastore import metastore_options, writer_options
 from spark_writer.write_plans import _KEY_PREFIXES
 from table_format.base_file.options import BaseFileOptions
@@ -83,8 +82,8 @@ SERVICE_OPTIONS = {
     "service": (hudi_catalog.server.options.KEYS, hudi_catalog.server.options.ServiceOptions.parse),
     "trino": (hudi_catalog.trino.options.KEYS, hudi_catalog.trino.options.TrinoOptions.parse),
     "hive": (hudi_catalog.hive.options.KEYS, hudi_catalog.hive.options.HiveOptions.parse),
-    "rewriting": (hudi_catalog.gateway.options.KEYS, hudi_catalog.gateway.options.GatewayOptions.parse),
-    "proxy": (hudi_catalog.gateway.proxy_settings.KEYS, hudi_catalog.gateway.proxy_settings.ProxySettings.parse),
+    "rewriting": (hudi_catalog.gateway.options.REWRITE_KEYS, hudi_catalog.gateway.options.GatewayOptions.parse),
+    "proxy": (hudi_catalog.gateway.options.PROXY_KEYS, hudi_catalog.gateway.options.ProxySettings.parse),
     "metastore": (
         metastore_options.KEYS,
         metastore_options.MetastoreOptions.parse,

@@ -13,9 +13,8 @@ import pytest
 import hudi_catalog.trino
 from catalog.table import Table
 from hudi_catalog.gateway.options import CATALOGS, KEPT_AT_MOST, PATHS, RULES, GatewayOptions
-from hudi_catalog.gateway.reasons import Reason
 from hudi_catalog.gateway.rewrite import Rewriter, Rewritten
-from hudi_catalog.gateway.session_names import SessionNames
+from hudi_catalog.gateway.statement import Reason, SessionNames
 from hudi_catalog.metastore.file_metastore import FileMetastore
 from hudi_catalog.metastore.options import SyncOptions
 from hudi_catalog.metastore.trino_tables import TrinoTables

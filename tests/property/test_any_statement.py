@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from catalog import Table
 from hudi_catalog.gateway.options import GatewayOptions
-from hudi_catalog.gateway.reasons import Reason
 from hudi_catalog.gateway.rewrite import Rewriter
-from hudi_catalog.gateway.session_names import SessionNames
+from hudi_catalog.gateway.statement import Reason, SessionNames
 from hudi_catalog.metastore.file_metastore import FileMetastore
 from hudi_catalog.metastore.options import SyncOptions
 from hudi_catalog.metastore.trino_tables import TrinoTables

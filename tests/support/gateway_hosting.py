@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from hudi_catalog.gateway.options import ProxySettings
 from hudi_catalog.gateway.proxy import GatewayProxy
-from hudi_catalog.gateway.proxy_settings import ProxySettings
-from hudi_catalog.gateway.session_names import SessionNames
+from hudi_catalog.gateway.statement import SessionNames
 
 
 @dataclass

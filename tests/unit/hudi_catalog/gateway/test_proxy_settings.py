@@ -2,7 +2,7 @@
 
 import pytest
 
-from hudi_catalog.gateway.proxy_settings import KEYS, UPSTREAM, ProxySettings
+from hudi_catalog.gateway.options import PROXY_KEYS, UPSTREAM, ProxySettings
 from table_format.errors import OptionError
 
 START = "hoodie.catalog.gateway."
@@ -21,7 +21,7 @@ def test_every_option_is_read() -> None:
         f"{START}connections": "7",
         f"{START}abandoned.after": "8",
     }
-    assert set(texts) == set(KEYS)
+    assert set(texts) == set(PROXY_KEYS)
     assert ProxySettings.parse(texts, host="::1", port=9) == ProxySettings(
         "https://trino.example:8443", "forwarded", 1.5, 2.0, 3.0, 4, 5, 6, 7, 8.0, "::1", 9
     )

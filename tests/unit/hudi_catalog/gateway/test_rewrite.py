@@ -21,9 +21,8 @@ from hudi_catalog.gateway.options import (
     RULES,
     GatewayOptions,
 )
-from hudi_catalog.gateway.reasons import Reason
 from hudi_catalog.gateway.rewrite import Rewriter, Rewritten
-from hudi_catalog.gateway.session_names import SessionNames
+from hudi_catalog.gateway.statement import Reason, SessionNames
 from hudi_catalog.metastore.file_metastore import FileMetastore
 from hudi_catalog.metastore.options import SyncOptions
 from hudi_catalog.metastore.trino_tables import TrinoTables

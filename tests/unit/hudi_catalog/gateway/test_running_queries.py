@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from hudi_catalog.gateway.running_queries import RunningQueries
+from hudi_catalog.gateway.client_protocol import RunningQueries
 from tests.support.gateway_hosting import Request, Upper, answer, exchange, gateway, get, post, recording, result
 
 ID = "20261121_000000_00001_aaaaa"
@@ -124,7 +124,7 @@ def test_spooled_rows_are_still_fetched_after_the_last_answer() -> None:
 
 
 def test_the_number_of_queries_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hudi_catalog.gateway.running_queries._MOST", 10)
+    monkeypatch.setattr("hudi_catalog.gateway.client_protocol._MOST", 10)
     running, _ = queries()
     for number in range(100):
         running.answered("POST", "/v1/statement", 200, result(f"q{number}", NEXT), "")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trino
 
-from hudi_catalog.gateway import running_queries
+from hudi_catalog.gateway import client_protocol
 from hudi_catalog.server.security import Secret
 from tests.support.certificates import self_signed, server_side
 from tests.support.gateway_hosting import Request, Upper, answer, gateway, recording
@@ -113,7 +113,7 @@ def test_spooled_rows(certificate: Path, monkeypatch: pytest.MonkeyPatch, secure
 
 
 def test_a_shutdown_waits_for_spooled_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running_queries, "_SPOOLED_SECONDS", 2.0)
+    monkeypatch.setattr(client_protocol, "_SPOOLED_SECONDS", 2.0)
     spooling = SpoolingTrino()
     with recording(spooling) as server, gateway(server.port) as hosted:
         with closing(trino.dbapi.connect(host="127.0.0.1", port=hosted.port, user="a", encoding="json")) as connection:

@@ -296,7 +296,7 @@ def test_a_long_beginning_is_read_in_one_go(beginning: str) -> None:
 
 HANGS = """
 import asyncio, threading
-from hudi_catalog.gateway.proxy_settings import ProxySettings
+from hudi_catalog.gateway.options import ProxySettings
 from hudi_catalog.gateway.statement_requests import Statements
 from multidict import CIMultiDict
 

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 from sqlglot import parse_one
 
-from hudi_catalog.gateway.current_time import put_current_times
+from hudi_catalog.gateway.attribution import put_current_times, take_unsure_out
 from hudi_catalog.gateway.trino_filter import as_trino_filters, seen_schema
-from hudi_catalog.gateway.unsure import take_unsure_out
 from pushdown.evaluate import evaluate
 from pushdown.expression import HudiExpression, Unknown
 from pushdown.sql.queries import table_scans

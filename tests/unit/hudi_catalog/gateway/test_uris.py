@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_catalog.gateway.uris import lead_back, lead_segments_back, moved, opening_of
+from hudi_catalog.gateway.client_protocol import lead_back, lead_segments_back, moved, opening_of
 from tests.support.gateway_hosting import Request, answer, exchange, gateway, get, post, recording
 
 THEIRS = "http://trino:8080"

@@ -9,8 +9,8 @@ import trino.dbapi
 
 import hudi_catalog.trino
 from hudi_catalog.gateway.options import CATALOGS
-from hudi_catalog.gateway.reasons import Reason
 from hudi_catalog.gateway.rewrite import Rewritten
+from hudi_catalog.gateway.statement import Reason
 from hudi_catalog.trino.dbapi import Connection, Cursor, SegmentCursor
 from table_format.errors import OptionError
 

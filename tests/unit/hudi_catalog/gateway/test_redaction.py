@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_catalog.gateway.logged import logged_text
+from hudi_catalog.gateway.redaction import logged_text
 
 SECRET = "hunter2"
 ODD = st.text(st.sampled_from("=,()'\"`;-/*\\ \n@#aU&"), max_size=12)

@@ -16,10 +16,14 @@ from hudi_catalog.gateway.lexing import Kind, Lexeme, chains, first_lexemes
 from hudi_catalog.gateway.statement import Form, read_statement
 
 _MORE: Final = "…"
+
 _HIDDEN: Final = "'…'"
+
 # Longer texts are cut by the log itself.
 _MOST: Final = 10_000
+
 _QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "("})
+
 _KEYWORD: Final = re.compile(
     r"ADD|ALTER|ANALYZE|AUTHORIZATION|BRANCH|CALL|CATALOG|CATALOGS|COLUMN|COLUMNS|COMMENT|COMMIT|CREATE|CURRENT|"
     r"DEALLOCATE|DEFAULT|DELETE|DENY|DESCRIBE|DROP|EXECUTE|EXISTS|EXPLAIN|FOR|FROM|FUNCTION|FUNCTIONS|GRANT|GRANTS|"
