@@ -9,6 +9,7 @@ import socket
 import ssl
 import struct
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
@@ -145,11 +146,9 @@ def test_a_dead_service_fails_the_query_with_one_message(tables: Tables) -> None
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     name = tables.make(port, properties=SOON)
-    start = time.monotonic()
     told = rf"Hudi table {name}: the service does not answer \(127.0.0.1:{port}: Connection refused.*\): see that `hudi"
     with pytest.raises(HiveError, match=told):
         tables.engine.query(f"SELECT * FROM {name}", settings=WITHOUT_TASKS)
-    assert time.monotonic() - start < 10
     assert len(tables.engine.query(f"DESCRIBE {name}")) == 3
     tables.engine.run(f"DROP TABLE {name}")
 
@@ -162,15 +161,16 @@ def test_another_address_answers_for_a_dead_one(tables: Tables, right: FakeServi
 
 
 def test_a_slow_service_is_not_waited_for(tables: Tables) -> None:
+    gave_up = threading.Event()
+
     def answer(call: Call) -> Any:
-        time.sleep(4)
+        gave_up.wait(60)
 
     with fake_service(answer) as service:
         name = tables.make(service.port, properties={f"{KEY}timeout.seconds": "1"})
-        start = time.monotonic()
         with pytest.raises(HiveError, match="no answer within 1 s"):
             tables.engine.query(f"SELECT * FROM {name}", settings=WITHOUT_TASKS)
-        assert time.monotonic() - start < 3.5
+        gave_up.set()
         assert len(service.calls) == 1
 
 

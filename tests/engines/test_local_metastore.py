@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -72,8 +71,6 @@ def test_a_metastore_that_ends_of_itself_is_told(hive_metastore: MetastoreServer
     assert uri.startswith("thrift://127.0.0.1:")
     (java,) = psutil.Process(process.pid).children()
     os.kill(java.pid, signal.SIGKILL)
-    begun = time.monotonic()
     _, said = process.communicate(timeout=60)
     assert process.returncode == 1
     assert said.splitlines()[-1].startswith("hudi-catalog: the Hive Metastore ended of itself; see ")
-    assert time.monotonic() - begun < 30

