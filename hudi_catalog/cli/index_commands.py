@@ -1,21 +1,33 @@
 """The commands of the record index: `hudi-catalog index show | bootstrap | verify | resize`.
 
-What they run is imported when they run: the other commands start without it.
+The writer is imported when a command runs: the other commands start without it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
-from collections.abc import Iterable
-from typing import Annotated, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
+from rich.table import Table as RichTable
+from rich.text import Text
 
+from catalog.text import bytes_text
 from hudi_catalog.option_groups import key_value, read_option_file
 from table_format.config.option_keys import check_writer_options
+from table_format.hfile.reader import HFileReader
+from table_format.metadata_table import layout as names
+from table_format.record_index.layout import GLOBAL, LAYOUT_KEY, IndexLayout
 from table_format.slices.table_client import TableClient
+from table_format.storage import Storage
+
+if TYPE_CHECKING:
+    from table_writer.record_index.bootstrap import BootstrapReport
+    from table_writer.record_index.verify import VerifyReport
 
 index_app = typer.Typer(
     help="Build, check and change the record index of a table: where each record key lies.",
@@ -24,11 +36,14 @@ index_app = typer.Typer(
 )
 
 Path = Annotated[str, typer.Argument(help="Folder or URI of a table.")]
+
 Json = Annotated[bool, typer.Option("--json", help="For scripts: JSON on standard output, nothing else.")]
+
 Options = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", help="Option of the table's writers as key=value, such as those of its lock."),
 ]
+
 Config = Annotated[str | None, typer.Option("--config", help="File of options, one key=value a line; flags win.")]
 
 
@@ -40,8 +55,6 @@ def _index() -> None:
 @index_app.command("show")
 def index_show(path: Path, *, as_json: Json = False) -> None:
     """Tell what the record index of a table is: file groups, entries, sizes."""
-    from hudi_catalog.cli.index_print import index_json, index_lines
-
     facts = index_json(TableClient.open(path))
     _print(facts, index_lines(facts), as_json=as_json)
 
@@ -59,12 +72,11 @@ def index_bootstrap(
     as_json: Json = False,
 ) -> None:
     """Build the record index of a table from its data; an interrupted build goes on."""
-    from hudi_catalog.cli.index_print import bootstrap_json, bootstrap_lines
-    from hudi_catalog.cli.index_progress import ThreadsInView
+    from hudi_catalog.cli.index_progress import ProgressThreads
     from table_writer.record_index.bootstrap import bootstrap_index
 
     options = _all_options(config, option)
-    with ThreadsInView() as view:
+    with ProgressThreads() as view:
         report = bootstrap_index(
             TableClient.open(path), options, groups=groups, wait_seconds=wait, mapper=view, tell=view.tell
         )
@@ -84,13 +96,12 @@ def index_verify(
     as_json: Json = False,
 ) -> None:
     """Compare the record index of a table with its data; exit code 1 where they differ."""
-    from hudi_catalog.cli.index_print import verify_json, verify_lines
-    from hudi_catalog.cli.index_progress import ThreadsInView
+    from hudi_catalog.cli.index_progress import ProgressThreads
     from table_writer.record_index.compare import DUPLICATE
     from table_writer.record_index.verify import verify_index
 
     options = _all_options(config, option)
-    with ThreadsInView() as view:
+    with ProgressThreads() as view:
         report = verify_index(
             TableClient.open(path), options, sample=sample, repair=repair, mapper=view, tell=view.tell
         )
@@ -110,12 +121,11 @@ def index_resize(
     as_json: Json = False,
 ) -> None:
     """Spread the record index of a table over another number of file groups."""
-    from hudi_catalog.cli.index_print import index_json, index_lines
-    from hudi_catalog.cli.index_progress import ThreadsInView
+    from hudi_catalog.cli.index_progress import ProgressThreads
     from table_writer.record_index.resize import resize
 
     client = TableClient.open(path)
-    with ThreadsInView() as view:
+    with ProgressThreads() as view:
         resize(client, groups, view, _all_options(config, option))
     facts = index_json(client)
     _print(facts, index_lines(facts), as_json=as_json)
@@ -136,3 +146,149 @@ def _print(facts: Any, lines: Iterable[RenderableType], *, as_json: bool) -> Non
     console = Console(width=None if sys.stdout.isatty() else 1000, markup=False, highlight=False)
     for line in lines:
         console.print(line)
+
+
+_EXAMPLES = 10
+
+
+def index_json(client: TableClient) -> dict[str, Any]:
+    """What the record index of a table is, for scripts.
+
+    Raises:
+        CorruptFileError: file groups are missing, or a base file is damaged.
+    """
+    layout = IndexLayout.of(client)
+    private = bool(client.config.raw.get(LAYOUT_KEY, "").strip())
+    facts: dict[str, Any] = {
+        "name": client.config.name,
+        "uri": client.storage.uri,
+        "state": "none" if layout is None and not private else "stale" if layout is None else "in use",
+        "read_by_apache": layout is not None and not layout.is_private,
+    }
+    if layout is None:
+        return facts
+    groups = names.list_file_groups(client.storage, names.RECORD_INDEX)
+    bases = [group.base_files[-1] for group in groups if group.base_files]
+    logs = [
+        log
+        for group in groups
+        for log in group.log_files
+        if not group.base_files or log.base_instant >= group.base_files[-1].instant
+    ]
+    return {
+        **facts,
+        "scope": layout.scope,
+        "hash": layout.hash_name,
+        "families": [{"prefix": prefix, "file_groups": count} for prefix, count in layout.families],
+        "file_groups": layout.count,
+        "entries_in_base_files": sum(_entries(client.storage, base) for base in bases),
+        "base_bytes": sum(base.size for base in bases),
+        "log_files": len(logs),
+        "log_bytes": sum(log.size for log in logs),
+    }
+
+
+def index_lines(facts: dict[str, Any]) -> Iterator[RenderableType]:
+    """The same, to print."""
+    yield Text.assemble((facts["name"], "bold"), "  ", (facts["uri"], "dim"))
+    if facts["state"] != "in use":
+        told = {
+            "none": "no record index: hudi-catalog index bootstrap builds one",
+            "stale": "the record index is stale, since a writer did not keep it: hudi-catalog index bootstrap builds "
+            "it anew",
+        }
+        yield told[facts["state"]]
+        return
+    since = "" if facts["scope"] == GLOBAL else " from 1.1 on; 0.15 must not write to the table"
+    whose = f"Apache Hudi reads it{since}" if facts["read_by_apache"] else "Apache Hudi does not read it"
+    yield _grid(
+        {
+            "scope": {"global": "the whole table", "partition": "each partition by itself"}[facts["scope"]],
+            "hash": f"{facts['hash']}; {whose}",
+            "file groups": " + ".join(f"{family['file_groups']:,}" for family in facts["families"][:8]),
+            "base files": f"{facts['entries_in_base_files']:,} entries, {bytes_text(facts['base_bytes'])}",
+            "log files": f"{facts['log_files']:,}, {bytes_text(facts['log_bytes'])}",
+        }
+    )
+
+
+def bootstrap_json(report: BootstrapReport) -> dict[str, Any]:
+    """What a bootstrap did, for scripts."""
+    return dataclasses.asdict(report)
+
+
+def bootstrap_lines(report: BootstrapReport) -> Iterator[RenderableType]:
+    """The same, to print."""
+    rate = report.keys / report.seconds if report.seconds else 0.0
+    yield _grid(
+        {
+            "keys": f"{report.keys:,} of {report.slices:,} file slices, {report.keys_read:,} of them read now",
+            "index": f"{report.groups:,} file groups, {bytes_text(report.size)}",
+            "time": f"{report.seconds:.1f} s, {rate:,.0f} keys/s",
+        }
+    )
+    if report.duplicates:
+        yield Text(f"{report.duplicates:,} rows have the key of another row; the index says the newest:", "yellow")
+        for key, places in report.examples[:_EXAMPLES]:
+            yield f"  {key}: {', '.join(places)}"
+        if all(_in_several_partitions(places) for _, places in report.examples):
+            yield (
+                "keys seem to be unique in each partition only: hudi-catalog index bootstrap -o "
+                "hoodie.metadata.record.level.index.enable=true builds an index by partition"
+            )
+
+
+def verify_json(report: VerifyReport) -> dict[str, Any]:
+    """What a verification found, for scripts."""
+    return {**dataclasses.asdict(report), "is_right": report.is_right}
+
+
+def verify_lines(report: VerifyReport) -> Iterator[RenderableType]:
+    """The same, to print."""
+    some = "" if report.slices == report.slices_total else f" of {report.slices_total:,}"
+    yield _grid(
+        {
+            "data": f"{report.keys:,} keys in {report.slices:,}{some} file slices",
+            "index": f"{report.entries:,} entries in {report.groups:,} file groups",
+            "time": f"{report.seconds:.1f} s",
+        }
+    )
+    if report.is_right:
+        yield Text("the index says what the data says", "green")
+        return
+    faults = RichTable(box=None, pad_edge=False, header_style="bold")
+    faults.add_column("fault")
+    faults.add_column("keys", justify="right")
+    for kind, count in report.counts.items():
+        faults.add_row(kind, f"{count:,}")
+    yield faults
+    examples = RichTable(box=None, pad_edge=False, header_style="bold")
+    for name in ("fault", "key", "in the data", "in the index"):
+        examples.add_column(name, overflow="fold")
+    for one in report.examples:
+        examples.add_row(one.kind, one.key, ", ".join(one.data) or "-", one.index or "-")
+    yield examples
+    if report.repaired:
+        how = "built anew" if report.instant is None else f"mended by the commit {report.instant}"
+        yield Text(f"the index was {how}", "green")
+
+
+def _in_several_partitions(places: Sequence[str]) -> bool:
+    folders = [place.rpartition("/")[0] for place in places]
+    return len(set(folders)) == len(folders)
+
+
+def _entries(storage: Storage, base: names.BaseFile) -> int:
+    def read_range(offset: int, length: int) -> bytes:
+        return storage.read_range(base.path, offset, length)
+
+    return HFileReader.open(read_range, base.size, base.path).entry_count
+
+
+def _grid(rows: dict[str, str]) -> RichTable:
+    grid = RichTable(box=None, show_header=False, pad_edge=False)
+    grid.add_column(style="dim")
+    grid.add_column(overflow="fold")
+    for name, text in rows.items():
+        grid.add_row(name, text)
+    return grid

@@ -18,7 +18,7 @@ R = TypeVar("R")
 _MOST_THREADS = 8
 
 
-class ThreadsInView:
+class ProgressThreads:
     """A mapper of threads with a bar of what is done, where standard error is a terminal.
 
     Attributes:

@@ -6,23 +6,28 @@ import atexit
 import contextlib
 import errno
 import fcntl
+import importlib.util
 import os
+import re
+import shutil
 import signal
 import socket
 import subprocess
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
 from xml.sax.saxutils import escape
 
-from hudi_catalog.local_metastore.hive_classes import serve
-from hudi_catalog.local_metastore.java import find_java
-from hudi_catalog.local_metastore.pyspark_jars import pyspark_jars
 from table_format.errors import OptionError, ServiceError
+from table_format.extras import require
 
 HOST: Final = "127.0.0.1"
+
 _JAVA: Final = (17, 21, 25)
+
 _STOP_SECONDS: Final = 20.0
+
 _OPENED: Final = (
     "java.lang",
     "java.lang.invoke",
@@ -32,6 +37,7 @@ _OPENED: Final = (
     "java.util",
     "java.util.concurrent",
 )
+
 _DERBY_IN_USE: Final = "XSDB6"
 
 
@@ -204,3 +210,112 @@ def write_settings(path: Path, settings: dict[str, str]) -> None:
         f"<property><name>{name}</name><value>{escape(value)}</value></property>\n" for name, value in settings.items()
     )
     path.write_text(f"<configuration>\n{properties}</configuration>\n", encoding="utf-8")
+
+
+_WORKERS: Final = (4, 200)
+
+_NAME: Final = "hudi-catalog"
+
+
+def serve(java: Any, host: str, port: int) -> int:
+    """Start the server in a thread of its own; it takes connections when this returns.
+
+    Args:
+        java: the machine's view for Python (`JavaGateway.jvm`), with Hive's classes and a `hive-site.xml`.
+        host: address to listen at.
+        port: 0 for a free one.
+
+    Returns:
+        The port.
+
+    Raises:
+        Py4JJavaError: what Java said, as when the port or the database is in use.
+    """
+    hive, thrift = java.org.apache.hadoop.hive, java.org.apache.thrift
+    metastore = hive.metastore
+    socket = thrift.transport.TServerSocket(java.java.net.InetSocketAddress(host, port))
+    settings = hive.conf.HiveConf(java.java.lang.Class.forName("org.apache.hadoop.hive.metastore.HiveMetaStore"))
+    handler = metastore.HiveMetaStore.HMSHandler(_NAME, settings, False)
+    retrying = metastore.RetryingHMSHandler.getProxy(settings, handler, True)
+    arguments = thrift.server.TThreadPoolServer.Args(socket)
+    arguments.processor(metastore.TUGIBasedProcessor(retrying))
+    arguments.transportFactory(hive.thrift.TUGIContainingTransport.Factory())
+    arguments.protocolFactory(thrift.protocol.TBinaryProtocol.Factory())
+    arguments.minWorkerThreads(_WORKERS[0])
+    arguments.maxWorkerThreads(_WORKERS[1])
+    _in_a_thread(java, thrift.server.TThreadPoolServer(arguments), "serve")
+    return int(socket.getServerSocket().getLocalPort())
+
+
+def _in_a_thread(java: Any, target: Any, method: str) -> None:
+    """Run a method without arguments or result in a thread of Java: a call from here would wait for its end."""
+    invoke = java.java.lang.invoke
+    kind = invoke.MethodType.methodType(java.java.lang.Void.TYPE)
+    handle = invoke.MethodHandles.publicLookup().findVirtual(target.getClass(), method, kind)
+    runnable = java.java.lang.Class.forName("java.lang.Runnable")
+    bound = invoke.MethodHandleProxies.asInterfaceInstance(runnable, handle.bindTo(target))
+    java.java.lang.Thread(bound, f"{_NAME} {method}").start()
+
+
+def pyspark_jars() -> Path:
+    """Folder of PySpark's jars; PySpark itself is not imported.
+
+    Raises:
+        MissingPackageError: PySpark is not installed.
+        OptionError: it is, but without the jars of Hive.
+    """
+    require("a local Hive Metastore", "spark", "pyspark")
+    found = importlib.util.find_spec("pyspark")
+    folder = Path(found.origin).parent / "jars" if found is not None and found.origin else Path("pyspark")
+    if not any(folder.glob("hive-metastore-*.jar")):
+        raise OptionError(f"{folder} has no Hive Metastore; a PySpark from PyPI has: pip install 'hudi-catalog[spark]'")
+    return folder
+
+
+_FOLDERS: Final = "/usr/lib/jvm"
+
+_VERSION_SECONDS: Final = 30
+
+
+def find_java(versions: Sequence[int]) -> Path:
+    """The `java` program of one of some versions of Java.
+
+    Looked for in the environment (`HUDI_CATALOG_JDK<version>`, `JAVA<version>_HOME`, `JAVA_HOME`), in the usual folder
+    of Linux systems and on the path.
+
+    Args:
+        versions: Java's feature releases that will do, such as 17; the first ones are preferred.
+
+    Raises:
+        ServiceError: there is none; the message says how to name one.
+    """
+    for version in versions:
+        for program in _candidates(version):
+            if program.exists() and java_version(program) == version:
+                return program
+    wanted = " or ".join(str(version) for version in versions)
+    raise ServiceError(
+        f"no Java {wanted}: install it, or set HUDI_CATALOG_JDK{versions[0]} to its folder "
+        f"(JAVA_HOME, {_FOLDERS} and the path have none)"
+    )
+
+
+def java_version(program: Path) -> int | None:
+    """Feature release of a `java` program, such as 17; None where it does not run."""
+    try:
+        done = subprocess.run(  # noqa: S603  # a Java that the user named
+            [program, "-version"], capture_output=True, text=True, check=True, timeout=_VERSION_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
+    return int(found[1]) if found else None
+
+
+def _candidates(version: int) -> Iterator[Path]:
+    names = (f"HUDI_CATALOG_JDK{version}", f"JAVA{version}_HOME", "JAVA_HOME")
+    yield from (Path(os.environ[name]) / "bin/java" for name in names if os.environ.get(name))
+    yield from (home / "bin/java" for home in sorted(Path(_FOLDERS).glob(f"*{version}*")))
+    on_path = shutil.which("java")
+    if on_path:
+        yield Path(on_path)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hudi_catalog.local_metastore import java
+from hudi_catalog.local_metastore import server
 from table_format.errors import ServiceError
 from tools.engines.artifacts import EngineMissingError, cache_folder
 
@@ -27,10 +27,10 @@ def find_java(version: int, *, fetch: bool = True) -> Path:
         EngineMissingError: There is none; the message says what was tried.
     """
     try:
-        return java.find_java((version,))
+        return server.find_java((version,))
     except ServiceError as error:
         packaged = _packaged(version)
-        if packaged.exists() and java.java_version(packaged) == version:
+        if packaged.exists() and server.java_version(packaged) == version:
             return packaged
         if fetch and version in _PACKAGES:
             return _from_pypi(version)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from hudi_catalog.cli.index_progress import ThreadsInView
+from hudi_catalog.cli.index_progress import ProgressThreads
 from hudi_catalog.cli.main import app
 from table_format.errors import OptionError, TransactionError
 from table_format.slices.table_client import TableClient
@@ -111,7 +111,7 @@ def test_a_stale_private_index_is_shown_as_such(table: LocalTable) -> None:
 
 
 def test_the_mapper_keeps_order_and_stops_at_an_error() -> None:
-    with ThreadsInView() as view:
+    with ProgressThreads() as view:
         view.tell("counting")
         assert view(lambda number: number * 2, list(range(50))) == list(range(0, 100, 2))
         assert view(len, []) == []

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hudi_catalog.local_metastore import java
-from hudi_catalog.local_metastore.java import find_java, java_version
+from hudi_catalog.local_metastore import server
+from hudi_catalog.local_metastore.server import find_java, java_version
 from table_format.errors import ServiceError
 
 
@@ -24,7 +24,7 @@ def _nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(f"JAVA{version}_HOME", raising=False)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "path/bin"))
-    monkeypatch.setattr(java, "_FOLDERS", str(tmp_path / "jvm"))
+    monkeypatch.setattr(server, "_FOLDERS", str(tmp_path / "jvm"))
 
 
 @pytest.mark.parametrize(

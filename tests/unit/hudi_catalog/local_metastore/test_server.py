@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from hudi_catalog.local_metastore import pyspark_jars, server
+from hudi_catalog.local_metastore import server
 from hudi_catalog.local_metastore.commands import default_folder
 from hudi_catalog.local_metastore.server import LocalMetastore
 from table_format.errors import MissingPackageError, OptionError, ServiceError
@@ -38,7 +38,7 @@ def test_without_pyspark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
 
 def test_pysparks_jars_are_found_without_importing_it() -> None:
-    folder = pyspark_jars.pyspark_jars()
+    folder = server.pyspark_jars()
     assert any(folder.glob("py4j-*.jar"))
     assert any(folder.glob("derby-*.jar"))
 
@@ -49,7 +49,7 @@ def test_a_pyspark_without_hive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: Found)
     with pytest.raises(OptionError, match="has no Hive Metastore"):
-        pyspark_jars.pyspark_jars()
+        server.pyspark_jars()
 
 
 @pytest.mark.usefixtures("java")

@@ -1,0 +1,256 @@
+"""Arrow-like data as streams of record batches: pyarrow, Polars, pandas, DuckDB, lists of dicts, generators."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute
+
+from catalog.scan import Scan
+from hudi_catalog.sources.types import narrowed, zoned
+from table_format.errors import ArgumentError, HudiError, SchemaError
+from table_format.schema.evolution import conform, merge_schemas
+
+pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+arrow: Any = pa
+
+_TAKEN: Final = (
+    "a pyarrow Table, RecordBatch, RecordBatchReader or Dataset, a Polars or pandas DataFrame, a DuckDB relation, "
+    "a list of dicts, or an iterator of any of these"
+)
+_REMEDIES: Final = {
+    "polars.LazyFrame": "rows.collect()",
+    "polars.Series": "rows.to_frame()",
+    "pandas.Series": "rows.to_frame()",
+    "pyspark.DataFrame": "rows.toArrow(), or write it by hudi_catalog.HudiTable",
+    "duckdb.DuckDBPyConnection": "the relation, as connection.sql(…) returns it",
+}
+_READ_AGAIN: Final = ("pyarrow", "polars", "pandas")
+
+
+@dataclass(frozen=True)
+class ArrowRows:
+    """Rows to write.
+
+    Attributes:
+        schema: their columns.
+        open: a reader of all rows.
+        repeatable: whether `open` may be called more than once.
+    """
+
+    schema: pa.Schema
+    open: Callable[[], pa.RecordBatchReader]
+    repeatable: bool
+
+    @property
+    def stream(self) -> Any:
+        """The form in which `table_writer` takes them: a reader, or what opens one anew each time."""
+        return self.open if self.repeatable else self.open()
+
+
+def arrow_rows(rows: Any, columns: pa.Schema | None = None, *, time_zone: str | None = None) -> ArrowRows:
+    """Arrow-like data as batches, none of which is read here but the first of a generator.
+
+    Whole numbers of Python and pandas are 64 bits wide only because those have no others, and pandas makes fractions of
+    them beside a missing value: they take the type that the table's column has, where that loses nothing.
+
+    Args:
+        rows: what has `__arrow_c_stream__` or `__arrow_c_array__`, a `Scan`, a `pyarrow.dataset.Dataset`, a dict of
+            columns, a list of dicts, or an iterable of any of these.
+        columns: of the table that is written to; None where there are none yet.
+        time_zone: of timestamps that have none.
+
+    Raises:
+        ArgumentError: data of another kind; the message says how it becomes Arrow's.
+        SchemaError: a column that Arrow cannot hold, or a timestamp without a time zone where none is given.
+    """
+    return zoned_rows(_opened(rows, columns, time_zone), columns, time_zone)
+
+
+def arrow_schema(source: Any, *, time_zone: str | None = None) -> pa.Schema:
+    """Columns for a new table.
+
+    Args:
+        source: a pyarrow schema, what has `__arrow_c_schema__`, or rows as `arrow_rows` takes them.
+        time_zone: of timestamps that have none.
+
+    Raises:
+        ArgumentError: neither.
+        SchemaError: a column that Arrow cannot hold, a timestamp without a time zone where none is given, or a column
+            of rows whose values are all null.
+    """
+    is_data = hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")
+    if not is_data and hasattr(source, "__arrow_c_schema__"):
+        schema, _ = zoned(_imported(arrow.schema, source), None, time_zone)
+    else:
+        schema = arrow_rows(source, time_zone=time_zone).schema
+    untyped = [field.name for field in schema if pa.types.is_null(field.type)]
+    if untyped:
+        raise SchemaError(
+            f"column {untyped[0]!r} has no type, as all its values are null: give a pyarrow schema, or cast it"
+        )
+    return schema.remove_metadata()
+
+
+def zoned_rows(rows: ArrowRows, columns: pa.Schema | None, time_zone: str | None) -> ArrowRows:
+    """Rows whose timestamps all have a time zone, but for columns that have none in the table either."""
+    schema, change = zoned(rows.schema, columns, time_zone)
+    if change is None:
+        return rows
+    return ArrowRows(
+        schema, lambda: arrow.RecordBatchReader.from_batches(schema, map(change, rows.open())), rows.repeatable
+    )
+
+
+def rows_of_table(table: pa.Table) -> ArrowRows:
+    """Rows that lie in memory."""
+    return ArrowRows(table.schema, table.to_reader, repeatable=True)
+
+
+def _opened(rows: Any, columns: pa.Schema | None, time_zone: str | None) -> ArrowRows:  # noqa: PLR0911  a line a kind
+    if isinstance(rows, ArrowRows):
+        return rows
+    if isinstance(rows, Scan):
+        return ArrowRows(rows.schema, rows.to_batch_reader, repeatable=True)
+    if hasattr(rows, "scanner") and isinstance(getattr(rows, "schema", None), pa.Schema):  # pyarrow.dataset.Dataset
+        return ArrowRows(rows.schema, lambda: rows.scanner().to_reader(), repeatable=True)
+    if _kind(rows) == "pandas.DataFrame":
+        return rows_of_table(_pandas_table(rows, columns))
+    if hasattr(rows, "__arrow_c_stream__"):
+        return _of_stream(rows)
+    if hasattr(rows, "__arrow_c_array__"):
+        return rows_of_table(pa.Table.from_batches([_imported(arrow.record_batch, rows)]))
+    if isinstance(rows, Mapping):
+        return rows_of_table(narrowed(_imported(pa.table, dict(rows)), columns))
+    if isinstance(rows, (str, bytes, os.PathLike)) or not isinstance(rows, Iterable) or _kind(rows) in _REMEDIES:
+        raise _refused(rows)
+    if isinstance(rows, (list, tuple)) and all(isinstance(row, Mapping) for row in rows):
+        return rows_of_table(_table_of_dicts(rows, columns))
+    return _of_chunks(rows, columns, time_zone)
+
+
+def _of_stream(rows: Any) -> ArrowRows:
+    reader = _imported(arrow.RecordBatchReader.from_stream, rows)
+    again = _kind(rows).partition(".")[0] in _READ_AGAIN and not isinstance(rows, pa.RecordBatchReader)
+    unread = iter([reader])
+
+    def opened() -> Any:
+        return next(unread, None) or arrow.RecordBatchReader.from_stream(rows)
+
+    return ArrowRows(reader.schema, opened, repeatable=again)
+
+
+def _imported(read: Callable[[Any], Any], rows: Any) -> Any:
+    try:
+        return read(rows)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        if _kind(rows) in _REMEDIES:
+            raise _refused(rows) from error
+        raise SchemaError(f"these rows ({_kind(rows)}) are no columns that Arrow can hold: {error}") from error
+
+
+def _pandas_table(frame: Any, columns: pa.Schema | None) -> pa.Table:
+    if any(name is not None for name in frame.index.names):
+        frame = frame.reset_index()  # a named index is a column to its owner; the others only count
+    try:
+        table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        reason = " ".join(str(part) for part in error.args)
+        raise SchemaError(f"the pandas DataFrame has a column that Arrow cannot hold: {reason}; convert it") from error
+    return narrowed(table, columns, fractions=False)
+
+
+def _table_of_dicts(rows: Iterable[Mapping[str, Any]], columns: pa.Schema | None) -> pa.Table:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    if not names:
+        return _no_rows(columns)
+    arrays = {}
+    for name in names:
+        if not isinstance(name, str):
+            raise SchemaError(f"a dict of the rows has the key {name!r}; keys are column names, which are texts")
+        try:
+            arrays[name] = pa.array([row.get(name) for row in rows])
+        except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+            raise SchemaError(f"column {name!r} of the dicts has no one type: {error}") from error
+    return narrowed(pa.table(arrays), columns)
+
+
+def _no_rows(columns: pa.Schema | None) -> pa.Table:
+    if columns is None:
+        raise SchemaError("there are no rows, and so no columns; give a pyarrow Table or reader that has a schema")
+    return columns.empty_table()
+
+
+def _of_chunks(rows: Iterable[Any], columns: pa.Schema | None, time_zone: str | None) -> ArrowRows:
+    """An iterable of Arrow-like chunks, each of them read when the one before it is written."""
+    iterator = iter(rows)
+    first = next(iterator, None)
+    if first is None:
+        return rows_of_table(_no_rows(columns))
+    chunk = _chunk(first, 0, columns, time_zone)
+    schema = chunk.schema if columns is None else _types_of_table(chunk.schema, columns)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number, each in enumerate(itertools.chain([chunk], iterator)):
+            part = _chunk(each, number, columns, time_zone)
+            absent = [name for name in part.schema.names if name not in schema.names]
+            if absent:
+                raise SchemaError(
+                    f"chunk {number} of the rows has a column {absent[0]!r} that the first chunk lacks: give all "
+                    "chunks the same columns"
+                )
+            for batch in part.open():
+                yield from _conformed(batch, schema, number)
+
+    once = arrow.RecordBatchReader.from_batches(schema, batches())
+    return ArrowRows(schema, lambda: once, repeatable=False)
+
+
+def _types_of_table(schema: pa.Schema, columns: pa.Schema) -> pa.Schema:
+    """The columns of the first chunk in the types that they have in the table once it is written."""
+    merged = merge_schemas(columns, schema)
+    return pa.schema([merged.field(name) if name in merged.names else schema.field(name) for name in schema.names])
+
+
+def _chunk(rows: Any, number: int, columns: pa.Schema | None, time_zone: str | None) -> ArrowRows:
+    if isinstance(rows, Mapping) or not _is_arrow_like(rows):
+        what = "dicts in lists: [[{…}, {…}], …]" if isinstance(rows, Mapping) else "record batches, tables or frames"
+        raise ArgumentError(f"item {number} of the rows is a {_kind(rows)}: an iterator of rows gives {what}")
+    return arrow_rows(rows, columns, time_zone=time_zone)
+
+
+def _is_arrow_like(rows: Any) -> bool:
+    is_stream = hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__")
+    return is_stream or isinstance(rows, (ArrowRows, list, tuple)) or _kind(rows) == "pandas.DataFrame"
+
+
+def _conformed(batch: pa.RecordBatch, schema: pa.Schema, number: int) -> Iterator[pa.RecordBatch]:
+    if batch.schema.equals(schema):
+        yield batch
+        return
+    try:
+        yield from conform(pa.Table.from_batches([batch]), schema).to_batches()
+    except HudiError as error:
+        raise type(error)(f"chunk {number} of the rows differs from the first one: {error}") from error
+
+
+def _refused(rows: Any) -> ArgumentError:
+    kind = _kind(rows)
+    if isinstance(rows, (str, os.PathLike)):
+        return ArgumentError(
+            f"the rows are a {kind}, {os.fspath(rows)!r}: for files give pyarrow.dataset.dataset({os.fspath(rows)!r}), "
+            "or write them by the command hudi-catalog write"
+        )
+    return ArgumentError(f"the rows are a {kind}, which holds no Arrow data: give {_REMEDIES.get(kind) or _TAKEN}")
+
+
+def _kind(value: object) -> str:
+    """Package and name of a value's class; the name alone for Python's own."""
+    kind = type(value)
+    package = kind.__module__.partition(".")[0].removeprefix("_")
+    return kind.__qualname__ if package == "builtins" else f"{package}.{kind.__qualname__}"
