@@ -13,9 +13,9 @@ from table_format.codecs.avro_schema import schema_text
 from table_format.config.partition_metadata import ensure_partition_metadata
 from table_format.meta_columns import add_meta_columns
 from table_format.slices.file_names import BaseFileName, new_file_id
-from table_writer.commit.markers import create_marker
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.metadata.column_statistics import collect_statistics, indexable_columns
+from table_writer.timeline.markers import create_marker
 
 
 def commit_file(

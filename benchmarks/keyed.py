@@ -20,8 +20,8 @@ from table_format.meta_columns import add_meta_columns
 from table_format.slices.file_names import BaseFileName, new_file_id
 from table_format.storage import Storage
 from table_writer.commit.create import create_table
-from table_writer.commit.markers import create_marker
 from table_writer.commit.transaction import WriteTransaction
+from table_writer.timeline.markers import create_marker
 
 NAME = "keyed"
 ROWS_PER_FILE = 1_000_000

@@ -14,16 +14,17 @@ from table_format.keys.bucket_index import partition_bucket_rules
 from table_format.schema.evolution import storage_schema
 from table_format.slices.table_client import TableClient
 from table_writer.commit.conflicts import check_services, clustered_slots
-from table_writer.commit.options import ProtocolOptions
 from table_writer.execution.blocks import keyed_rows
 from table_writer.metadata.column_statistics import indexable_columns
 from table_writer.metadata.compaction import most_deltacommits
+from table_writer.metadata.index_options import IndexOptions
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.plan import CURRENT_SCHEMA, KeyPlan
 from table_writer.plan.properties import bucket_count, check_against_table, index_type
 from table_writer.slots.current import current_files, refuse_other_count
+from table_writer.timeline.options import ProtocolOptions
 
 
 def refuse_options(
@@ -59,6 +60,7 @@ def refuse_options(
         )
     check_against_table(options, config)
     ProtocolOptions.parse(options.texts)
+    IndexOptions.parse(options.texts)
     BaseFileOptions.of(options.texts)
     most_deltacommits(options.texts)
     indexable_columns(schema, {**options.texts, **config.raw})

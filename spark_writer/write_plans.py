@@ -32,14 +32,14 @@ from table_writer.commit.schema_commits import history_of_files
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.files.written import WrittenFile
 from table_writer.metadata.column_statistics import indexable_columns
+from table_writer.metadata.index_deltas import DeltaFile, delta_folder
+from table_writer.metadata.index_options import with_partitions
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Duplicates, Operation
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.path_limits import PathLimits
 from table_writer.plan.plan import FilePlan, KeyPlan
 from table_writer.plan.properties import hash_fields
-from table_writer.record_index.deltas import DeltaFile, delta_folder
-from table_writer.record_index.growth import with_partitions
 
 pc: Any = compute  # the stubs lag behind the functions
 

@@ -31,7 +31,7 @@ from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.execution.blocks import BLOCK_DDL, slot_blocks
-from table_writer.record_index.deltas import DeltaFile, delta_folder, write_delta
+from table_writer.metadata.index_deltas import DeltaFile, delta_folder, write_delta
 from table_writer.tagging.rows import whole_rows
 
 LOCATIONS_DDL = "key string, partition string, file_id string, instant_ms bigint, position bigint"

@@ -21,7 +21,7 @@ from table_format.record_index.index import RecordIndex
 from table_format.record_index.locations import CHANGES_SCHEMA
 from table_format.storage import Storage
 from table_writer.files.written import WrittenFile
-from table_writer.record_index.deltas import DeltaFile, delta_folder, write_delta
+from table_writer.metadata.index_deltas import DeltaFile, delta_folder, write_delta
 
 pc: Any = compute  # the stubs lag behind the functions
 

@@ -1,1 +1,1 @@
-"""The writing protocol: markers, locks, commits, rollbacks, cleaning and the creation of tables."""
+"""The commit protocol: transactions, conflicts, rollbacks, the creation of tables."""

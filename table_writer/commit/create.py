@@ -11,10 +11,10 @@ from table_format.errors import OptionError, TableExistsError
 from table_format.instant import WRITE_ACTIONS, parse_instant_file_name
 from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_writer.commit.locks import FileSystemLock
-from table_writer.commit.options import ProtocolOptions
 from table_writer.metadata.creation import create_metadata_table
-from table_writer.record_index.growth import layout_of, scope_of_type
+from table_writer.metadata.index_options import IndexOptions, layout_of, scope_of_type
+from table_writer.timeline.locks import FileSystemLock
+from table_writer.timeline.options import ProtocolOptions
 
 _DEFAULTS: Final = {
     "hoodie.table.type": "COPY_ON_WRITE",
@@ -48,10 +48,10 @@ def create_table(storage: Storage, values: Mapping[str, str], options: Mapping[s
         TableExistsError: there is a table already, or its folder holds files of something else.
         OptionError: the properties lack the table's name, or ask for a record index without a metadata table.
     """
-    protocol = ProtocolOptions.parse(options or {})
+    protocol, index = ProtocolOptions.parse(options or {}), IndexOptions.parse(options or {})
     if not values.get(_REQUIRED):
         raise OptionError(f"{_REQUIRED} is missing: a table needs a name")
-    if not protocol.metadata and _index_scope(values, protocol) is not None:
+    if not protocol.metadata and _index_scope(values, index) is not None:
         raise OptionError("a record index lies in the metadata table: leave hoodie.metadata.enable at true")
     _refuse_second(storage)
     _refuse_foreign_files(storage)
@@ -61,7 +61,7 @@ def create_table(storage: Storage, values: Mapping[str, str], options: Mapping[s
             storage.make_dir(f".hoodie/{folder}")
         client = TableClient(storage, create_table_config(storage, {**_DEFAULTS, **values}))
         if protocol.metadata:
-            _make_metadata_table(client, protocol)
+            _make_metadata_table(client, protocol, index)
     return client
 
 
@@ -93,7 +93,7 @@ def _refuse_foreign_files(storage: Storage) -> None:
                 )
 
 
-def ensure_metadata_table(client: TableClient, protocol: ProtocolOptions) -> None:
+def ensure_metadata_table(client: TableClient, protocol: ProtocolOptions, index: IndexOptions) -> None:
     """Make the metadata table of a table that nothing was written to yet and whose creation broke off.
 
     A table with data and without a metadata table stays so: that is its owner's choice.
@@ -102,12 +102,12 @@ def ensure_metadata_table(client: TableClient, protocol: ProtocolOptions) -> Non
         return
     timeline = client.timeline()
     if not any(instant.comparable_action in WRITE_ACTIONS for instant in timeline.instants):
-        _make_metadata_table(client, protocol)
+        _make_metadata_table(client, protocol, index)
 
 
-def _make_metadata_table(client: TableClient, protocol: ProtocolOptions) -> None:
-    scope = _index_scope(client.config.raw, protocol)
-    wanted = dataclasses.replace(protocol.record_index, scope=scope)
+def _make_metadata_table(client: TableClient, protocol: ProtocolOptions, index: IndexOptions) -> None:
+    scope = _index_scope(client.config.raw, index)
+    wanted = dataclasses.replace(index, scope=scope)
     create_metadata_table(
         client,
         with_column_stats=protocol.column_stats,
@@ -117,6 +117,6 @@ def _make_metadata_table(client: TableClient, protocol: ProtocolOptions) -> None
     client.reload()
 
 
-def _index_scope(properties: Mapping[str, str], protocol: ProtocolOptions) -> str | None:
+def _index_scope(properties: Mapping[str, str], index: IndexOptions) -> str | None:
     """The scope of the record index that a new table is to have, by its properties or the options."""
-    return scope_of_type(properties.get("hoodie.index.type")) or protocol.record_index.scope
+    return scope_of_type(properties.get("hoodie.index.type")) or index.scope

@@ -26,17 +26,14 @@ from table_format.slices.file_slices import list_data_files
 from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
 from table_format.timeline.timeline import Timeline
-from table_writer.commit import heartbeat
-from table_writer.commit.instants import (
-    delete_pending,
-    ensure_state,
-    is_clustering,
-    request,
-    table_lock,
-)
-from table_writer.commit.liveness import age_ms
-from table_writer.commit.markers import (
+from table_writer.metadata.writer import record_rollback
+from table_writer.timeline import heartbeat
+from table_writer.timeline.instants import delete_pending, ensure_state, is_clustering, request, table_lock
+from table_writer.timeline.liveness import age_ms
+from table_writer.timeline.markers import (
     APPEND,
+    SCRATCH_FOLDER,
+    TEMP_FOLDER,
     Marker,
     delete_markers,
     has_markers,
@@ -44,11 +41,10 @@ from table_writer.commit.markers import (
     read_markers,
     scratch_folder,
 )
-from table_writer.commit.metadata_updates import record_rollback
-from table_writer.commit.options import FailedWrites, ProtocolOptions
-from table_writer.commit.remains import sweep_remains
+from table_writer.timeline.options import FailedWrites, ProtocolOptions
 
 pc: Any = compute  # the stubs lag behind the functions
+
 _log = logging.getLogger(__name__)
 
 
@@ -270,3 +266,51 @@ def _drop_new_partition(storage: Storage, partition: str, instant: str) -> None:
     values = parse_properties(storage.read(entries[0].path), entries[0].path)
     if values.get("commitTime") == instant:
         storage.delete(entries[0].path)
+
+
+def sweep_remains(client: TableClient, options: ProtocolOptions) -> None:
+    """Delete markers and heartbeats of instants that are no longer pending; the caller holds the table's lock.
+
+    A task may outlive the rollback of its write, and write its file after it. Files that such markers name, and that no
+    commit counts in, go too.
+    """
+    storage = client.storage
+    # listed before the timeline is: what is pending in the timeline then began before or is kept
+    folders = [*storage.list(TEMP_FOLDER), *storage.list(SCRATCH_FOLDER)]
+    marked = sorted({entry.name for entry in folders if entry.is_dir and entry.name.isdigit()})
+    beating = heartbeat.heartbeats(storage)
+    if not marked and not beating:
+        return
+    timeline = client.timeline()
+    pending = {write.time for write in timeline.pending}
+    for instant in marked:
+        if instant not in pending:
+            _delete_uncounted(client, timeline, instant)
+            delete_markers(storage, instant)
+    for instant in beating:
+        if instant in pending:
+            continue
+        dead = heartbeat.is_expired(storage, instant, options.heartbeat_interval_ms, options.heartbeat_misses)
+        if dead is not False or timeline.find(instant) is not None:
+            heartbeat.delete_heartbeat(storage, instant)
+
+
+def delete_marked_files(client: TableClient, instant: str, keep: frozenset[str] | set[str]) -> None:
+    """Delete the data files that a write's markers name, except those to keep (paths)."""
+    for marker in read_markers(client.storage, instant):
+        if marker.path not in keep:
+            client.storage.delete(marker.path)
+
+
+def _delete_uncounted(client: TableClient, timeline: Timeline, time: str) -> None:
+    done = next((i for i in timeline.writes if i.time == time and i.action in WRITE_ACTIONS), None)
+    if done is not None:
+        delete_marked_files(client, time, _paths(timeline, done))
+    elif time in timeline.rolled_back:
+        delete_marked_files(client, time, frozenset())
+
+    # any other instant may be a completed one that was archived: its files stay
+
+
+def _paths(timeline: Timeline, instant: Instant) -> set[str]:
+    return {stat.path for stat in timeline.commit_metadata(instant).stats() if stat.path}

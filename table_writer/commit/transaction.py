@@ -29,16 +29,10 @@ from table_format.record_index.layout import MAINTAINED, MAINTAINED_KEY, IndexLa
 from table_format.slices.table_client import SCHEMA_KEY, TableClient
 from table_format.table.schema_history import KEY as SCHEMA_IDS_KEY
 from table_format.timeline.timeline import Timeline
-from table_writer.commit.conflicts import Cleared, Snapshot, changed_since, check_alone, check_conflicts
+from table_writer.commit.conflicts import Cleared, Snapshot, changed_since, check_alone, check_conflicts, check_keys
 from table_writer.commit.create import ensure_metadata_table
-from table_writer.commit.heartbeat import Heartbeat
-from table_writer.commit.instants import ensure_state, instant_path, next_time, table_lock
 from table_writer.commit.kept_properties import KEY as PROPERTIES_KEY
 from table_writer.commit.kept_properties import Adopt, kept_text, settle_properties
-from table_writer.commit.markers import delete_markers, read_markers
-from table_writer.commit.metadata_updates import record_commit
-from table_writer.commit.options import FailedWrites, ProtocolOptions
-from table_writer.commit.remains import sweep_remains
 from table_writer.commit.rollback import (
     free_space,
     resume_rollbacks,
@@ -46,13 +40,18 @@ from table_writer.commit.rollback import (
     rollback_failed_writes_locked,
     rollback_of,
     surely_dead_writes,
+    sweep_remains,
 )
 from table_writer.commit.schema_commits import record_history, schema_after
-from table_writer.metadata.writer import has_private_index
-from table_writer.record_index.commit import IndexChanges
-from table_writer.record_index.deltas import DeltaFile
-from table_writer.record_index.key_conflicts import check_keys
+from table_writer.metadata.index_deltas import DeltaFile
+from table_writer.metadata.index_files import IndexChanges
+from table_writer.metadata.index_options import IndexOptions
+from table_writer.metadata.writer import has_private_index, record_commit
 from table_writer.services.clean import clean_locked
+from table_writer.timeline.heartbeat import Heartbeat
+from table_writer.timeline.instants import ensure_state, instant_path, next_time, table_lock
+from table_writer.timeline.markers import delete_markers, read_markers
+from table_writer.timeline.options import FailedWrites, ProtocolOptions
 
 _log = logging.getLogger(__name__)
 _BUCKET_INDEX = "BUCKET"
@@ -125,7 +124,7 @@ class WriteTransaction:
             UnsupportedTableError: the table is of another version than 6, or not copy-on-write.
         """
         options = options or {}
-        protocol = ProtocolOptions.parse(options)
+        protocol, index = ProtocolOptions.parse(options), IndexOptions.parse(options)
         if action not in (Action.COMMIT, Action.REPLACECOMMIT):
             raise TransactionError(f"{action!r} is no action of a write: give commit or replacecommit")
         begun: WriteTransaction | None = None
@@ -135,7 +134,7 @@ class WriteTransaction:
                 client.reload()
                 rollback_failed_writes_locked(client, protocol)  # first of all, for it frees space
                 settle_properties(client, adopt)
-                ensure_metadata_table(client, protocol)
+                ensure_metadata_table(client, protocol, index)
                 before = Snapshot.of(client)
                 data = RequestedReplaceMetadata().to_avro() if action == Action.REPLACECOMMIT else b""
                 instant, beat = _request(client, action, data, protocol)

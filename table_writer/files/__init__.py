@@ -1,1 +1,1 @@
-"""Files."""
+"""New versions of base files, written whole, and what a commit records of them."""

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from table_format.actions.commit import WriteStat
-from table_writer.record_index.deltas import DeltaFile
+from table_writer.metadata.index_deltas import DeltaFile
 
 _WRITTEN: dict[str, pa.DataType] = {"stat": pa.string(), "statistics": pa.binary()}
 WRITTEN_SCHEMA = pa.schema(_WRITTEN)

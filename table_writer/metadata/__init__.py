@@ -1,1 +1,1 @@
-"""Metadata."""
+"""The metadata table as commits write it: file listing, column statistics, record index."""

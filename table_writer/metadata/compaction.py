@@ -1,4 +1,4 @@
-"""Compaction of the metadata table: base file and logs of each file group become one new base file."""
+"""Compaction of the metadata table, and the deletion of file slices that compactions have superseded."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from table_format.actions.avro_schemas import Schema
+from table_format.actions.clean import CleanerPlan, CleanMetadata, CleanPartition
 from table_format.actions.commit import WriteStat
 from table_format.codecs.avro_file import write_avro_file
 from table_format.config.option_values import whole_number
@@ -24,9 +25,11 @@ from table_format.storage import Storage
 from table_format.table.metadata_table import read_listing
 from table_format.timeline.timeline import Timeline
 from table_writer.metadata import instants
-from table_writer.record_index.compaction import compact_record_index
+from table_writer.metadata.index_compaction import compact_record_index
+from table_writer.metadata.recovery import metadata_partitions
 
 MAX_DELTA_COMMITS_KEY = "hoodie.metadata.compact.max.delta.commits"
+
 _DEFAULT_MAX_DELTA_COMMITS = 10
 
 
@@ -207,3 +210,61 @@ _COMPACTION_PLAN: Schema = {
         {"name": "preserveHoodieMetadata", "type": ["boolean", "null"], "default": False},
     ],
 }
+
+
+_CLEANING_POLICY = "KEEP_LATEST_FILE_VERSIONS"
+
+_KEPT_SLICES = 2
+
+"""Readers that opened the table before the last compaction still find their files."""
+
+
+def clean_metadata_table(client: TableClient) -> str | None:
+    """Delete all but the newest two file slices of each file group. Callers hold the table's lock.
+
+    Returns:
+        The clean's instant, or None when there is nothing to delete.
+    """
+    storage = client.storage
+    metadata = instants.load_metadata_timeline(storage)
+    pending = [instant.time for instant in metadata.pending if instant.action == Action.CLEAN]
+    for time in pending:  # of a writer that died; what it deleted is gone, the rest is found again
+        instants.remove(storage, time, Action.CLEAN)
+    valid = ValidInstants(client.timeline(), metadata)
+    superseded = {name: _superseded(storage, name, valid) for name in metadata_partitions(storage)}
+    superseded = {name: paths for name, paths in superseded.items() if paths}
+    deltas = [instant.time for instant in metadata.completed if instant.action == Action.DELTACOMMIT]
+    if not superseded or not deltas:
+        return None
+    time = f"{deltas[-1]}{layout.CLEAN_SUFFIX}"
+    if metadata.find(time) is not None and time not in pending:
+        return None
+    _execute_clean(storage, time, deltas[-1], superseded)
+    return time
+
+
+def _superseded(storage: Storage, partition: str, valid: ValidInstants) -> list[str]:
+    paths = []
+    for group in layout.list_file_groups(storage, partition):
+        done = [base.instant for base in group.base_files if valid.committed_in_metadata(base.instant)]
+        if len(done) < _KEPT_SLICES:
+            continue
+        oldest_kept = done[-_KEPT_SLICES]
+        paths += [base.path for base in group.base_files if base.instant < oldest_kept]
+        paths += [log.path for log in group.log_files if log.base_instant < oldest_kept]
+    return paths
+
+
+def _execute_clean(storage: Storage, time: str, last_commit: str, superseded: dict[str, list[str]]) -> None:
+    absolute = {name: [storage.full_uri(path) for path in paths] for name, paths in superseded.items()}
+    plan = CleanerPlan(_CLEANING_POLICY, absolute, last_completed_commit=last_commit).to_avro()
+    instants.start(storage, time, Action.CLEAN, plan=plan, inflight=plan)
+    partitions = {}
+    for name, paths in superseded.items():
+        for path in paths:
+            storage.delete(path)
+        names = [path.rsplit("/", 1)[-1] for path in paths]
+        partitions[name] = CleanPartition(_CLEANING_POLICY, patterns=names, deleted=names)
+    result = CleanMetadata(time, 0, last_completed_commit=last_commit, partitions=partitions)
+    with contextlib.suppress(AlreadyExistsError):
+        instants.complete(storage, time, Action.CLEAN, result.to_avro())

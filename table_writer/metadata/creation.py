@@ -1,8 +1,9 @@
-"""Making the metadata table, or a further partition of it, for a table with or without data."""
+"""Creating the metadata table, or a further partition of it, for a table with or without data."""
 
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Container, Mapping, Sequence
 
 import pyarrow as pa
@@ -13,12 +14,20 @@ from table_format.errors import TransactionError
 from table_format.instant import Action
 from table_format.log.writer import write_empty_block
 from table_format.metadata_table import layout, records
+from table_format.metadata_table import layout as names
 from table_format.record_index.layout import IndexLayout
+from table_format.slices.file_slices import FILES_SCHEMA, list_data_files
 from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
 from table_writer.metadata import instants, recovery
-from table_writer.metadata.writer import add_partitions, drop_metadata_table, list_index
-from table_writer.record_index.founding import found_index
+from table_writer.metadata.index_files import BuiltFile, found_index
+from table_writer.metadata.writer import (
+    add_partitions,
+    drop_metadata_table,
+    has_private_index,
+    list_index,
+    remove_indexes,
+)
 
 DEFAULT_COLUMN_STATS_SHARDS = 2
 
@@ -162,3 +171,36 @@ def latest_data_instant(client: TableClient) -> str:
         )
     completed = [instant.time for instant in timeline.completed if instant.action != Action.SAVEPOINT]
     return max(completed, default=layout.EMPTY_TABLE_INSTANT)
+
+
+_LOG = logging.getLogger(__name__)
+
+
+def publish_index(client: TableClient, layout: IndexLayout, files: Sequence[BuiltFile]) -> None:
+    """Make base files that were built from the table's data its record index.
+
+    Callers hold the table's lock; no instant may be pending. An index that the table has is replaced. A table without
+    a metadata table gets one, of its list of files alone.
+
+    Args:
+        client: the data table.
+        layout: of the index.
+        files: its base files; they are moved away. File groups without one are empty.
+
+    Raises:
+        TransactionError: instants are pending.
+    """
+    storage = client.storage
+    latest = latest_data_instant(client)
+    if names.FILES not in client.reload().metadata_partitions:
+        create_metadata_table(
+            client, files=list_data_files(storage).select(FILES_SCHEMA.names), with_column_stats=False
+        )
+    recovery.recover(storage, latest + "0")  # no instant of that time is tried again
+    if names.RECORD_INDEX in client.config.metadata_partitions or has_private_index(client):
+        _LOG.info("%s: the record index is rebuilt, in %d file groups; the old one goes", storage.uri, layout.count)
+        remove_indexes(client, [names.RECORD_INDEX])
+    storage.delete_dir(f"{names.FOLDER}/{names.RECORD_INDEX}")
+    taken = {instant.time for instant in instants.load_metadata_timeline(storage).instants}
+    found_index(storage, layout, files, free_init_instant(latest, taken))
+    list_index(client, layout, latest)

@@ -1,1 +1,1 @@
-"""Record index."""
+"""Building a record index from a table's data, resizing it, and verifying it."""

@@ -14,14 +14,14 @@ from table_format.mapping import Mapper, in_threads
 from table_format.record_index.layout import PARTITION, IndexLayout
 from table_format.slices.table_client import TableClient
 from table_format.timeline.timeline import Timeline
-from table_writer.commit.instants import table_lock
-from table_writer.commit.options import FailedWrites, ProtocolOptions
 from table_writer.commit.rollback import rollback_failed_writes_locked
+from table_writer.metadata.creation import publish_index
+from table_writer.metadata.index_files import BuiltFile
+from table_writer.metadata.index_options import HASH_KEY, IndexOptions, new_layout
 from table_writer.record_index.build import Built, IndexBuild, Tell, begun_layouts, clear_builds, count_keys
-from table_writer.record_index.founding import BuiltFile
-from table_writer.record_index.growth import HASH_KEY, IndexOptions, new_layout
 from table_writer.record_index.key_source import KeySource, current_sources, require_keys
-from table_writer.record_index.publish import publish_index
+from table_writer.timeline.instants import table_lock
+from table_writer.timeline.options import FailedWrites, ProtocolOptions
 
 _ROUNDS: Final = 3
 _POLL: Final = 0.5

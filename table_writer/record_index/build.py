@@ -23,9 +23,9 @@ from table_format.record_index.layout import GLOBAL, PARTITION, IndexLayout
 from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
 from table_format.timeline.timeline import Timeline
+from table_writer.metadata.index_options import IndexOptions, with_partitions
 from table_writer.plan.path_limits import PathLimits
 from table_writer.record_index.group_file import GroupFile, GroupFileWriter, Places, finished_files
-from table_writer.record_index.growth import IndexOptions, with_partitions
 from table_writer.record_index.key_source import KeyReader, KeySource
 from table_writer.record_index.runs import RunSet, finished_runs, write_run
 

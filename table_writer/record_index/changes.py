@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from table_format.codecs.arrow_numpy import from_numpy
 from table_format.record_index.locations import CHANGES_SCHEMA
+from table_writer.metadata.index_deltas import DeltaFile, write_delta
 from table_writer.plan.plan import FilePlan, TaskIdentity
-from table_writer.record_index.deltas import DeltaFile, write_delta
 
 
 class IndexChanges:

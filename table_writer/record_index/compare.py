@@ -16,7 +16,7 @@ from table_format.metadata_table.arrow import pc
 from table_format.record_index.index import RecordIndex
 from table_format.record_index.locations import CHANGES_SCHEMA
 from table_format.storage import Storage
-from table_writer.record_index.deltas import DeltaFile, write_delta
+from table_writer.metadata.index_deltas import DeltaFile, write_delta
 from table_writer.record_index.group_file import EXAMPLES, DistinctKeys, Places
 from table_writer.record_index.runs import Numbers, Run, RunSet, save_run
 

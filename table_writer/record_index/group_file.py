@@ -20,7 +20,7 @@ from table_format.metadata_table.arrow import pc
 from table_format.record_index.entries import encode_places
 from table_format.record_index.key_order import sorted_order
 from table_format.storage import Storage
-from table_writer.record_index.file_options import IndexFileOptions
+from table_writer.metadata.index_options import IndexFileOptions
 from table_writer.record_index.key_source import KeySource
 from table_writer.record_index.runs import RunSet
 

@@ -23,17 +23,15 @@ from table_format.record_index.key_order import sorted_order
 from table_format.record_index.layout import GLOBAL, IndexLayout
 from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_writer.commit.instants import table_lock
-from table_writer.commit.options import FailedWrites, ProtocolOptions
 from table_writer.commit.rollback import rollback_failed_writes_locked
 from table_writer.metadata import instants, recovery
-from table_writer.metadata.creation import free_init_instant, latest_data_instant
+from table_writer.metadata.creation import free_init_instant, latest_data_instant, publish_index
+from table_writer.metadata.index_compaction import merged_entries
+from table_writer.metadata.index_files import BuiltFile, add_groups, found_index
+from table_writer.metadata.index_options import IndexFileOptions, IndexOptions
 from table_writer.metadata.writer import index_in_use, list_index
-from table_writer.record_index.compaction import merged_entries
-from table_writer.record_index.file_options import IndexFileOptions
-from table_writer.record_index.founding import BuiltFile, add_groups, found_index
-from table_writer.record_index.growth import IndexOptions
-from table_writer.record_index.publish import publish_index
+from table_writer.timeline.instants import table_lock
+from table_writer.timeline.options import FailedWrites, ProtocolOptions
 
 _FOLDER: Final = ".hoodie/.catalog/record_index_resize"
 _ENTRIES = pa.schema([pa.field("key", pa.binary()), pa.field("value", pa.binary())])

@@ -27,8 +27,8 @@ from table_format.record_index.layout import GLOBAL, IndexLayout
 from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
 from table_format.timeline.timeline import Timeline
-from table_writer.commit.options import FailedWrites, ProtocolOptions
 from table_writer.commit.transaction import WriteTransaction
+from table_writer.metadata.index_deltas import delta_folder
 from table_writer.record_index.bootstrap import bootstrap_index
 from table_writer.record_index.build import Tell, portions
 from table_writer.record_index.compare import (
@@ -40,10 +40,10 @@ from table_writer.record_index.compare import (
     GroupFindings,
     write_entries,
 )
-from table_writer.record_index.deltas import delta_folder
 from table_writer.record_index.group_file import Places
 from table_writer.record_index.key_source import KeyReader, KeySource, current_sources, require_keys
 from table_writer.record_index.runs import RunSet, write_run
+from table_writer.timeline.options import FailedWrites, ProtocolOptions
 
 _FOLDER: Final = ".hoodie/.catalog/record_index_verify"
 _ATTEMPTS: Final = 3

@@ -1,1 +1,1 @@
-"""Services."""
+"""Table services that commits run under the table lock: cleaning."""

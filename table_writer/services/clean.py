@@ -20,10 +20,10 @@ from table_format.slices.file_slices import list_data_files, replaced_file_group
 from table_format.slices.table_client import TableClient
 from table_format.table.metadata_table import MetadataTable
 from table_format.timeline.timeline import Timeline
-from table_writer.commit.instants import delete_pending, ensure_state, request, table_lock
-from table_writer.commit.metadata_updates import record_clean
-from table_writer.commit.options import CleaningPolicy, CleanOptions, ProtocolOptions
+from table_writer.metadata.writer import record_clean
 from table_writer.services.clean_plan import Horizon, find_horizon, plan_clean
+from table_writer.timeline.instants import delete_pending, ensure_state, request, table_lock
+from table_writer.timeline.options import CleaningPolicy, CleanOptions, ProtocolOptions
 
 _log = logging.getLogger(__name__)
 _THREADS: Final = 16

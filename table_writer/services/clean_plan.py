@@ -17,7 +17,7 @@ from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 from table_format.instant import WRITE_ACTIONS, Instant, State, format_instant_time
 from table_format.slices.file_names import parse_base_file_names
 from table_format.timeline.timeline import Timeline
-from table_writer.commit.options import CleaningPolicy, CleanOptions
+from table_writer.timeline.options import CleaningPolicy, CleanOptions
 
 pc: Any = compute  # the stubs lag behind the functions
 

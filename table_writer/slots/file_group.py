@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from table_format.actions.commit import NO_COMMIT, WriteStat
 from table_format.config.partition_metadata import ensure_partition_metadata
 from table_format.slices.file_names import BaseFileName, new_bucket_file_id, new_file_id
-from table_writer.commit.markers import create_marker
 from table_writer.files.merge_request import MergeRequest, NewVersion
 from table_writer.files.rewrite import rewrite_whole, write_first
 from table_writer.plan.plan import FilePlan, TaskIdentity
 from table_writer.rows.slot_rows import Incoming
 from table_writer.surgery.merge_file import merge_by_surgery
 from table_writer.surgery.refusal import CannotSplice
+from table_writer.timeline.markers import create_marker
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,11 +35,12 @@ from table_format.config.unserved_options import UNSERVED
 from table_format.errors import OptionError
 from table_format.keys.key_generator import key_spec_of_properties
 from table_format.keys.timestamp_keys import TimestampFormat
-from table_writer.commit.options import ProtocolOptions
 from table_writer.metadata.column_statistics import indexable_columns
 from table_writer.metadata.compaction import MAX_DELTA_COMMITS_KEY, most_deltacommits
+from table_writer.metadata.index_options import IndexOptions
 from table_writer.plan.option_registry import REGISTRY, Kind, Origin
 from table_writer.plan.options import WriteOptions
+from table_writer.timeline.options import ProtocolOptions
 from tests.support.sample_flights import make_flights
 from tests.support.sample_readings import unpack_readings
 
@@ -149,6 +150,7 @@ TIMED = {"hoodie.keygen.timebased.output.dateformat": "yyyy", "hoodie.keygen.tim
 # What reads options without a registry; each gives the same for a key's default as for nothing.
 READERS = {
     "protocol": ProtocolOptions.parse,
+    "record index": IndexOptions.parse,
     "base files": BaseFileOptions.of,
     "compaction": most_deltacommits,
     "indexed columns": lambda options: indexable_columns(ONE_COLUMN, {**options, **NEWER}),
@@ -156,7 +158,7 @@ READERS = {
 
 
 def keys_of_readers() -> set[str]:
-    keys = asked(ProtocolOptions.parse) | asked(BaseFileOptions.of)
+    keys = asked(ProtocolOptions.parse) | asked(IndexOptions.parse) | asked(BaseFileOptions.of)
     keys |= asked(BaseFileOptions.of, {"hoodie.index.bloom.num_entries": "10"})
     keys |= {"hoodie.index.bloom.num_entries", MAX_DELTA_COMMITS_KEY}
     keys |= {key for key in asked(lambda options: indexable_columns(ONE_COLUMN, options), NEWER) if ".metadata." in key}

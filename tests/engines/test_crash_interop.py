@@ -24,11 +24,11 @@ from table_format.slices.file_slices import latest_base_files, list_data_files
 from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
 from table_writer.commit.create import create_table
-from table_writer.commit.markers import create_marker
 from table_writer.commit.rollback import rollback_failed_writes
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.metadata.column_statistics import collect_statistics, indexable_columns
 from table_writer.services.clean import clean
+from table_writer.timeline.markers import create_marker
 from tests.support.apache_hudi_client import ApacheHudi
 from tests.support.faults import Faults, FaultyStorage, Frozen
 from tests.support.toy_table import assert_tidy

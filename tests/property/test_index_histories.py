@@ -14,8 +14,8 @@ from table_format.record_index.layout import IndexLayout
 from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
 from table_writer.commit.rollback import rollback_failed_writes
-from table_writer.record_index import commit, compaction
-from table_writer.record_index.publish import publish_index
+from table_writer.metadata import index_compaction, index_files
+from table_writer.metadata.creation import publish_index
 from tests.property.profile import examples
 from tests.support.faults import Faults, FaultyStorage, Frozen, InjectedError
 from tests.support.index_writes import (
@@ -72,8 +72,8 @@ FAULT = st.one_of(st.just((0, "error")), st.tuples(st.integers(1, 60), st.sample
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(os, "fsync", lambda fd: None)
-    monkeypatch.setattr(commit, "FEW_CHANGES", 4)
-    monkeypatch.setattr(compaction, "_FEW_BYTES", 4096)
+    monkeypatch.setattr(index_files, "FEW_CHANGES", 4)
+    monkeypatch.setattr(index_compaction, "_FEW_BYTES", 4096)
     FaultyStorage.faults = Faults()
     yield tmp_path
     FaultyStorage.faults = Faults()

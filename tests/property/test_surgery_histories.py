@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from table_format.meta_columns import IS_DELETED
 from table_format.record_index.layout import IndexLayout
 from table_writer.files.written import WrittenFile
+from table_writer.metadata.index_deltas import read_deltas
 from table_writer.plan.operations import Duplicates
 from table_writer.plan.plan import GONE_COLUMN
-from table_writer.record_index.deltas import read_deltas
 from table_writer.surgery import locate
 from tests.property.profile import examples
 from tests.support.surgery_files import ALWAYS, NEVER, Slot, differences, rows_per_group

@@ -23,8 +23,7 @@ from table_format.keys.key_text import java_float_text, key_text
 from table_format.keys.partition_values import escape_path_name, parse_partition_path, path_segment, unescape_path_name
 from table_format.schema.evolution import conform, merge_schemas, storage_schema
 from table_format.storage import Storage
-from table_writer.metadata.column_statistics import column_bounds
-from table_writer.metadata.statistics_bounds import bytes_above, cut_text, text_above
+from table_writer.metadata.column_statistics import bytes_above, column_bounds, cut_text, text_above
 from tests.unit.table_writer.metadata.test_column_statistics import decoded
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

@@ -13,8 +13,8 @@ import pyarrow as pa
 from table_format.metadata_table.stats import STATS_SCHEMA
 from table_format.slices.table_client import TableClient
 from table_format.table.metadata_table import MetadataTable
+from table_writer.metadata.column_statistics import encode_bound
 from table_writer.metadata.creation import create_metadata_table
-from table_writer.metadata.statistics_bounds import encode_bound
 from table_writer.metadata.writer import drop_metadata_table
 from tests.support.lost_rows import FullScan
 

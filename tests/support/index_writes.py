@@ -17,8 +17,8 @@ from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
 from table_writer.commit.create import create_table
 from table_writer.commit.transaction import WriteTransaction
-from table_writer.record_index.deltas import DeltaFile, delta_folder, write_delta
-from table_writer.record_index.growth import with_partitions
+from table_writer.metadata.index_deltas import DeltaFile, delta_folder, write_delta
+from table_writer.metadata.index_options import with_partitions
 from tests.support.toy_table import SCHEMA_JSON
 
 PROPERTIES = {

@@ -11,9 +11,9 @@ from table_format.meta_columns import add_meta_columns
 from table_format.slices.file_names import BaseFileName, new_bucket_file_id
 from table_format.storage import Storage
 from table_writer.commit.create import create_table
-from table_writer.commit.markers import create_marker
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.metadata.column_statistics import collect_statistics, concat_statistics, indexable_columns
+from table_writer.timeline.markers import create_marker
 
 BUCKETS = 4
 CARRIERS = ("AA", "B6", "DL", "HA", "UA", "VX", "WN")

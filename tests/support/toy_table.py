@@ -19,10 +19,10 @@ from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
 from table_format.table.metadata_table import MetadataTable
 from table_writer.commit.create import create_table
-from table_writer.commit.markers import create_marker
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.metadata.column_statistics import collect_statistics
 from table_writer.metadata.instants import load_metadata_timeline
+from table_writer.timeline.markers import create_marker
 
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64())])
 SCHEMA_JSON = json.dumps(

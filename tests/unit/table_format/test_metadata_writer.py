@@ -13,8 +13,7 @@ from table_format.metadata_table.record_schema import SCHEMA
 from table_format.storage import Storage
 from table_format.table.metadata_table import MetadataTable
 from table_writer.metadata import instants, writer
-from table_writer.metadata.cleaning import clean_metadata_table
-from table_writer.metadata.compaction import MAX_DELTA_COMMITS_KEY, compact_metadata_table
+from table_writer.metadata.compaction import MAX_DELTA_COMMITS_KEY, clean_metadata_table, compact_metadata_table
 from table_writer.metadata.creation import add_column_stats, create_metadata_table
 from table_writer.metadata.recovery import rollback_in_metadata_table
 from table_writer.metadata.writer import drop_metadata_table, update_metadata_table

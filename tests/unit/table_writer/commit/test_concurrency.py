@@ -8,7 +8,8 @@ from table_format.actions.replace import RequestedReplaceMetadata
 from table_format.errors import ConflictError, OptionError, TransactionError
 from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_writer.commit import conflicts, heartbeat
+from table_writer.commit import conflicts
+from table_writer.timeline import heartbeat
 from tests.support import toy_table
 from tests.support.toy_table import SCHEMA_JSON, assert_tidy, begin, rows_of, upsert, write_files
 

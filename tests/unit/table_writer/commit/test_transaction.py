@@ -7,9 +7,9 @@ from table_format.errors import MissingFileError, OptionError, TableExistsError,
 from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
 from table_writer.commit.create import create_table
-from table_writer.commit.markers import read_markers
 from table_writer.commit.rollback import rollback_failed_writes, rollback_instant
 from table_writer.commit.transaction import WriteTransaction
+from table_writer.timeline.markers import read_markers
 from tests.support import toy_table
 from tests.support.toy_table import (
     PROPERTIES,
@@ -125,7 +125,7 @@ def test_replacecommit(client, storage):
 
 
 def test_instants_rise_even_when_the_clock_stands_still(client, storage, monkeypatch):
-    import table_writer.commit.instants as module
+    import table_writer.timeline.instants as module
 
     real = module.next_instant_time
     import datetime as dt

@@ -17,12 +17,13 @@ from table_format.metadata_table.stats import STATS_SCHEMA
 from table_format.storage import Storage
 from table_writer.metadata.column_statistics import (
     STATISTICS_SCHEMA,
+    bytes_above,
     collect_statistics,
     column_bounds,
     concat_statistics,
     indexable_columns,
+    text_above,
 )
-from table_writer.metadata.statistics_bounds import bytes_above, text_above
 from tests.support.golden_base_files import DATA_FILES, FACTS, lay_out
 
 _DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 15}

@@ -13,7 +13,7 @@ from table_format.config.table_config import update_table_config
 from table_format.errors import OptionError, RecordError, SchemaError, UnsupportedTableError
 from table_format.keys.java_hash import bucket_id_one
 from table_format.slices.file_names import bucket_of_file_id
-from table_writer.commit.markers import has_markers
+from table_writer.timeline.markers import has_markers
 from tests.support.local_writes import LocalTable
 from tests.support.reading import current_paths, current_rows, user_rows
 

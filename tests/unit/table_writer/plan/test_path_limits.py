@@ -10,8 +10,8 @@ import pytest
 
 from table_format.errors import RecordError, StorageError
 from table_format.storage import Storage
-from table_writer.commit.markers import create_marker
 from table_writer.plan.path_limits import PathLimits
+from table_writer.timeline.markers import create_marker
 
 TEXT = pa.string()
 NAME = f"{'0' * 36}-0_123456-12345-1234567_20261122055913084.parquet"

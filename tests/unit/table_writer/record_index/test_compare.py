@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from table_format.record_index.layout import IndexLayout
 from table_format.record_index.locations import LOCATIONS_SCHEMA
 from table_format.storage import Storage
+from table_writer.metadata.index_deltas import read_deltas
 from table_writer.record_index.compare import DUPLICATE, EXTRA, KINDS, MISPLACED, MISSING, WRONG, Comparison
-from table_writer.record_index.deltas import read_deltas
 from table_writer.record_index.group_file import Places
 from table_writer.record_index.runs import RunSet, save_run
 

@@ -5,7 +5,7 @@ import pytest
 from table_format.errors import ConflictError, OptionError, RecordIndexError, TransactionError
 from table_format.mapping import in_threads
 from table_format.record_index.layout import IndexLayout
-from table_writer.record_index.publish import publish_index
+from table_writer.metadata.creation import publish_index
 from table_writer.record_index.resize import make_room, resize
 from tests.support.index_writes import (
     AT_ONCE,
@@ -71,7 +71,7 @@ def test_room_that_was_half_made_is_taken_back(client, storage, monkeypatch):
 
     tx = begin(client)
     with monkeypatch.context() as patch:
-        patch.setattr("table_writer.record_index.founding.instants.complete", dies)
+        patch.setattr("table_writer.metadata.index_files.instants.complete", dies)
         with pytest.raises(KeyboardInterrupt):
             make_room(client, small, 70, options)
     tx.abort()

@@ -13,11 +13,11 @@ from table_format.mapping import in_threads
 from table_format.record_index.layout import IndexLayout
 from table_format.slices.table_client import TableClient
 from table_writer.commit.transaction import WriteTransaction
+from table_writer.metadata.creation import publish_index
+from table_writer.metadata.index_files import BuiltFile
 from table_writer.record_index.build import IndexBuild
 from table_writer.record_index.compare import DUPLICATE, EXTRA, KINDS, MISPLACED, MISSING, WRONG
-from table_writer.record_index.founding import BuiltFile
 from table_writer.record_index.key_source import current_sources
-from table_writer.record_index.publish import publish_index
 from table_writer.record_index.verify import VerifyReport, verify_index
 from tests.support.indexed_tables import (
     RECORD_INDEX,

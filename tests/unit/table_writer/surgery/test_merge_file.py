@@ -11,8 +11,8 @@ from table_format.codecs.arrow_numpy import from_numpy
 from table_format.errors import SchemaError
 from table_format.meta_columns import META_FIELDS, RECORD_KEY
 from table_format.record_index.layout import IndexLayout
+from table_writer.metadata.index_deltas import read_deltas
 from table_writer.plan.plan import GONE_COLUMN
-from table_writer.record_index.deltas import read_deltas
 from table_writer.surgery.locate import KeyRange, candidate_groups, key_ranges
 from table_writer.surgery.opened import open_file
 from table_writer.surgery.policy import loose_share

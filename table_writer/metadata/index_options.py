@@ -1,4 +1,4 @@
-"""How many file groups a record index has, and which of them: sizes by estimate, and room for new keys."""
+"""Options of the record index: scope, hash, number of file groups, and how its base files are written."""
 
 from __future__ import annotations
 
@@ -6,33 +6,96 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Self
+
+import pyarrow as pa
 
 from table_format.config.option_values import choice, flag, given, number, whole_number
 from table_format.errors import OptionError
+from table_format.hfile.writer import write_hfile
 from table_format.metadata_table import layout as names
+from table_format.metadata_table.record_schema import SCHEMA_JSON
+from table_format.record_index.choice import BLOOM_KEY
 from table_format.record_index.hashes import JAVA, sharding
 from table_format.record_index.layout import GLOBAL, PARTITION, IndexLayout, partition_family
-from table_writer.record_index.file_options import IndexFileOptions
+
+CODEC_KEY: Final = "hoodie.hfile.compression.algorithm"
+
+PACKED_KEY: Final = "hoodie.catalog.record.index.packed.keys"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFileOptions:
+    """How files of the index are written.
+
+    Attributes:
+        codec: `GZ` or `NONE`.
+        bloom: base files get bloom filters of their keys.
+        packed_keys: base files get a copy of their keys for look-ups of many; see `hfile.packed_keys`.
+    """
+
+    codec: str = "GZ"
+    bloom: bool = False
+    packed_keys: bool = True
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Self:
+        """Read Apache's options, and ours.
+
+        Raises:
+            OptionError: a value that cannot be used; the message names its key.
+        """
+        return cls(
+            codec=choice(options, CODEC_KEY, "GZ", ("GZ", "NONE")),
+            bloom=flag(options, BLOOM_KEY),
+            packed_keys=flag(options, PACKED_KEY, default=True),
+        )
+
+    def base_file(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> bytes:
+        """A base file.
+
+        Args:
+            keys: ascending by their bytes, each once, at least one.
+            values: Avro bytes, one for each key.
+        """
+        return write_hfile(
+            keys,
+            values,
+            schema_json=SCHEMA_JSON,
+            codec=self.codec,
+            bloom=self.bloom,
+            packed_keys=self.packed_keys,
+        )
+
 
 GROWTH_KEY: Final = "hoodie.catalog.record.index.growth"
+
 HASH_KEY: Final = "hoodie.catalog.record.index.hash"
+
 MAX_SIZE_KEY: Final = "hoodie.metadata.record.index.max.filegroup.size"
+
 GROWTH_FACTOR_KEY: Final = "hoodie.metadata.record.index.growth.factor"
+
 _ENTRY_BYTES = 48
+
 """What Apache takes an entry to fill (`HoodieBackedTableMetadataWriter.RECORD_INDEX_AVERAGE_RECORD_SIZE`)."""
+
 _ENTRIES_PER_GROUP = 1_000_000
+
 _RESERVE = 1.3
+
 _INDEX_TYPES: Final = {
     "RECORD_INDEX": GLOBAL,
     "GLOBAL_RECORD_LEVEL_INDEX": GLOBAL,
     "RECORD_LEVEL_INDEX": PARTITION,
 }
+
 _ENABLE_KEYS: Final = {
     "hoodie.metadata.record.index.enable": GLOBAL,
     "hoodie.metadata.global.record.level.index.enable": GLOBAL,
     "hoodie.metadata.record.level.index.enable": PARTITION,
 }
+
 _LIMIT_KEYS: Final = {
     GLOBAL: (
         "hoodie.metadata.record.index.{}.filegroup.count",
@@ -43,6 +106,7 @@ _LIMIT_KEYS: Final = {
         "hoodie.metadata.partitioned.record.index.{}.filegroup.count",
     ),
 }
+
 _LIMITS: Final = {GLOBAL: (10, 10_000), PARTITION: (1, 10)}
 
 

@@ -25,20 +25,28 @@ from table_format.metadata_table.validity import ValidInstants
 from table_format.record_index.entries import decode_values, encode_places
 from table_format.record_index.key_order import sorted_order
 from table_format.storage import Storage
-from table_writer.commit.markers import scratch_folder
 from table_writer.metadata import instants
-from table_writer.record_index.file_options import IndexFileOptions
-from table_writer.record_index.growth import IndexOptions
+from table_writer.metadata.index_options import IndexFileOptions, IndexOptions
+from table_writer.timeline.markers import scratch_folder
 
 _LOG = logging.getLogger(__name__)
+
 _NODE = parse(SCHEMA)
+
 _FEW_BYTES = 64 * 1024 * 1024
+
 """Below, the file groups are compacted in threads, which start sooner than tasks."""
+
 _LARGE = 100_000
+
 _FULL = 2_000_000
+
 """Of a file group with so many entries it is said that the index should have more of them."""
+
 _LOG_SHARE = 8
+
 _MOST_LOGS = 30
+
 """A file group of at least 100,000 entries waits until its logs hold an eighth as many, or are 30 files: a look-up
 reads logs whole, yet to write a large base file for a few new keys costs more."""
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
 from table_format.config.option_values import choice, flag, given, whole_number
 from table_format.errors import OptionError
-from table_writer.record_index.growth import IndexOptions
 
 _Policy = TypeVar("_Policy", bound=Enum)
 
@@ -85,7 +84,6 @@ class ProtocolOptions:
         metadata: keep a metadata table.
         column_stats: give a new metadata table the column statistics index.
         column_stats_shards: over how many file groups that index is spread, for good.
-        record_index: what a record index of a new table is to be like, if there is to be one.
         lock: see `LockOptions`.
         clean: see `CleanOptions`.
     """
@@ -97,7 +95,6 @@ class ProtocolOptions:
     metadata: bool = True
     column_stats: bool = True
     column_stats_shards: int = 2
-    record_index: IndexOptions = field(default_factory=IndexOptions)
     lock: LockOptions = LockOptions()
     clean: CleanOptions = CleanOptions()
 
@@ -118,7 +115,6 @@ class ProtocolOptions:
             metadata=flag(options, "hoodie.metadata.enable", default=True),
             column_stats=flag(options, "hoodie.metadata.index.column.stats.enable", default=True),
             column_stats_shards=whole_number(options, "hoodie.metadata.index.column.stats.file.group.count", 2, 1),
-            record_index=IndexOptions.parse(options),
             lock=_lock(options, interval * misses),
             clean=_clean(options),
         )

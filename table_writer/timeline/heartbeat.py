@@ -8,7 +8,7 @@ from typing import Final
 
 from table_format.errors import HudiError, MissingFileError
 from table_format.storage import Storage
-from table_writer.commit.liveness import Owner, Pulse, age_ms
+from table_writer.timeline.liveness import Owner, Pulse, age_ms
 
 FOLDER: Final = ".hoodie/.heartbeat"
 

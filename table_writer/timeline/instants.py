@@ -13,8 +13,8 @@ from table_format.instant import Action, Instant, State, next_instant_time
 from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
 from table_format.timeline.timeline import FOLDER, Timeline
-from table_writer.commit.locks import FileSystemLock
-from table_writer.commit.options import ProtocolOptions
+from table_writer.timeline.locks import FileSystemLock
+from table_writer.timeline.options import ProtocolOptions
 
 
 @contextlib.contextmanager

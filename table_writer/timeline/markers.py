@@ -11,13 +11,21 @@ from table_format.errors import AlreadyExistsError, CorruptFileError
 from table_format.storage import Storage
 
 TEMP_FOLDER: Final = ".hoodie/.temp"
+
 CREATE: Final = "CREATE"
+
 MERGE: Final = "MERGE"
+
 APPEND: Final = "APPEND"
+
 SCRATCH_FOLDER: Final = ".hoodie/.catalog/writes"
+
 _IO_TYPES: Final = (CREATE, MERGE, APPEND)
+
 _INFIX: Final = ".marker."
+
 _SERVER_FILES: Final = "MARKERS"
+
 _SERVER_TYPE: Final = "MARKERS.type"
 
 

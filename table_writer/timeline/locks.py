@@ -16,16 +16,23 @@ from typing import Final, Self
 
 from table_format.errors import AlreadyExistsError, LockError, MissingFileError
 from table_format.storage import FileEntry, Storage
-from table_writer.commit.liveness import Owner, Pulse, age_ms
-from table_writer.commit.options import LockOptions
+from table_writer.timeline.liveness import Owner, Pulse, age_ms
+from table_writer.timeline.options import LockOptions
 
 DEFAULT_FOLDER: Final = ".hoodie"
+
 FILE_NAME: Final = "lock"
+
 _FIRST_WAIT: Final = 0.02
+
 _LONGEST_WAIT: Final = 0.5
+
 _SETTLE: Final = 0.05
+
 _TELL_AFTER: Final = 5.0
+
 _TELL_EVERY: Final = 60.0
+
 _LOG = logging.getLogger(__name__)
 
 

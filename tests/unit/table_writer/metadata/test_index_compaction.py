@@ -5,8 +5,8 @@ import pytest
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.layout import list_file_groups
 from table_format.record_index.layout import GLOBAL, IndexLayout
+from table_writer.metadata import index_compaction, index_files
 from table_writer.metadata.writer import update_metadata_table
-from table_writer.record_index import commit, compaction
 from table_writer.record_index.resize import resize
 from tests.support import golden_metadata as golden
 from tests.support.index_writes import AT_ONCE, change, content, gone, put, twice_pickled
@@ -19,8 +19,8 @@ def base_files(storage):
 
 @pytest.mark.parametrize("options", [{}, AT_ONCE])
 def test_workers_leave_logs_andbase_files_to_be_moved(client, storage, monkeypatch, options):
-    monkeypatch.setattr(commit, "FEW_CHANGES", 0)
-    monkeypatch.setattr(compaction, "_FEW_BYTES", 0)
+    monkeypatch.setattr(index_files, "FEW_CHANGES", 0)
+    monkeypatch.setattr(index_compaction, "_FEW_BYTES", 0)
     change(client, *(put(f"k{number}") for number in range(40)), mapper=twice_pickled, options=options)
     change(client, *(gone(f"k{number}") for number in range(30)), mapper=twice_pickled, options=options)
     change(client, put("more"), mapper=twice_pickled, options=options)
@@ -31,8 +31,8 @@ def test_workers_leave_logs_andbase_files_to_be_moved(client, storage, monkeypat
 
 
 def test_a_large_file_group_waits_for_more_and_a_full_one_is_told(client, storage, monkeypatch, caplog):
-    monkeypatch.setattr(compaction, "_LARGE", 10)
-    monkeypatch.setattr(compaction, "_FULL", 10)
+    monkeypatch.setattr(index_compaction, "_LARGE", 10)
+    monkeypatch.setattr(index_compaction, "_FULL", 10)
     change(client, *(put(f"k{number}") for number in range(240)), options=AT_ONCE)
     change(client, put("k1", "q", "g"), options=AT_ONCE)
     assert "index resize" in caplog.text
@@ -50,7 +50,7 @@ def test_entries_of_another_schema_are_encoded_anew(client, storage, monkeypatch
     change(client, *(put(f"k{number}", "p", f"f{number % 3}") for number in range(9)), options=AT_ONCE)
     change(client, put("k1", "q", "g"), options=AT_ONCE)
     before = content(storage.uri)
-    monkeypatch.setattr(compaction, "_is_ours", lambda schema: False)
+    monkeypatch.setattr(index_compaction, "_is_ours", lambda schema: False)
     change(client, put("k2", "r", "h"), options=AT_ONCE)
     before["k2", ""] = ("r", "h")
     assert content(storage.uri) == before
@@ -72,7 +72,7 @@ def test_an_index_of_apaches_is_compacted_continued_and_spread(name, tmp_path):
         time = f"20991231{number:09d}"
         for state in (".commit.requested", ".inflight"):
             client.storage.create(f".hoodie/{time}{state}", b"")
-        update_metadata_table(client, time, index_changes=commit.UNCHANGED, options=AT_ONCE)
+        update_metadata_table(client, time, index_changes=index_files.UNCHANGED, options=AT_ONCE)
         client.storage.create(f".hoodie/{time}.commit", b"{}")
     if not client.timeline().pending:  # else nothing may be compacted
         assert base_files(client.storage) - bases

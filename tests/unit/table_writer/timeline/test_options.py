@@ -1,7 +1,7 @@
 import pytest
 
 from table_format.errors import OptionError
-from table_writer.commit.options import CleaningPolicy, FailedWrites, ProtocolOptions
+from table_writer.timeline.options import CleaningPolicy, FailedWrites, ProtocolOptions
 
 
 def test_defaults_are_apaches_but_for_who_is_rolled_back():

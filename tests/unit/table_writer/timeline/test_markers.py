@@ -1,7 +1,7 @@
 import pytest
 
 from table_format.errors import CorruptFileError
-from table_writer.commit.markers import Marker, create_marker, delete_markers, has_markers, read_markers
+from table_writer.timeline.markers import Marker, create_marker, delete_markers, has_markers, read_markers
 
 TIME = "20261121080056817"
 

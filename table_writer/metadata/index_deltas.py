@@ -1,7 +1,7 @@
-"""Delta files: what one task of a write does to the record index, by file group of the index.
+"""Delta files: what one task of a write changes in the record index, sorted by file group of the index.
 
-A task cannot write into the index itself, since a file group takes one log file a commit. It leaves one delta file in
-the write's temporary folder instead, and whoever prepares a file group at the commit reads that group's part of each.
+A file group takes one log file a commit, so tasks cannot write into the index themselves. Each leaves one delta file in
+the write's scratch folder; whoever writes a file group's log at the commit reads that group's part of every delta file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from table_format.metadata_table.arrow import pc
 from table_format.record_index.layout import GLOBAL, IndexLayout
 from table_format.record_index.locations import CHANGES_SCHEMA, refuse_long_keys
 from table_format.storage import Storage
-from table_writer.commit.markers import scratch_folder
+from table_writer.timeline.markers import scratch_folder
 
 _ROWS_AT_ONCE = 4_000_000
 

@@ -13,9 +13,9 @@ from table_format.errors import ConflictError, LockError, StorageError
 from table_format.instant import Instant, State
 from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_writer.commit.markers import create_marker
 from table_writer.commit.rollback import rollback_failed_writes
 from table_writer.services.clean import clean
+from table_writer.timeline.markers import create_marker
 from tests.support.toy_table import SCHEMA_JSON, assert_tidy, begin, rows_of, upsert, write_files
 
 FIRST = {("p=a", 0): {"k1": 1}, ("p=a", 1): {"k2": 2}}

@@ -1,30 +1,41 @@
-"""Writing what a commit does to the record index: one log file in each file group that changes."""
+"""File groups of the record index in the metadata table: created, and one log file appended to each by a commit."""
 
 from __future__ import annotations
 
 import dataclasses
+import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
 
 from table_format.actions.commit import WriteStat
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.config.partition_metadata import ensure_partition_metadata
 from table_format.errors import ConflictError, RecordIndexError
-from table_format.instant import instant_epoch_ms
-from table_format.log.writer import write_empty_block
+from table_format.hfile.writer import write_hfile
+from table_format.instant import Action, instant_epoch_ms
+from table_format.log.writer import write_empty_block, write_hfile_block, write_key_delete_block
 from table_format.mapping import Mapper, in_threads
+from table_format.metadata_table import layout
 from table_format.metadata_table import layout as names
+from table_format.metadata_table.arrow import pc
+from table_format.metadata_table.record_schema import SCHEMA_JSON
+from table_format.record_index.entries import encode_locations
+from table_format.record_index.key_order import sorted_order
 from table_format.record_index.layout import PARTITION, IndexLayout, file_id
 from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_writer.commit.markers import scratch_folder
 from table_writer.metadata import instants
-from table_writer.record_index.deltas import DeltaFile, changed_groups, read_deltas
-from table_writer.record_index.growth import IndexOptions
-from table_writer.record_index.log_file import write_log_content
+from table_writer.metadata.index_deltas import DeltaFile, changed_groups, read_deltas
+from table_writer.metadata.index_options import IndexOptions
+from table_writer.timeline.markers import scratch_folder
 
 FEW_CHANGES: Final = 50_000
+
 """Fewer are dealt with in threads, which start sooner than tasks."""
 
 
@@ -44,6 +55,7 @@ class IndexChanges:
 
 
 UNCHANGED: Final = IndexChanges(())
+
 """What cleans and rollbacks do to the record index."""
 
 
@@ -167,3 +179,111 @@ def found_group(storage: Storage, group: str, instant: str) -> WriteStat:
 
 def _name(path: str) -> str:
     return path.rsplit("/", 1)[-1]
+
+
+_LOG = logging.getLogger(__name__)
+
+
+def write_log_content(changes: pa.Table, instant: str, instant_ms: int, codec: str) -> tuple[bytes, int]:
+    """A data block with the keys that are put, sorted, and a delete block with those that are gone.
+
+    Of a key that is put and deleted the place counts, as in a move between partitions.
+
+    Args:
+        changes: of one file group, schema `CHANGES_SCHEMA`, at least one.
+        instant: the write's.
+        instant_ms: the same in milliseconds since the epoch.
+        codec: of the HFile.
+
+    Returns:
+        The file's content, and the number of records in it, deleted ones included.
+    """
+    puts = _sorted_once(changes.filter(pc.invert(changes["deleted"])))
+    gone: Any = pc.unique(one_chunk(changes.filter(changes["deleted"])["key"]))
+    if len(gone) and puts.num_rows:
+        gone = gone.filter(pc.invert(pc.is_in(gone, value_set=one_chunk(puts["key"]))))
+    blocks: list[bytes] = []
+    if puts.num_rows:
+        found = encode_locations(puts, instant_ms)
+        hfile = write_hfile(found.keys, found.values, schema_json=SCHEMA_JSON, codec=codec)
+        blocks.append(write_hfile_block(instant, SCHEMA_JSON, hfile))
+    if len(gone):
+        keys = gone.cast(pa.binary())
+        keys = keys.take(from_numpy(sorted_order(keys)))
+        blocks.append(write_key_delete_block(instant, SCHEMA_JSON, keys, layout.RECORD_INDEX))
+    return b"".join(blocks), puts.num_rows + len(gone)
+
+
+def _sorted_once(puts: pa.Table) -> pa.Table:
+    """By the bytes of the keys, each once; a key with two places keeps the last by partition and file id."""
+    keys = one_chunk(puts["key"]).cast(pa.binary())
+    order = from_numpy(sorted_order(keys))
+    in_order = keys.take(order)
+    if len(keys) < 2 or pc.all(pc.less(in_order[:-1], in_order[1:])).as_py():
+        return puts.take(order)
+    order = pc.sort_indices(
+        puts.append_column("binary", keys), [(name, "ascending") for name in ("binary", "partition", "file_id")]
+    )
+    in_order = keys.take(order)
+    last = np.append(to_numpy(pc.not_equal(in_order[:-1], in_order[1:])), True)
+    places = puts.take(order).select(["partition", "file_id"])
+    if places.filter(from_numpy(~last)).num_rows and _differ(in_order, places):
+        _LOG.warning("a write put records of one key into several places; the record index can name only one of them")
+    return puts.take(order.filter(from_numpy(last)))
+
+
+def _differ(keys: Any, places: pa.Table) -> bool:
+    """Whether two neighbours of one key have different places."""
+    same_key = pc.equal(keys[:-1], keys[1:])
+    columns: Sequence[Any] = [one_chunk(column) for column in places.columns]
+    moved = pc.or_(*(pc.not_equal(column[:-1], column[1:]) for column in columns))
+    return bool(pc.any(pc.and_(same_key, moved)).as_py())
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltFile:
+    """A base file of an index that is being built.
+
+    Attributes:
+        group: ordinal of its file group in `IndexLayout.groups`.
+        path: where it lies now, in the table's storage.
+        size: bytes.
+        rows: entries, at least one.
+    """
+
+    group: int
+    path: str
+    size: int
+    rows: int
+
+
+def found_index(storage: Storage, layout: IndexLayout, files: Sequence[BuiltFile], time: str) -> None:
+    """Make all file groups of an index in one deltacommit of the metadata table, and move base files into them.
+
+    Nobody reads the index before it is listed. Callers hold the table's lock; what a dead attempt left is gone.
+
+    Args:
+        storage: of the data table.
+        layout: of the index.
+        files: base files; file groups without one are empty.
+        time: the init instant; see `metadata_table.layout.init_instant`.
+    """
+    instants.start(storage, time, Action.DELTACOMMIT)
+    ensure_partition_metadata(storage, f"{names.FOLDER}/{names.RECORD_INDEX}", time)
+    groups = layout.groups
+    for group in groups:
+        found_group(storage, group, time)
+    stats = []
+    for file in files:
+        path = names.base_file_path(names.RECORD_INDEX, groups[file.group], time)
+        storage.move(file.path, path)
+        stats.append(instants.base_file_stat(names.RECORD_INDEX, path, file.size, file.rows))
+    instants.complete(storage, time, Action.DELTACOMMIT, instants.commit_content(stats, "BULK_INSERT"))
+
+
+def add_groups(storage: Storage, groups: Sequence[str], time: str) -> None:
+    """Found further file groups, by their ids, in one deltacommit of the metadata table."""
+    instants.start(storage, time, Action.DELTACOMMIT)
+    for group in groups:
+        found_group(storage, group, time)
+    instants.complete(storage, time, Action.DELTACOMMIT, instants.commit_content([], "BULK_INSERT"))

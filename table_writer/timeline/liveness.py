@@ -17,9 +17,13 @@ from table_format.errors import StorageError
 from table_format.storage import FileEntry, Storage
 
 _LONGEST_PAUSE: Final = 15.0
+
 """Seconds between two signs of life at most: others may break a lock after a minute, whatever its holder's options."""
+
 _CLOCK_FOLDER: Final = ".hoodie/.catalog"
+
 _LIVE: Final[set[str]] = set()
+
 """Tokens of what this process holds, or is about to take or to give back."""
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from table_format.errors import LockError, StorageError
 from table_format.storage import Storage
-from table_writer.commit import locks
-from table_writer.commit.locks import FileSystemLock
-from table_writer.commit.options import LockOptions
+from table_writer.timeline import locks
+from table_writer.timeline.locks import FileSystemLock
+from table_writer.timeline.options import LockOptions
 from tests.support.faults import FaultyStorage, dying
 
 QUICK = LockOptions(retries=1, wait_ms=60)
@@ -51,8 +51,8 @@ def test_an_expired_lock_is_broken(storage):
 def test_the_lock_of_a_dead_process_is_broken(storage):
     code = (
         "import os, sys; from table_format.storage import Storage\n"
-        "from table_writer.commit.locks import FileSystemLock\n"
-        "from table_writer.commit.options import LockOptions\n"
+        "from table_writer.timeline.locks import FileSystemLock\n"
+        "from table_writer.timeline.options import LockOptions\n"
         "FileSystemLock(Storage(sys.argv[1]), LockOptions()).acquire(); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", code, storage.uri], check=True)

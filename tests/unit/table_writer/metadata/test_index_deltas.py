@@ -8,8 +8,8 @@ from table_format.metadata_table.keys import shard_of_key
 from table_format.record_index.layout import PARTITION, IndexLayout, partition_family
 from table_format.record_index.locations import CHANGES_SCHEMA
 from table_format.storage import Storage
-from table_writer.commit.markers import create_marker, delete_markers, read_markers
-from table_writer.record_index.deltas import DeltaFile, changed_groups, delta_folder, read_deltas, write_delta
+from table_writer.metadata.index_deltas import DeltaFile, changed_groups, delta_folder, read_deltas, write_delta
+from table_writer.timeline.markers import create_marker, delete_markers, read_markers
 
 FIVE = IndexLayout((("record-index-", 5),))
 TWO_FAMILIES = IndexLayout((("record-index-", 3), ("record-index-g1-", 4)))

@@ -1,0 +1,3 @@
+from tests.support.index_fixtures import client, quick_files, storage
+
+__all__ = ["client", "quick_files", "storage"]
