@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute
+
+from table_format.errors import RecordError
 
 pc: Any = compute  # the stubs lag behind the functions
 
@@ -21,6 +24,7 @@ META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME
 META_FIELDS = tuple(pa.field(name, pa.string()) for name in META_COLUMNS)
 IS_DELETED = "_hoodie_is_deleted"
 """A boolean column of the user's: true in a batch means that the record goes."""
+_INT32_MAX = 2**31 - 1
 
 
 def add_meta_columns(
@@ -58,10 +62,40 @@ def add_meta_columns(
 
 
 def sequence_numbers(instant: str, task: int, count: int, first_row: int = 0) -> pa.Array[Any]:
-    """`<instant>_<task>_<row>` for `count` rows."""
-    rows = pa.array(np.arange(first_row, first_row + count, dtype=np.int64)).cast(pa.string())
-    numbers: pa.Array[Any] = pc.binary_join_element_wise(pa.scalar(f"{instant}_{task}"), rows, "_")
-    return numbers
+    """`<instant>_<task>_<row>` for `count` rows.
+
+    Raises:
+        RecordError: the texts take more than 2 GiB.
+    """
+    prefix = np.frombuffer(f"{instant}_{task}_".encode(), np.uint8)
+    row, end = first_row, first_row + count
+    texts: list[npt.NDArray[np.uint8]] = []
+    widths = np.zeros(count, np.int64)
+    while row < end:
+        # rows whose numbers have equally many digits are a matrix of bytes
+        stop = min(end, 10 ** len(str(row)))
+        block = np.empty((stop - row, len(prefix) + len(str(row))), np.uint8)
+        block[:, : len(prefix)] = prefix
+        _put_digits(np.arange(row, stop), block[:, len(prefix) :])
+        texts.append(block.reshape(-1))
+        widths[row - first_row : stop - first_row] = block.shape[1]
+        row = stop
+    ends = np.concatenate([[0], np.cumsum(widths)])
+    data: Any = np.concatenate([*texts, np.empty(0, np.uint8)])
+    if len(data) > _INT32_MAX:
+        raise RecordError(f"{count:,} rows for one file are too many; write them in several batches or to more buckets")
+    offsets: Any = ends.astype(np.int32)
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def _put_digits(numbers: npt.NDArray[np.int64], into: npt.NDArray[np.uint8]) -> None:
+    """Write whole numbers in decimal, one digit a column."""
+    if len(numbers) and numbers[-1] <= _INT32_MAX:
+        numbers = numbers.astype(np.uint32)  # divides several times as fast
+    for column in range(into.shape[1] - 1, -1, -1):
+        quotients = numbers // 10
+        into[:, column] = numbers - quotients * 10 + ord("0")
+        numbers = quotients
 
 
 def constant(text: str, count: int) -> pa.Array[Any]:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from table_format.codecs.byte_spans import spans_of
 from table_format.errors import CorruptFileError
 
 SIMPLE = "SIMPLE"
@@ -26,6 +27,8 @@ _DYNAMIC_EXTRA = struct.Struct(">iii")
 _M = np.uint32(0x5BD1E995)
 _VERSION = -1
 _MURMUR_TYPE = 1
+# Hashes of so many keys stay in the processor's cache from one hash function to the next.
+_BLOCK_KEYS = 1 << 14
 
 
 def filter_size(entries: int, false_positives: float) -> tuple[int, int]:
@@ -92,7 +95,14 @@ class BloomFilter:
 
 def simple_bloom(keys: pa.Array[Any], bits: int, hashes: int) -> BloomFilter:
     """A SIMPLE filter of some record keys."""
-    return BloomFilter(bits, hashes, [_vector(_positions(keys, bits, hashes), bits)])
+    flags = np.zeros((bits + 7) // 8 * 8, np.uint8)
+    for start in range(0, len(keys), _BLOCK_KEYS):
+        words = _Words.of(keys.slice(start, _BLOCK_KEYS))
+        state = np.zeros(len(words.order), np.uint32)
+        for _ in range(hashes):
+            state = words.hash_in_order(state)
+            flags[_in_vector(state, bits)] = 1
+    return BloomFilter(bits, hashes, [np.packbits(flags, bitorder="little")])
 
 
 def dynamic_bloom(keys: pa.Array[Any], bits: int, hashes: int, per_vector: int, most: int) -> BloomFilter:
@@ -168,20 +178,15 @@ class _Words:
 
     @classmethod
     def of(cls, keys: pa.Array[Any]) -> _Words:
-        buffers = keys.cast(pa.large_binary()).buffers()
-        offsets = np.frombuffer(memoryview(buffers[1] or b""), np.int64)[keys.offset : keys.offset + len(keys) + 1]
-        offsets = offsets if len(keys) else np.zeros(1, np.int64)
-        data = np.frombuffer(memoryview(buffers[2] or b""), np.uint8)
-        lengths = np.diff(offsets)
-        order = np.argsort(-lengths, kind="stable")
-        lengths, starts = lengths[order], offsets[:-1][order]
+        data, starts, lengths = spans_of(keys)
+        order = _longest_first(lengths)
+        lengths, starts = lengths[order], starts[order]
+        # the four bytes from each position on, which need not be aligned
+        at_any = np.ndarray((max(0, len(data) - 3),), "<u4", data, strides=(1,))
         words = []
         for position in range(int(lengths.max(initial=0)) // 4):
             rows = int(np.searchsorted(-lengths, -(4 * position + 4), side="right"))
-            at = starts[:rows] + 4 * position
-            word = data[at].astype(np.uint32)
-            for byte in (1, 2, 3):
-                word |= data[at + byte].astype(np.uint32) << np.uint32(8 * byte)
+            word = at_any[starts[:rows] + 4 * position].astype(np.uint32, copy=False)
             word *= _M
             word ^= word >> np.uint32(24)
             word *= _M
@@ -197,7 +202,14 @@ class _Words:
 
     def hash(self, seeds: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
         """The hash of each key, in the order of the keys as given."""
-        state = seeds[self.order] ^ self.lengths
+        state = self.hash_in_order(seeds[self.order])
+        result = np.empty_like(state)
+        result[self.order] = state
+        return result
+
+    def hash_in_order(self, seeds: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+        """The hash of each key, seeds and hashes in this object's own order of keys."""
+        state = seeds ^ self.lengths
         for word in self.words:
             part = state[: len(word)]
             part *= _M
@@ -206,9 +218,13 @@ class _Words:
         state ^= state >> np.uint32(13)
         state *= _M
         state ^= state >> np.uint32(15)
-        result = np.empty_like(state)
-        result[self.order] = state
-        return result
+        return state
+
+
+def _longest_first(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    # numpy sorts 16-bit numbers by radix
+    narrow = int(lengths.max(initial=0)) < 1 << 15
+    return np.argsort((-lengths).astype(np.int16) if narrow else -lengths, kind="stable")
 
 
 def _positions(keys: pa.Array[Any], bits: int, hashes: int) -> npt.NDArray[np.int64]:
@@ -218,9 +234,15 @@ def _positions(keys: pa.Array[Any], bits: int, hashes: int) -> npt.NDArray[np.in
     state = np.zeros(len(keys), np.uint32)
     for index in range(hashes):
         state = words.hash(state)
-        # The sign does not matter: Java's remainder has the dividend's, and the absolute value drops it.
-        result[index] = np.abs(state.view(np.int32).astype(np.int64)) % bits
+        result[index] = _in_vector(state, bits)
     return result
+
+
+def _in_vector(hashes: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.int64]:
+    """The position of each hash in a vector of so many bits."""
+    # The sign does not matter: Java's remainder has the dividend's, and the absolute value drops it.
+    absolute = np.abs(hashes.view(np.int32).astype(np.int64))
+    return absolute & (bits - 1) if bits & (bits - 1) == 0 else absolute % bits
 
 
 def _vector(positions: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.uint8]:

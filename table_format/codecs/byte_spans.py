@@ -77,7 +77,7 @@ def spans_of(array: Any) -> tuple[Bytes, Positions, Positions]:
     """The buffer, starts and lengths behind a binary or string array; nulls have length 0 or hold what they hold."""
     large = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
     _, offset_buffer, data_buffer = array.buffers()
-    whole = np.frombuffer(offset_buffer, dtype=np.int64 if large else np.int32)
+    whole = np.frombuffer(memoryview(offset_buffer or b""), dtype=np.int64 if large else np.int32)
     offsets = whole[array.offset : array.offset + len(array) + 1].astype(np.int64)
     data = np.frombuffer(data_buffer, dtype=np.uint8) if data_buffer is not None else np.empty(0, dtype=np.uint8)
     return data, offsets[:-1], np.diff(offsets)

@@ -125,6 +125,12 @@ def test_meta_columns_are_in_front():
     assert sequence_numbers("1", 0, 0).to_pylist() == []
 
 
+@pytest.mark.parametrize(("first", "count"), [(0, 12), (98, 905), (4_294_967_290, 12), (99_999_999_999, 2)])
+def test_sequence_numbers_count_on_where_digits_are_added(first, count):
+    expected = [f"20260101000000000_41_{row}" for row in range(first, first + count)]
+    assert sequence_numbers("20260101000000000", 41, count, first).to_pylist() == expected
+
+
 def test_row_groups_and_encodings(tmp_path):
     storage, table = Storage(str(tmp_path)), _many_rows()
     text = schema_text(storage_schema(table.schema), "t", meta_fields=True)

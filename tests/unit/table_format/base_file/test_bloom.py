@@ -1,11 +1,12 @@
 import gzip
 import io
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from table_format.base_file.bloom import dynamic_bloom, filter_size, fitting_size, parse_bloom, simple_bloom
+from table_format.base_file.bloom import dynamic_bloom, filter_size, fitting_size, murmur, parse_bloom, simple_bloom
 from table_format.errors import CorruptFileError
 from tests.support.golden_base_files import DATA_FILES, FACTS, FILES
 
@@ -77,3 +78,15 @@ def test_no_keys_and_the_empty_key():
 def test_broken_filters(text):
     with pytest.raises(CorruptFileError, match="bloom"):
         parse_bloom(text, "DYNAMIC_V0", "some.parquet")
+
+
+def test_keys_of_many_lengths_and_blocks_set_the_bits_of_each_of_them():
+    texts = [f"{'é' * (number % 23)}{number}" for number in range(40_000)]
+    whole = simple_bloom(pa.array(texts), 1 << 19, 4)
+    seeds, expected = np.zeros(len(texts), np.uint32), np.zeros(1 << 19, np.uint8)
+    for _ in range(4):
+        seeds = murmur(pa.array(texts, pa.large_string()), seeds)
+        expected[np.abs(seeds.view(np.int32).astype(np.int64)) % (1 << 19)] = 1
+    assert (np.unpackbits(whole.vectors[0], bitorder="little") == expected).all()
+    assert simple_bloom(pa.array([*texts, "x"]).slice(0, len(texts)), 1 << 19, 4).to_text() == whole.to_text()
+    assert not simple_bloom(pa.nulls(0, pa.string()), 64, 4).vectors[0].any()
