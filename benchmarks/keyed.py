@@ -12,10 +12,9 @@ import pyarrow.parquet as pq
 
 from table_format.actions.commit import WriteStat
 from table_format.base_file.reader import write_base_file
-from table_format.codecs.arrow_numpy import from_numpy
+from table_format.codecs.arrow_numpy import fixed_rows, from_numpy
 from table_format.codecs.avro_schema import schema_text
-from table_format.codecs.byte_spans import fixed_rows
-from table_format.config.partition_metadata import ensure_partition_metadata
+from table_format.config.properties import ensure_partition_metadata
 from table_format.meta_columns import add_meta_columns
 from table_format.slices.file_names import BaseFileName, new_file_id
 from table_format.storage import Storage

@@ -18,8 +18,8 @@ from table_format.codecs.arrow_numpy import from_numpy
 from table_format.codecs.avro_schema import schema_text
 from table_format.config.index_definitions import IndexDefinition, define_index
 from table_format.config.table_config import update_table_config
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.commit.create import create_table
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.metadata.column_statistics import concat_statistics, indexable_columns

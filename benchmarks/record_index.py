@@ -30,8 +30,8 @@ from table_format.base_file.options import BaseFileOptions
 from table_format.codecs.arrow_numpy import from_numpy
 from table_format.keys.bucket_index import BucketHashRule
 from table_format.keys.key_generator import key_spec_of_properties
-from table_format.record_index.index import RecordIndex
-from table_format.slices.table_client import TableClient
+from table_format.metadata_table.record_index import RecordIndex
+from table_format.table.client import TableClient
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.plan import KeyPlan
 from table_writer.record_index.bootstrap import bootstrap_index

@@ -16,10 +16,10 @@ from table_format.codecs.avro_schema import schema_text
 from table_format.codecs.avro_schema_tree import parse
 from table_format.config.table_config import create_table_config
 from table_format.instant import Action, Instant, State
-from table_format.metadata_table.record_schema import SCHEMA
-from table_format.metadata_table.stats import STATS_SCHEMA
-from table_format.slices.table_client import TableClient
+from table_format.metadata_table.column_stats import STATS_SCHEMA
+from table_format.metadata_table.records import SCHEMA
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.metadata.creation import create_metadata_table
 from table_writer.metadata.writer import update_metadata_table
 

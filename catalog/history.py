@@ -6,8 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from table_format.actions.clean import CleanMetadata
 from table_format.actions.rollback import RollbackMetadata
+from table_format.actions.table_services import CleanMetadata
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State
 from table_format.timeline.timeline import Timeline
 

@@ -20,8 +20,7 @@ from pushdown.errors import InexactFilterError, UnknownColumnError
 from pushdown.expression import HudiExpression, all_of
 from pushdown.simplify import simplify
 from pushdown.walk import reasons_of
-from table_format.errors import MissingPackageError
-from table_format.extras import require
+from table_format.errors import MissingPackageError, require
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,8 @@ from pushdown.expression import HudiExpression
 from pushdown.sql import parse_sql
 from table_format.config.table_config import TableConfig
 from table_format.errors import OptionError
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 
 SNAPSHOT, READ_OPTIMIZED = "snapshot", "read_optimized"
 QUERY_TYPES = (SNAPSHOT, READ_OPTIMIZED)

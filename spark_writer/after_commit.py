@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from spark_writer.hadoop_settings import hadoop_setting
 from table_format.errors import AfterCommitError, OptionError
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from table_writer.plan import option_registry as registry
 from table_writer.plan.options import WriteOptions
 

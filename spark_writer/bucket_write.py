@@ -7,7 +7,7 @@ from spark_writer.progress import default_parallelism
 from spark_writer.record_index.replaced import index_changes
 from spark_writer.shuffle import distinct_partitions, write_files
 from spark_writer.write_plans import Outcome, WritePlans, groups_of, in_partitions
-from table_format.record_index.layout import PARTITION
+from table_format.metadata_table.record_index_layout import PARTITION
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Duplicates, Operation
 from table_writer.plan.options import WriteOptions

@@ -12,7 +12,7 @@ from table_format.base_file.options import BaseFileOptions
 from table_format.errors import OptionError, UnsupportedTableError
 from table_format.keys.bucket_index import partition_bucket_rules
 from table_format.schema.evolution import storage_schema
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from table_writer.commit.conflicts import check_services, clustered_slots
 from table_writer.execution.blocks import keyed_rows
 from table_writer.metadata.column_statistics import indexable_columns

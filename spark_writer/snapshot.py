@@ -15,11 +15,11 @@ from spark_writer.worker_errors import Batches, Worker, in_worker
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.codecs.avro_schema_tree import columns_of_hudi_types
 from table_format.meta_columns import META_FIELDS
+from table_format.metadata_table.reader import MetadataTable
 from table_format.schema.evolution import storage_schema
 from table_format.slices.file_slices import latest_base_files, list_data_files
-from table_format.slices.table_client import SCHEMA_KEY, TableClient
 from table_format.storage import Storage
-from table_format.table.metadata_table import MetadataTable
+from table_format.table.client import SCHEMA_KEY, TableClient
 from table_format.table.schema_history import SchemaHistory, internal_schemas, read_columns
 from table_format.timeline.timeline import Timeline
 

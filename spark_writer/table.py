@@ -19,8 +19,8 @@ from spark_writer.spark_types import arrow_schema
 from spark_writer.write_job import WriteJob
 from table_format.config.table_config import TableConfig
 from table_format.errors import OptionError, TableNotFoundError
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.commit.create import create_table
 from table_writer.commit.history import history_rows
 from table_writer.plan import option_registry as registry

@@ -24,9 +24,9 @@ from table_format.codecs.avro_schema import schema_text
 from table_format.codecs.avro_schema_tree import columns_of_hudi_types
 from table_format.config.table_config import TableConfig
 from table_format.errors import SchemaError, UnsupportedTableError, did_you_mean
-from table_format.record_index.layout import IndexLayout
+from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.schema.evolution import merge_schemas, storage_schema
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from table_writer.commit.kept_properties import lost_properties
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.metadata.column_statistics import concat_statistics

@@ -22,9 +22,9 @@ from table_format.keys.bucket_index import BucketHashRule
 from table_format.keys.key_generator import KeySpec, SingleKeyForm, detect_single_field_form, key_spec_of_properties
 from table_format.keys.key_text import text_column
 from table_format.meta_columns import IS_DELETED, RECORD_KEY
-from table_format.record_index.layout import PARTITION, IndexLayout
+from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
 from table_format.schema.evolution import merge_schemas, storage_schema
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from table_format.table.schema_history import SchemaHistory
 from table_format.timeline.timeline import Timeline
 from table_writer.commit.conflicts import Cleared

@@ -31,7 +31,10 @@ Each class also derives from the builtin that it resembles, so that generic hand
 was found where, and what to do about it. `did_you_mean` has the words for names that are not known.
 """
 
+from __future__ import annotations
+
 import difflib
+import importlib.util
 from collections.abc import Iterable
 
 
@@ -65,7 +68,7 @@ class CorruptFileError(HudiError, ValueError):
         self.offset = offset
         self.reason = reason
 
-    def __reduce__(self) -> tuple[type["CorruptFileError"], tuple[str, int, str]]:
+    def __reduce__(self) -> tuple[type[CorruptFileError], tuple[str, int, str]]:
         return type(self), (self.path, self.offset, self.reason)
 
 
@@ -141,7 +144,7 @@ class AfterCommitError(HudiError, RuntimeError):
         self.instant = instant
         self.reason = reason
 
-    def __reduce__(self) -> tuple[type["AfterCommitError"], tuple[str, str]]:
+    def __reduce__(self) -> tuple[type[AfterCommitError], tuple[str, str]]:
         return type(self), (self.instant, self.reason)
 
 
@@ -180,3 +183,29 @@ def did_you_mean(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
     """What to say behind a name that is not known: ` (did you mean a or b?)`, or nothing; see `nearest`."""
     near = nearest(name, known, likeness)
     return f" (did you mean {' or '.join(near)}?)" if near else ""
+
+
+def require(what: str, extra: str, *packages: str, how: str | None = None) -> None:
+    """Check that packages are installed.
+
+    Args:
+        what: needs them, such as a command.
+        extra: of `hudi-catalog` that brings them along.
+        packages: by the names under which they are imported.
+        how: what to do, where it is something else than installing the extra.
+
+    Raises:
+        MissingPackageError: one of them is not.
+    """
+    missing = [name for name in packages if not is_installed(name)]
+    if missing:
+        command = how or f"pip install 'hudi-catalog[{extra}]'"
+        raise MissingPackageError(f"{what} needs {', '.join(missing)}: {command}", name=missing[0])
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported; it is not."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:  # somebody keeps it out, by None in its place
+        return False

@@ -30,8 +30,7 @@ from table_format.keys.partition_values import (
     parse_partition_paths,
     unescape_path_name,
 )
-from table_format.keys.timestamp_keys import TimestampFormat
-from table_format.keys.timestamp_ranges import bounds_of_paths
+from table_format.keys.timestamp_keys import TimestampFormat, bounds_of_paths
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from table_format.actions.clean import CleanerPlan, CleanMetadata
+from table_format.actions.table_services import CleanerPlan, CleanMetadata
 from table_format.errors import MissingFileError, OptionError
 from table_format.instant import Action, State, is_calendar_time, parse_as_of
 from table_format.slices.file_slices import (

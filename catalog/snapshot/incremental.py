@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from pushdown.builder import col
 from pushdown.expression import HudiExpression
-from table_format.actions.clustering import ClusteringPlan
 from table_format.actions.commit import CommitMetadata
+from table_format.actions.table_services import ClusteringPlan
 from table_format.codecs.arrow_numpy import to_numpy
 from table_format.errors import MissingFileError, OptionError, PendingWriteError, UnsupportedTableError
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State, parse_as_of
 from table_format.meta_columns import COMMIT_TIME
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from table_format.timeline.history import completion_times
 from table_format.timeline.timeline import Timeline
 

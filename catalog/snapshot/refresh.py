@@ -20,7 +20,7 @@ from catalog.snapshot.snapshot import Snapshot
 from table_format.actions.commit import CommitMetadata, WriteStat
 from table_format.instant import WRITE_ACTIONS, Action, Instant
 from table_format.slices.file_slices import FILES_SCHEMA, REPLACED_SCHEMA, latest_file_slices
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from table_format.table.schema_history import KEY as SCHEMA_HISTORY_KEY
 from table_format.timeline.timeline import Timeline
 

@@ -27,14 +27,14 @@ from pushdown.statistics import ColumnStatistics
 from pushdown.verdict import CannotPrune
 from table_format.codecs.arrow_numpy import one_chunk, to_numpy
 from table_format.meta_columns import META_FIELDS
+from table_format.metadata_table.reader import MetadataTable
 from table_format.slices.file_slices import (
     latest_file_slices,
     list_data_files,
     read_optimized_slices,
     replaced_file_groups,
 )
-from table_format.slices.table_client import TableClient
-from table_format.table.metadata_table import MetadataTable
+from table_format.table.client import TableClient
 from table_format.table.schema_history import internal_schemas
 from table_format.timeline.timeline import Timeline
 

@@ -19,7 +19,7 @@ from catalog.stages.stage import StageInput
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from table_format.base_file.bloom import parse_bloom
 from table_format.errors import CorruptFileError, MissingFileError
-from table_format.table.metadata_table import MetadataTable
+from table_format.metadata_table.reader import MetadataTable
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 

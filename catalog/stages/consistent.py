@@ -17,7 +17,7 @@ from catalog.stages.stage import FileRows
 from pushdown.verdict import CannotPrune
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 from table_format.errors import CorruptFileError
-from table_format.keys.consistent_hashing import METADATA_FOLDER, HashRing, hash_on_ring, load_rings
+from table_format.keys.bucket_index import METADATA_FOLDER, HashRing, hash_on_ring, load_rings
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 

@@ -12,7 +12,7 @@ from pushdown.evaluate import evaluate
 from pushdown.expression import HudiExpression
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from pushdown.walk import columns_of, restrict
-from table_format.keys.timestamp_ranges import path_of_text
+from table_format.keys.timestamp_keys import path_of_text
 
 _MOST_TIMES = 10_000
 

@@ -25,7 +25,7 @@ from table_format.actions.commit import read_operation_type
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.meta_columns import RECORD_KEY
-from table_format.table.metadata_table import MetadataTable
+from table_format.metadata_table.reader import MetadataTable
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from catalog.statistics.indexed_column import IndexedColumn
 from pushdown.verdict import CannotPrune
-from table_format.table.metadata_table import MetadataTable
+from table_format.metadata_table.reader import MetadataTable
 
 DEFAULT_LIMIT = 4 << 30
 """Bytes of statistics that a snapshot keeps; with a million files that is some 70 columns of numbers."""

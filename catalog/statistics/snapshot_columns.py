@@ -17,7 +17,7 @@ from catalog.statistics.slice_statistics import Before, known_only, statistics_o
 from pushdown.verdict import CannotPrune
 from table_format.codecs.arrow_numpy import one_chunk, to_numpy
 from table_format.errors import UnsupportedTableError
-from table_format.table.metadata_table import MetadataTable
+from table_format.metadata_table.reader import MetadataTable
 from table_format.table.schema_history import SchemaHistory
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take

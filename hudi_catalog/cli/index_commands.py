@@ -21,9 +21,9 @@ from hudi_catalog.option_groups import key_value, read_option_file
 from table_format.config.option_keys import check_writer_options
 from table_format.hfile.reader import HFileReader
 from table_format.metadata_table import layout as names
-from table_format.record_index.layout import GLOBAL, LAYOUT_KEY, IndexLayout
-from table_format.slices.table_client import TableClient
+from table_format.metadata_table.record_index_layout import GLOBAL, LAYOUT_KEY, IndexLayout
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 
 if TYPE_CHECKING:
     from table_writer.record_index.bootstrap import BootstrapReport

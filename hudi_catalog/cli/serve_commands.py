@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from hudi_catalog.option_groups import key_value, read_option_file
-from table_format.extras import require
+from table_format.errors import require
 
 SERVICES = ("aiohttp", "prometheus_client", "thriftpy2")
 """Packages that services need."""

@@ -9,7 +9,7 @@ from typing import Final
 from catalog.snapshot.snapshot import Snapshot
 from catalog.splits.slice_rows import SliceFiles
 from hudi_catalog.server.recent import Recent
-from table_format.log.reader import read_log_blocks
+from table_format.log.blocks import read_log_blocks
 from table_format.storage import Storage
 
 _FORM: Final = 1

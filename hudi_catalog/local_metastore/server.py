@@ -19,8 +19,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 from xml.sax.saxutils import escape
 
-from table_format.errors import OptionError, ServiceError
-from table_format.extras import require
+from table_format.errors import OptionError, ServiceError, require
 
 HOST: Final = "127.0.0.1"
 

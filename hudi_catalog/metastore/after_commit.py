@@ -17,7 +17,7 @@ from hudi_catalog.metastore.options import KEYS as SYNC_KEYS
 from hudi_catalog.metastore.options import SyncOptions
 from hudi_catalog.metastore.writer_options import KEYS as WRITER_KEYS
 from hudi_catalog.metastore.writer_options import WriterSyncOptions, check_known
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 
 _HADOOP_URIS: Final = "hive.metastore.uris"
 _DEFAULT_URI: Final = "thrift://localhost:9083"  # Apache's

@@ -15,8 +15,7 @@ from thriftpy2.transport import TCyBufferedTransport, TSocket, TTransportExcepti
 from hudi_catalog.metastore.metastore_options import KERBEROS, NOSASL, MetastoreOptions
 from hudi_catalog.metastore.thrift_connections import Connect, address_text, said
 from hudi_catalog.server.security import client_context
-from table_format.errors import MetastoreError
-from table_format.extras import require
+from table_format.errors import MetastoreError, require
 
 _GSSAPI, _PLAIN = "GSSAPI", "PLAIN"
 _SERVICE: Final = "hive"

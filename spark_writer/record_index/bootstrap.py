@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from spark_writer.progress import WriteProgress
 from spark_writer.spark_map import spark_mapper
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from table_writer.plan import option_registry as registry
 from table_writer.plan.options import WriteOptions
 from table_writer.record_index.bootstrap import BootstrapReport, bootstrap_index

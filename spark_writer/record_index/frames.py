@@ -24,18 +24,18 @@ from spark_writer.shuffle import task_context
 from spark_writer.worker_errors import Batches, Worker, in_worker, workers_errors
 from table_format.codecs.arrow_numpy import one_chunk
 from table_format.errors import RecordError, SchemaError, did_you_mean
-from table_format.record_index.index import RecordIndex
-from table_format.record_index.layout import PARTITION, IndexLayout
-from table_format.record_index.locations import CHANGES_SCHEMA, LOCATIONS_SCHEMA
-from table_format.slices.table_client import TableClient
+from table_format.metadata_table.record_index import RecordIndex
+from table_format.metadata_table.record_index_entries import CHANGES_SCHEMA, LOCATIONS_SCHEMA
+from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.execution.blocks import BLOCK_DDL, slot_blocks
 from table_writer.metadata.index_deltas import DeltaFile, delta_folder, write_delta
 from table_writer.tagging.rows import whole_rows
 
 LOCATIONS_DDL = "key string, partition string, file_id string, instant_ms bigint, position bigint"
-"""Columns of look-ups; see `table_format.record_index.locations`."""
+"""Columns of look-ups; see `table_format.metadata_table.record_index_entries`."""
 _DELTA_DDL = "delta string"
 _FLUSH_BYTES = 16 << 20
 # A task costs more than a look-up of some thousand keys in one file group.

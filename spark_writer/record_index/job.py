@@ -23,7 +23,7 @@ from spark_writer.decimals import unscaled
 from spark_writer.placement import placements
 from spark_writer.shuffle import file_writer, task_context, task_identity
 from spark_writer.worker_errors import Batches, Worker, in_worker, workers_errors
-from table_format.record_index.index import RecordIndex
+from table_format.metadata_table.record_index import RecordIndex
 from table_writer.execution.blocks import BLOCK_DDL
 from table_writer.files.written import WRITTEN_DDL, WrittenFile
 from table_writer.plan.operations import SortMode

@@ -17,8 +17,8 @@ from table_format.base_file.reader import read_base_file
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.mapping import in_threads
 from table_format.meta_columns import RECORD_KEY
-from table_format.record_index.index import RecordIndex
-from table_format.record_index.locations import CHANGES_SCHEMA
+from table_format.metadata_table.record_index import RecordIndex
+from table_format.metadata_table.record_index_entries import CHANGES_SCHEMA
 from table_format.storage import Storage
 from table_writer.files.written import WrittenFile
 from table_writer.metadata.index_deltas import DeltaFile, delta_folder, write_delta

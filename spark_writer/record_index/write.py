@@ -17,8 +17,8 @@ from spark_writer.write_plans import Outcome, WritePlans, groups_of, in_partitio
 from table_format.base_file.options import BaseFileOptions
 from table_format.config.table_config import EVENT_TIME
 from table_format.errors import OptionError, RecordError, RecordIndexError
-from table_format.record_index.index import RecordIndex
-from table_format.record_index.layout import PARTITION
+from table_format.metadata_table.record_index import RecordIndex
+from table_format.metadata_table.record_index_layout import PARTITION
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Duplicates, Operation, SortMode
 from table_writer.plan.options import WriteOptions

@@ -152,3 +152,90 @@ class RollbackMetadata:
             )
 
         return read_avro_record(data, path, build)
+
+
+@dataclass(slots=True)
+class RestoreMetadata:
+    """What a restore did.
+
+    Attributes:
+        start_time: its instant.
+        commits: times of the instants that it took back.
+    """
+
+    start_time: str
+    commits: list[str] = field(default_factory=list)
+
+    @classmethod
+    def from_avro(cls, data: bytes, path: str) -> RestoreMetadata:
+        """Read a result.
+
+        Raises:
+            CorruptFileError: the file is damaged or of another shape.
+        """
+
+        def build(record: dict[str, Any]) -> RestoreMetadata:
+            times = list(record["instantsToRollback"])
+            for rollbacks in (record.get("hoodieRestoreMetadata") or {}).values():
+                times += [time for rollback in rollbacks if rollback for time in rollback["commitsRollback"]]
+            return cls(record["startRestoreTime"], sorted(set(times)))
+
+        return read_avro_record(data, path, build)
+
+
+@dataclass(slots=True)
+class RestorePlan:
+    """What a restore is to do.
+
+    Attributes:
+        savepoint: the instant that the table goes back to; None where the plan does not name it.
+    """
+
+    savepoint: str | None = None
+
+    @classmethod
+    def from_avro(cls, data: bytes, path: str) -> RestorePlan:
+        """Read a requested restore.
+
+        Raises:
+            CorruptFileError: the file is damaged or of another shape.
+        """
+        return read_avro_record(data, path, lambda record: cls(record.get("savepointToRestoreTimestamp")))
+
+
+@dataclass(slots=True)
+class SavepointMetadata:
+    """What a savepoint holds.
+
+    Attributes:
+        saved_by: whoever made it.
+        saved_at_ms: when, in milliseconds since the epoch.
+        comments: free text.
+        files: names of the data files that must stay, by partition path.
+    """
+
+    saved_by: str
+    saved_at_ms: int
+    comments: str
+    files: dict[str, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def from_avro(cls, data: bytes, path: str) -> SavepointMetadata:
+        """Read a completed savepoint.
+
+        Raises:
+            CorruptFileError: the file is damaged or of another shape.
+        """
+
+        def build(record: dict[str, Any]) -> SavepointMetadata:
+            return cls(
+                saved_by=record["savepointedBy"],
+                saved_at_ms=record["savepointedAt"],
+                comments=record["comments"],
+                files={
+                    partition: list(values["savepointDataFile"])
+                    for partition, values in record["partitionMetadata"].items()
+                },
+            )
+
+        return read_avro_record(data, path, build)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from table_format.codecs.byte_spans import spans_of
+from table_format.codecs.arrow_numpy import spans_of
 from table_format.errors import CorruptFileError
 
 SIMPLE = "SIMPLE"

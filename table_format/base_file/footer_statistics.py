@@ -8,13 +8,11 @@ from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import compute
 
 from table_format.base_file.reader import BaseFileFooter
+from table_format.codecs.arrow_numpy import pc
 
-pc: Any = compute  # the stubs lag behind the functions
 types = pa.types
-
 _EXACT = Context(prec=80)
 
 

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute
 
+from table_format.codecs.arrow_numpy import pc
 from table_format.config.option_values import flag, fraction, whole_number
 from table_format.errors import OptionError
-
-pc: Any = compute  # the stubs lag behind the functions
 
 _CODECS = {
     "ZSTD": "zstd",

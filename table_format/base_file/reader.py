@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import compute
 
 from table_format.base_file.bloom import (
     BloomFilter,
@@ -20,16 +19,14 @@ from table_format.base_file.bloom import (
     simple_bloom,
 )
 from table_format.base_file.options import BaseFileOptions
+from table_format.codecs.arrow_numpy import DISORDERED_BYTE, has_bytes_from, pc
 from table_format.codecs.avro_schema import avro_to_arrow
-from table_format.codecs.byte_spans import DISORDERED_BYTE, has_bytes_from
 from table_format.errors import CorruptFileError, StorageError
 from table_format.meta_columns import RECORD_KEY
 from table_format.schema.evolution import conform
 from table_format.storage import Storage, stream_errors
 
-pc: Any = compute  # the stubs lag behind the functions
 parquet: Any = pq
-
 AVRO_SCHEMA = "parquet.avro.schema"
 MODEL_NAME = "writer.model.name"
 BLOOM = "org.apache.hudi.bloomfilter"

@@ -1,16 +1,27 @@
-"""Numbers between numpy and Arrow by their buffers.
+"""Arrow arrays over numpy buffers: numbers, masks, and binary columns as spans of one byte buffer.
 
 pyarrow's own `pa.array(ndarray)` and `Array.to_numpy()` import pandas first when it is installed, which takes longer
 than to plan a scan.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 from numpy.typing import NDArray
 
+pc: Any = pyarrow.compute
+"""Untyped: the published stubs know neither chunked columns nor plain values in many places."""
+
+Column: TypeAlias = Any
+"""An Arrow array; the stubs' array types are generic, and what functions return rarely tells its parameter."""
+
 Mask = NDArray[np.bool_]
+
 _ARROW = {
     "int8": pa.int8(),
     "int32": pa.int32(),
@@ -71,3 +82,132 @@ def one_chunk(column: Any) -> Any:
     if isinstance(merged, pa.ChunkedArray):
         return merged.chunk(0) if merged.num_chunks else pa.array([], merged.type)
     return merged
+
+
+DISORDERED_BYTE = 0xEE
+"""UTF-8 begins the characters from U+E000 on with this byte or a greater one. Of these, Java, which compares strings by
+UTF-16 units, puts those beyond U+FFFF first, and UTF-8 last. Strings without such bytes have the same order in both."""
+
+_INT32_MAX = 2**31 - 1
+Bytes = NDArray[np.uint8]
+Positions = NDArray[np.int64]
+
+
+def binary_array(buffer: Bytes, starts: Positions, lengths: Positions, valid: Mask | None = None) -> pa.BinaryArray:
+    """Copy the spans `buffer[start : start + length]` into an Arrow binary array.
+
+    The array of all spans and of the gaps between them needs no copy at all, only offsets; Arrow then takes every
+    other element of it, in C++.
+
+    Args:
+        buffer: the bytes.
+        starts: where each span starts, in bytes.
+        lengths: bytes of each span; not negative.
+        valid: where false, the value is null.
+
+    Raises:
+        IndexError: a span leaves the buffer.
+    """
+    count = len(starts)
+    if count == 0:
+        empty: pa.BinaryArray = pa.nulls(0, pa.binary())  # unlike pa.array, without looking for pandas
+        return empty
+    if starts.min() < 0 or lengths.min() < 0 or (starts + lengths).max() > len(buffer):
+        raise IndexError("a span leaves its buffer")
+    if valid is not None:
+        lengths = np.where(valid, lengths, 0)
+        # An empty span behind what came before keeps the offsets below in order.
+        starts = np.where(valid, starts, np.maximum.accumulate(np.where(valid, starts + lengths, 0)))
+    offsets: NDArray[Any] = np.empty(2 * count, dtype=np.int64)
+    offsets[0::2] = starts
+    np.add(starts, lengths, out=offsets[1::2])
+    if (offsets[1:] < offsets[:-1]).any():
+        return _gathered(buffer, starts, lengths, valid)
+    kind: Any = pa.binary() if len(buffer) <= _INT32_MAX else pa.large_binary()
+    if kind == pa.binary():
+        offsets = offsets.astype(np.int32)
+    interleaved: Any = _from_buffers(kind, 2 * count - 1, offsets, buffer)
+    chosen = np.arange(0, 2 * count, 2, dtype=np.int64)
+    taken: pa.BinaryArray = interleaved.take(from_numpy(chosen, valid)).cast(pa.binary())
+    return taken
+
+
+def _from_buffers(kind: Any, count: int, offsets: Any, data: Any, validity: Any = None) -> pa.BinaryArray:
+    buffers: Any = [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
+    array: Any = pa.Array.from_buffers(kind, count, buffers)
+    binary: pa.BinaryArray = array
+    return binary
+
+
+def _gathered(buffer: Bytes, starts: Positions, lengths: Positions, valid: Mask | None) -> pa.BinaryArray:
+    """The same for spans in any order, byte by byte."""
+    ends = np.cumsum(lengths)
+    flat = np.arange(ends[-1], dtype=np.int64) + np.repeat(starts - (ends - lengths), lengths)
+    offsets = np.concatenate([[0], ends]).astype(np.int32)
+    validity = None if valid is None else packed(valid)
+    return _from_buffers(pa.binary(), len(starts), offsets, buffer[flat], validity)
+
+
+def spans_of(array: Any) -> tuple[Bytes, Positions, Positions]:
+    """The buffer, starts and lengths behind a binary or string array; nulls have length 0 or hold what they hold."""
+    large = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
+    _, offset_buffer, data_buffer = array.buffers()
+    whole = np.frombuffer(memoryview(offset_buffer or b""), dtype=np.int64 if large else np.int32)
+    offsets = whole[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    data = np.frombuffer(data_buffer, dtype=np.uint8) if data_buffer is not None else np.empty(0, dtype=np.uint8)
+    return data, offsets[:-1], np.diff(offsets)
+
+
+def fixed_rows(rows: NDArray[np.uint8]) -> pa.BinaryArray:
+    """A matrix of bytes as a binary array, one value a row."""
+    count, width = rows.shape
+    offsets = (np.arange(count + 1, dtype=np.int64) * width).astype(np.int32)
+    return _from_buffers(pa.binary(), count, offsets, np.ascontiguousarray(rows).reshape(-1))
+
+
+def masked_rows(rows: NDArray[np.uint8], keep: Mask) -> pa.BinaryArray:
+    """A matrix of bytes as a binary array, one value a row, of the bytes for which `keep` is true."""
+    offsets = np.zeros(len(rows) + 1, dtype=np.int32)
+    np.cumsum(keep.sum(axis=1), out=offsets[1:])
+    return _from_buffers(pa.binary(), len(rows), offsets, rows[keep])
+
+
+def join_bytes(*parts: pa.BinaryArray | bytes) -> pa.BinaryArray:
+    """Concatenate binary arrays row by row; a `bytes` is the same in each row. A null part makes the row null."""
+    columns: list[Any] = [pa.scalar(part, pa.binary()) if isinstance(part, bytes) else part for part in parts]
+    join: Any = pc.binary_join_element_wise
+    joined: pa.BinaryArray = join(*columns, pa.scalar(b"", pa.binary()))
+    return joined
+
+
+def has_bytes_from(values: Any, least: int) -> bool:
+    """Whether a string or binary array holds a byte of that value or above; null slots may count.
+
+    Args:
+        values: one piece, of 32- or 64-bit offsets.
+        least: from 0 to 255.
+    """
+    if len(values) == 0:
+        return False
+    wide = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
+    offsets = np.frombuffer(values.buffers()[1], np.int64 if wide else np.int32)
+    first, last = int(offsets[values.offset]), int(offsets[values.offset + len(values)])
+    content = values.buffers()[2]
+    return content is not None and bool((np.frombuffer(content, np.uint8)[first:last] >= least).any())
+
+
+def schema_of(**fields: Any) -> pa.Schema:
+    """An Arrow schema of named types."""
+    named: Any = list(fields.items())
+    return pa.schema(named)
+
+
+def binaries(values: Sequence[bytes]) -> Column:
+    """A binary array; unlike `pa.array`, this does not look for pandas first."""
+    lengths = np.fromiter(map(len, values), dtype=np.int64, count=len(values))
+    return binary_array(np.frombuffer(b"".join(values), dtype=np.uint8), np.cumsum(lengths) - lengths, lengths)
+
+
+def strings(values: Sequence[str]) -> Column:
+    """A string array; see `binaries`."""
+    return binaries([value.encode() for value in values]).cast(pa.string())

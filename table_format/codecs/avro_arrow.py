@@ -14,16 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from table_format.codecs import avro_leaves
-from table_format.codecs.arrow_numpy import from_numpy, packed
+from table_format.codecs import avro_values
+from table_format.codecs.arrow_numpy import Bytes, Positions, from_numpy, packed
 from table_format.codecs.avro_columns import check_ends
 from table_format.codecs.avro_schema_tree import Node
-from table_format.codecs.byte_spans import Bytes, Positions
 from table_format.errors import CorruptFileError, SchemaError
 
-_BROKEN = (avro_leaves.BadValueError, IndexError, pa.ArrowInvalid, OverflowError)
+_BROKEN = (avro_values.BadValueError, IndexError, pa.ArrowInvalid, OverflowError)
 _Found = tuple[Any, Positions]
-
 arrow: Any = pa  # the stubs know no arrays of any type
 
 
@@ -77,8 +75,8 @@ class _Decoder:
             return self._union(node, at, keep=keep)
         if node.kind in ("array", "map"):
             return self._collection(node, at, keep=keep)
-        leaf, after = avro_leaves.read(self.buffer, node, at, keep=keep)
-        return None if leaf is None else avro_leaves.to_arrow(self.buffer, leaf), after
+        leaf, after = avro_values.read(self.buffer, node, at, keep=keep)
+        return None if leaf is None else avro_values.to_arrow(self.buffer, leaf), after
 
     def _record(self, node: Node, at: Positions, *, keep: bool) -> _Found:
         members, count = [], len(at)
@@ -95,9 +93,9 @@ class _Decoder:
         values = [branch for branch in node.branches if branch.kind != "null"]
         if keep and len(values) > 1:
             raise SchemaError(f"a column of several Avro types ({', '.join(b.name for b in values)}) is not read")
-        branches, after = avro_leaves.read_long(self.buffer, at)
+        branches, after = avro_values.read_long(self.buffer, at)
         if branches.size and (branches.min() < 0 or branches.max() >= len(node.branches)):
-            raise avro_leaves.BadValueError("a union has no such branch")
+            raise avro_values.BadValueError("a union has no such branch")
         result: Any = arrow.nulls(len(at)) if keep else None
         for number, branch in enumerate(node.branches):
             if branch.kind == "null":
@@ -132,7 +130,7 @@ class _Decoder:
                 keys.append(key)
             values, behind = self.value(item, position, keep=keep)
             if (behind == after[rows]).any():
-                raise avro_leaves.BadValueError("a collection has items without bytes")
+                raise avro_values.BadValueError("a collection has items without bytes")
             items.append(values)
             owners.append(rows)
             after[rows] = behind
@@ -154,12 +152,12 @@ class _Decoder:
 
     def _block_heads(self, at: Positions) -> tuple[Positions, Positions]:
         """How many items follow, and where; a negative number has the block's bytes behind it."""
-        counts, after = avro_leaves.read_long(self.buffer, at)
+        counts, after = avro_values.read_long(self.buffer, at)
         sized = np.flatnonzero(counts < 0)
         if sized.size:
             counts[sized] = -counts[sized]
-            _, after[sized] = avro_leaves.read_long(self.buffer, after[sized])
-        return avro_leaves.checked_lengths(self.buffer, counts), after
+            _, after[sized] = avro_values.read_long(self.buffer, after[sized])
+        return avro_values.checked_lengths(self.buffer, counts), after
 
 
 _KEY = Node("string", "string")

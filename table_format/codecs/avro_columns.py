@@ -15,11 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from table_format.codecs import avro_leaves
-from table_format.codecs.avro_leaves import Leaf
-from table_format.codecs.avro_maps import walk_maps
+from table_format.codecs import avro_values
+from table_format.codecs.arrow_numpy import Bytes, Positions, binary_array
 from table_format.codecs.avro_schema_tree import Node, parse
-from table_format.codecs.byte_spans import Bytes, Positions, binary_array
+from table_format.codecs.avro_values import Leaf, walk_maps
 from table_format.errors import CorruptFileError, SchemaError
 
 
@@ -65,8 +64,7 @@ class MapColumn:
 
 
 # What numpy and Arrow raise on positions, numbers and strings that cannot be.
-_BROKEN = (avro_leaves.BadValueError, IndexError, pa.ArrowInvalid)
-
+_BROKEN = (avro_values.BadValueError, IndexError, pa.ArrowInvalid)
 Wanted = dict[str, "Wanted"]
 
 
@@ -136,11 +134,11 @@ def _finish(buffer: Bytes, leaf: Leaf | _Union | _Map, count: int) -> Any:
         return leaf.column
     if isinstance(leaf, _Union):
         values = {
-            branch: avro_leaves.to_arrow(buffer, part.spread(rows, count))
+            branch: avro_values.to_arrow(buffer, part.spread(rows, count))
             for branch, (rows, part) in leaf.parts.items()
         }
         return UnionColumn(leaf.branches, leaf.names, values, leaf.starts, leaf.ends - leaf.starts, buffer)
-    return avro_leaves.to_arrow(buffer, leaf)
+    return avro_values.to_arrow(buffer, leaf)
 
 
 @dataclass(slots=True)
@@ -190,7 +188,7 @@ class _Decoder:
             raise SchemaError(f"{path!r} is no record in the Avro schema and has no field {next(iter(wanted))!r}")
         if node.kind in ("map", "array"):
             return self._collection(node, at, wanted, path)
-        leaf, after = avro_leaves.read(self.buffer, node, at, keep=wanted is not None)
+        leaf, after = avro_values.read(self.buffer, node, at, keep=wanted is not None)
         return ({} if leaf is None else {path: leaf}), after
 
     def _record(self, node: Node, at: Positions, wanted: Wanted | None, path: str) -> tuple[Leaves, Positions]:
@@ -206,7 +204,7 @@ class _Decoder:
         return leaves, at
 
     def _union(self, node: Node, at: Positions, wanted: Wanted | None, path: str) -> tuple[Leaves, Positions]:
-        branches, after = avro_leaves.read_long(self.buffer, at)
+        branches, after = avro_values.read_long(self.buffer, at)
         several = node.optional is None and wanted is not None and not wanted
         parts: dict[int, tuple[Positions, Leaf]] = {}
         leaves: Leaves = {}
@@ -256,21 +254,21 @@ class _Decoder:
         at = at.copy()
         rows = np.arange(len(at))
         while rows.size:
-            counts, after = avro_leaves.read_long(self.buffer, at[rows])
+            counts, after = avro_values.read_long(self.buffer, at[rows])
             at[rows] = after
             sized = counts < 0
             if sized.any():
-                sizes, after = avro_leaves.read_long(self.buffer, at[rows[sized]])
-                at[rows[sized]] = after + avro_leaves.checked_lengths(self.buffer, sizes)
+                sizes, after = avro_values.read_long(self.buffer, at[rows[sized]])
+                at[rows[sized]] = after + avro_values.checked_lengths(self.buffer, sizes)
             rows, left = rows[counts != 0], np.maximum(counts[counts != 0], 0)
             while (left > 0).any():
                 active = rows[left > 0]
                 position = at[active]
                 if node.kind == "map":
-                    position = avro_leaves.skip_bytes(self.buffer, position)
+                    position = avro_values.skip_bytes(self.buffer, position)
                 _, after = self.value(node.item or node, position, None, "")
                 if (after == at[active]).any():
-                    raise avro_leaves.BadValueError("a collection has items without bytes")
+                    raise avro_values.BadValueError("a collection has items without bytes")
                 at[active] = after
                 left -= 1
         return at
@@ -281,7 +279,7 @@ def _rows_of_branches(node: Node, branches: Positions) -> Iterator[tuple[int, Po
     if not branches.size:
         return
     if branches.min() < 0 or branches.max() >= len(node.branches):
-        raise avro_leaves.BadValueError("a union has no such branch")
+        raise avro_values.BadValueError("a union has no such branch")
     for number in np.flatnonzero(np.bincount(branches)).tolist():
         if node.branches[number].kind != "null":
             yield number, np.flatnonzero(branches == number)

@@ -14,9 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.codecs.arrow_numpy import (
+    fixed_rows,
+    from_numpy,
+    join_bytes,
+    masked_rows,
+    one_chunk,
+    spans_of,
+    to_numpy,
+)
 from table_format.codecs.avro_schema_tree import Node, parse
-from table_format.codecs.byte_spans import fixed_rows, join_bytes, masked_rows, spans_of
 from table_format.errors import SchemaError
 
 _LOGICAL_INTEGERS: dict[str, pa.DataType] = {

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping
+from typing import Final
 
-from table_format.errors import CorruptFileError, OptionError
+from table_format.errors import AlreadyExistsError, CorruptFileError, OptionError
+from table_format.storage import Storage
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _CODES = {value: key for key, value in _ESCAPES.items()}
@@ -132,3 +135,30 @@ def _escape(text: str, *, is_key: bool) -> str:
             units = char.encode("utf-16-be").hex().upper()
             out += [f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4)]
     return "".join(out)
+
+
+NAME: Final = ".hoodie_partition_metadata"
+
+#: Forms that tables with `hoodie.partition.metafile.use.base.format` have instead.
+NAMES: Final = frozenset({NAME, f"{NAME}.parquet", f"{NAME}.orc"})
+
+
+def partition_depth(partition: str) -> int:
+    """Folders between the table's base and the partition; 0 for a table without partitions."""
+    return len(partition.split("/")) if partition else 0
+
+
+def ensure_partition_metadata(storage: Storage, partition: str, instant: str) -> bool:
+    """Write a partition's metadata file unless it is there; it precedes the partition's first data file.
+
+    Returns:
+        Whether the partition is new.
+    """
+    path = f"{partition}/{NAME}" if partition else NAME
+    if storage.exists(path):
+        return False
+    values = {"commitTime": instant, "partitionDepth": str(partition_depth(partition))}
+    # two tasks may both find it missing; the content is the same
+    with contextlib.suppress(AlreadyExistsError):
+        storage.create(path, format_properties(values, "partition metadata"))
+    return True

@@ -9,7 +9,7 @@ from struct import Struct
 
 import numpy as np
 
-from table_format.codecs.byte_spans import DISORDERED_BYTE
+from table_format.codecs.arrow_numpy import DISORDERED_BYTE
 from table_format.codecs.varint import BadEncodingError, read_hadoop_vint, require, write_hadoop_vint
 from table_format.errors import CorruptFileError
 

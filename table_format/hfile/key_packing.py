@@ -15,11 +15,9 @@ from typing import Any, Final, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import Mask
-from table_format.codecs.byte_spans import DISORDERED_BYTE, Bytes, Positions
+from table_format.codecs.arrow_numpy import DISORDERED_BYTE, Bytes, Mask, Positions
 
 Matrix = NDArray[np.uint8]
-
 LONGEST: Final = 256
 """Bytes of the longest key that is packed."""
 HALF_BYTE: Final = 16

@@ -18,8 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import from_numpy, to_numpy
-from table_format.codecs.byte_spans import Positions, binary_array, spans_of
+from table_format.codecs.arrow_numpy import Positions, binary_array, from_numpy, spans_of, to_numpy
 from table_format.errors import CorruptFileError
 from table_format.hfile.key_packing import HALF_BYTE, LONGEST, KeyPacking, Matrix, padded_rows
 from table_format.hfile.sorted_keys import KeySpans, bisect_ranges
@@ -33,7 +32,6 @@ _PADDING = 8
 _MOST_VALUES = 1 << 16
 _KEYS_PER_VALUE = 4  # where fewer share a value, the copy of the values would be as large as the values
 _FEW = 16
-
 Numbers = NDArray[np.unsignedinteger[Any]]
 
 

@@ -12,14 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from table_format.base_file.bloom import BloomFilter, parse_bloom
-from table_format.codecs.byte_spans import DISORDERED_BYTE, Positions
+from table_format.codecs.arrow_numpy import DISORDERED_BYTE, Positions
 from table_format.codecs.inflation import MEBIBYTE, most_inflated
 from table_format.errors import CorruptFileError
 from table_format.hfile import block, index, packed_keys, trailer
-from table_format.hfile.entries import HFileEntries, key_spans, split_entries
+from table_format.hfile.entries import HFileEntries, find_entries, key_spans, split_entries
 from table_format.hfile.packed_keys import PackedKeys
 from table_format.hfile.sorted_keys import KeySpans, matches, matches_by_hash
-from table_format.hfile.walk import find_entries
 from table_format.mapping import compute_threads
 
 # Trailer, index and file info of most files fit into this; one read gets them all.
@@ -38,10 +37,8 @@ _GAP = 256 * 1024
 # What the blocks that are read at once may become.
 _FLOOR, _RATIO = 512 * MEBIBYTE, 128
 _TOO_LONG = "an HFile entry reaches past the end of its block; restore the file"
-
 T = TypeVar("T")
 R = TypeVar("R")
-
 ReadRange = Callable[[int, int], "bytes | memoryview"]
 
 

@@ -10,22 +10,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from table_format.base_file.bloom import DYNAMIC, dynamic_bloom, filter_size
-from table_format.codecs.arrow_numpy import from_numpy, to_numpy
-from table_format.codecs.byte_spans import fixed_rows, join_bytes, spans_of
+from table_format.codecs.arrow_numpy import fixed_rows, from_numpy, join_bytes, spans_of, to_numpy
 from table_format.errors import OptionError, RecordError
 from table_format.hfile import block
+from table_format.hfile.entries import ENTRY_OVERHEAD, KEY_OVERHEAD, SUFFIX
 from table_format.hfile.index import write_entry
 from table_format.hfile.packed_keys import NAME as PACKED_KEYS
 from table_format.hfile.packed_keys import PackedKeys
 from table_format.hfile.trailer import BLOOM_NAME, BLOOM_TYPE, Trailer, write_file_info
-from table_format.hfile.walk import ENTRY_OVERHEAD, KEY_OVERHEAD, SUFFIX
 from table_format.mapping import compute_threads
 
 DEFAULT_BLOCK_SIZE = 1024 * 1024
 LONGEST_KEY: Final = 32_767
 """Bytes of a key: HFiles count them in a signed short."""
 _FALSE_POSITIVES = 1e-9
-
 Values = Sequence[bytes] | pa.BinaryArray
 
 

@@ -6,22 +6,26 @@ how they split it. They agree on plain keys, and on composite keys whose values 
 
 from __future__ import annotations
 
+import json
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute
+import xxhash
+from numpy.typing import NDArray
 
+from table_format.codecs.arrow_numpy import pc
+from table_format.errors import CorruptFileError
 from table_format.keys.java_hash import Int32Array, bucket_id_one, bucket_ids, buckets_of_hashes, java_string_hash
 from table_format.storage import Storage
 
-pc: Any = compute  # the stubs lag behind the functions
-
 NULL_KEY_PART = "__null__"
 EMPTY_KEY_PART = "__empty__"
+
 #: Where releases from 1.1 on keep rules by which bucket counts differ between partitions.
 RULES_FOLDER = ".hoodie/.bucket_index/partition_bucket_index_meta"
 
@@ -170,3 +174,78 @@ def _next_boundary(key: str, colon: int) -> tuple[int, int]:
             return following, comma
         following = key.find(":", following + 1)
     return -1, -1
+
+
+METADATA_FOLDER = ".hoodie/.bucket_index/consistent_hashing_metadata"
+_SUFFIX = ".hashing_meta"
+_LARGEST = 2**31 - 1
+_VERSION = 0
+
+
+@dataclass(frozen=True, eq=False)
+class HashRing:
+    """The nodes of one partition.
+
+    Attributes:
+        values: each node's hash value, rising; it takes the values above the node before it, up to its own.
+        prefixes: each node's file group: its file id without the number at the end.
+    """
+
+    values: NDArray[np.int64]
+    prefixes: tuple[str, ...]
+
+    @classmethod
+    def of_nodes(cls, nodes: Iterable[tuple[int, str]]) -> HashRing:
+        """A ring of `(hash value, file id prefix)`; of two nodes with one value the later counts."""
+        found = sorted(dict(nodes).items())
+        return cls(np.array([value for value, _ in found], np.int64), tuple(prefix for _, prefix in found))
+
+    def prefixes_of(self, hashes: NDArray[np.int64]) -> set[str]:
+        """The file groups into which some hash values fall; beyond the last node comes the first."""
+        nodes = np.unique(np.searchsorted(self.values, hashes, side="left") % len(self.values))
+        return {self.prefixes[node] for node in nodes}
+
+
+def hash_on_ring(parts: Sequence[str | None]) -> int:
+    """The hash value of a record's key parts.
+
+    >>> hash_on_ring(["k1"]) <= 536870912
+    True
+    """
+    # Java joins a null as the word.
+    text = "".join("null" if part is None else part for part in parts)
+    return xxhash.xxh32_intdigest(text.encode("utf-8", "replace"), seed=0) & _LARGEST
+
+
+def load_rings(storage: Storage, partition: str) -> list[HashRing]:
+    """All versions of a partition's ring; empty when none is stored.
+
+    Args:
+        storage: rooted at the table's folder.
+        partition: its path.
+
+    Raises:
+        CorruptFileError: a version that is not understood.
+    """
+    folder = f"{METADATA_FOLDER}/{partition}" if partition else METADATA_FOLDER
+    entries = [entry for entry in storage.list(folder) if entry.name.endswith(_SUFFIX)]
+    return [parse_ring(storage.read(entry.path), entry.path) for entry in entries]
+
+
+def parse_ring(data: bytes, path: str) -> HashRing:
+    """One version of a ring, from the JSON of a `.hashing_meta` file.
+
+    Raises:
+        CorruptFileError: it is not such a file, or says more than is understood.
+    """
+    try:
+        stored: Any = json.loads(data)
+        nodes = [(int(node["value"]), str(node["fileIdPrefix"]), node.get("tag", "NORMAL")) for node in stored["nodes"]]
+        version = stored.get("version", _VERSION)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptFileError(path, 0, f"not the metadata of consistent hashing: {error!r}") from error
+    if version != _VERSION:
+        raise CorruptFileError(path, 0, f"version {version} of consistent hashing metadata is not known")
+    if not nodes or any(tag != "NORMAL" or not 0 <= value <= _LARGEST for value, _, tag in nodes):
+        raise CorruptFileError(path, 0, "consistent hashing metadata without nodes, or with nodes that are in change")
+    return HashRing.of_nodes((value, prefix) for value, prefix, _ in nodes)

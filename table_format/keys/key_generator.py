@@ -8,16 +8,14 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute
 
+from table_format.codecs.arrow_numpy import pc
 from table_format.errors import OptionError, RecordError
 from table_format.keys.bucket_index import EMPTY_KEY_PART, NULL_KEY_PART, BucketHashRule, bucket_ids_of_keys
 from table_format.keys.java_hash import Int32Array, bucket_ids
 from table_format.keys.key_text import raw_column, text_column
 from table_format.keys.partition_values import path_segment
 from table_format.keys.timestamp_keys import TimestampFormat
-
-pc: Any = compute  # the stubs lag behind the functions
 
 Batch = pa.Table | pa.RecordBatch
 SingleKeyForm = Literal["value", "field:value"]

@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute
 
+from table_format.codecs.arrow_numpy import pc
 from table_format.errors import RecordError, SchemaError, did_you_mean
-
-pc: Any = compute  # the stubs lag behind the functions
 
 
 def key_texts(values: pa.Array[Any] | pa.ChunkedArray[Any], field: str) -> pa.Array[Any]:

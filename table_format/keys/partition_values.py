@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import compute
 
+from table_format.codecs.arrow_numpy import pc
 from table_format.errors import RecordError
-
-pc: Any = compute  # the stubs lag behind the functions
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """Stands for null and, where the column is a string, for the empty string too."""

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute
 
+from table_format.codecs.arrow_numpy import pc
 from table_format.errors import OptionError, RecordError
-from table_format.keys.joda_time import format_time, parse_time, parse_zone
-
-pc: Any = compute  # the stubs lag behind the functions
+from table_format.keys.joda_time import format_time, letters_of, parse_time, parse_zone
 
 PREFIX = "hoodie.keygen.timebased."
+
 _UNITS_IN_MS = {
     "NANOSECONDS": 1e-6,
     "MICROSECONDS": 1e-3,
@@ -26,12 +26,14 @@ _UNITS_IN_MS = {
     "HOURS": 3_600_000,
     "DAYS": 86_400_000,
 }
+
 _TYPE_UNITS = {
     "UNIX_TIMESTAMP": "SECONDS",
     "EPOCHMILLISECONDS": "MILLISECONDS",
     "EPOCHMICROSECONDS": "MICROSECONDS",
     "MIXED": "SECONDS",
 }
+
 # Zone offsets are whole quarters of an hour since 1972; before, the local mean times of cities were about.
 _QUARTER_MS = 900_000
 _QUARTERS_SINCE_MS = 63_072_000_000
@@ -151,3 +153,205 @@ def _getter(options: Mapping[str, str]) -> Callable[..., str | None]:
         return next((value for value in found if value), None)
 
     return get
+
+
+_ORDER = "yMdHms"
+_STEP = {"d": dt.timedelta(days=1), "H": dt.timedelta(hours=1), "m": dt.timedelta(minutes=1)}
+_YEAR_DIGITS = 4
+_MONTH_DIGITS = 2
+_DAY = dt.timedelta(days=1)
+_MILLISECOND = dt.timedelta(milliseconds=1)
+
+# No clock was ever further from UTC: the local mean times of Manila and Alaska.
+_ANY_ZONE = dt.timedelta(hours=16)
+
+# The writer's rules of a zone may be of another year than ours; countries moved their clocks by up to two hours.
+_RULES_DIFFER = dt.timedelta(hours=3)
+_MEAN_TIMES_END = dt.datetime(1972, 1, 1)  # noqa: DTZ001 - local time
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - local time
+_NUMBERS = frozenset({"UNIX_TIMESTAMP", "EPOCHMILLISECONDS", "EPOCHMICROSECONDS", "SCALAR"})
+
+
+@dataclass(frozen=True, slots=True)
+class TimeStretch:
+    """A stretch of time, both ends within it, in milliseconds since 1970-01-01 UTC."""
+
+    first: int
+    last: int
+
+
+def stretch_of_path(text: str, time_format: TimestampFormat) -> TimeStretch | None:
+    """The moments whose path text this is, or a few more.
+
+    Args:
+        text: the field's part of the path, without `field=` and unescaped.
+        time_format: how the table writes it.
+
+    Returns:
+        None when the pattern does not name a stretch (no four-digit year, a week, an hour without a day), or the text
+        is not one that the pattern gives.
+
+    Raises:
+        OptionError: a time zone that is not known.
+    """
+    finest = _finest(time_format.output_pattern)
+    if finest is None:
+        return None
+    zone = _zone(time_format.output_zone)
+    try:
+        parsed = parse_time(text, time_format.output_pattern, dt.UTC)
+        if parsed is None or format_time(parsed.epoch_ms, time_format.output_pattern, dt.UTC) != text:
+            return None
+        begin = _EPOCH + parsed.epoch_ms * _MILLISECOND
+        end = _next(begin, finest)
+        first, last = begin - _latest_offset(begin, end, zone), end - _MILLISECOND - _earliest_offset(begin, end, zone)
+    except (OptionError, RecordError, OverflowError, ValueError):
+        return None
+    return TimeStretch((first - _EPOCH) // _MILLISECOND, (last - _EPOCH) // _MILLISECOND)
+
+
+def bounds_of_paths(
+    texts: Sequence[str | None], time_format: TimestampFormat, kind: pa.DataType
+) -> tuple[pa.Array[Any], pa.Array[Any]] | None:
+    """Bounds of a time column in each partition.
+
+    Args:
+        texts: the field's part of each path; None where it is not known.
+        time_format: how the table writes it.
+        kind: the column's type.
+
+    Returns:
+        Lower and upper bounds of the column's type, null where the path tells none; None for a type whose values
+        releases do not all take for the same moments.
+
+    Raises:
+        OptionError: a time zone that is not known.
+    """
+    parse_zone(time_format.output_zone)
+    unit = _unit_of(time_format, kind)
+    if unit is None:
+        return None
+    storage = pa.int32() if kind == pa.date32() else pa.int64()
+    stretches = [None if text is None else stretch_of_path(text, time_format) for text in texts]
+    least, most = _limits(kind)
+    lower = [None if s is None else max(least, _first_number(s.first, unit)) for s in stretches]
+    upper = [None if s is None else min(most, _last_number(s.last, unit)) for s in stretches]
+    # A stretch beyond what the type holds tells nothing that could be trusted.
+    sound = [a is not None and b is not None and a <= b for a, b in zip(lower, upper, strict=True)]
+    arrays = [
+        pa.array([value if ok else None for value, ok in zip(side, sound, strict=True)], storage).cast(kind)
+        for side in (lower, upper)
+    ]
+    return arrays[0], arrays[1]
+
+
+def path_of_text(text: str, time_format: TimestampFormat) -> str | None:
+    """The path text of a time that the column holds as text.
+
+    Args:
+        text: a value of the column.
+        time_format: how the table writes it.
+
+    Returns:
+        None when releases may read the text or write its path in another way: it is not as its pattern would write it,
+        there are several patterns, time zones come in, or names of months or days.
+    """
+    patterns, zones = time_format.input_patterns, (time_format.input_zone, time_format.output_zone)
+    if time_format.kind != "DATE_STRING" or len(patterns) != 1 or zones[1] not in (None, zones[0]):
+        return None
+    try:
+        if not (_is_plain(patterns[0], "yMdHmsS") and _is_plain(time_format.output_pattern, "yMdHms")):
+            return None
+        parsed = parse_time(text, patterns[0], dt.UTC)
+        if parsed is None or format_time(parsed.epoch_ms, patterns[0], dt.UTC) != text:
+            return None
+        return format_time(parsed.epoch_ms, time_format.output_pattern, dt.UTC)
+    except (OptionError, RecordError, ValueError):
+        return None
+
+
+def _is_plain(pattern: str, letters: str) -> bool:
+    """Whether a pattern has these letters only, each once, as numbers of any language and century."""
+    found = letters_of(pattern)
+    widths = dict(found)
+    plain = len(widths) == len(found) and set(widths) <= set(letters)
+    return plain and widths.get("y", 0) >= _YEAR_DIGITS and widths.get("M", 1) <= _MONTH_DIGITS
+
+
+def _finest(pattern: str) -> str | None:
+    """The finest part of a pattern that names every coarser one too."""
+    letters = letters_of(pattern)
+    names = [letter for letter, _ in letters]
+    if len(set(names)) != len(names) or set(names) != set(_ORDER[: len(names)]) or not names:
+        return None
+    widths = dict(letters)
+    if widths["y"] < _YEAR_DIGITS or widths.get("M", 1) > _MONTH_DIGITS:  # names of months are those of a language
+        return None
+    return _ORDER[len(names) - 1]
+
+
+def _zone(name: str | None) -> dt.tzinfo | None:
+    """The zone in which a path is written; None when releases, or we, may take another one for it."""
+    zone = parse_zone(name)
+    # Java takes an offset that does not follow "GMT" for a name that it does not know, and then for UTC.
+    bare = isinstance(zone, dt.timezone) and zone != dt.UTC and not str(name).startswith("GMT")
+    return None if bare else zone
+
+
+def _next(begin: dt.datetime, finest: str) -> dt.datetime:
+    if finest == "y":
+        return begin.replace(year=begin.year + 1)
+    if finest == "M":
+        return (begin.replace(day=1) + 31 * _DAY).replace(day=1)
+    return begin + _STEP.get(finest, dt.timedelta(seconds=1))
+
+
+def _latest_offset(begin: dt.datetime, end: dt.datetime, zone: dt.tzinfo | None) -> dt.timedelta:
+    return max(_offsets(begin, end, zone, _ANY_ZONE, _RULES_DIFFER))
+
+
+def _earliest_offset(begin: dt.datetime, end: dt.datetime, zone: dt.tzinfo | None) -> dt.timedelta:
+    return min(_offsets(begin, end, zone, -_ANY_ZONE, -_RULES_DIFFER))
+
+
+def _offsets(
+    begin: dt.datetime, end: dt.datetime, zone: dt.tzinfo | None, any_zone: dt.timedelta, slack: dt.timedelta
+) -> list[dt.timedelta]:
+    """How far the writer's clock may have been ahead of UTC around a stretch of local time."""
+    if isinstance(zone, dt.timezone):
+        return [zone.utcoffset(None)]
+    if zone is None or begin < _MEAN_TIMES_END:
+        return [any_zone]
+    around = (begin - _DAY, begin, end, end + _DAY)
+    found = [moment.replace(tzinfo=zone, fold=fold).utcoffset() for moment in around for fold in (0, 1)]
+    return [offset + slack for offset in found if offset is not None]
+
+
+def _unit_of(time_format: TimestampFormat, kind: pa.DataType) -> float | None:
+    """Milliseconds in one unit of the column's numbers."""
+    if time_format.kind not in _NUMBERS:
+        return None
+    unit = milliseconds_of_unit(time_format.unit)
+    if pa.types.is_signed_integer(kind) or kind == pa.date32():
+        return unit
+    # Of timestamps some releases take the raw number and some the moment; with microseconds both are the same.
+    is_micros = isinstance(kind, pa.TimestampType) and kind.unit == "us"
+    return unit if is_micros and time_format.unit == "MICROSECONDS" else None
+
+
+def _limits(kind: pa.DataType) -> tuple[int, int]:
+    bits = kind.bit_width
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def _first_number(moment: int, unit: float) -> int:
+    if unit >= 1:
+        return -(-moment // int(unit))
+    # Java drops fractions of a millisecond towards zero, so that a moment before 1970 has numbers below it.
+    return moment * round(1 / unit) - (round(1 / unit) - 1)
+
+
+def _last_number(moment: int, unit: float) -> int:
+    if unit >= 1:
+        return moment // int(unit)
+    return moment * round(1 / unit) + round(1 / unit) - 1

@@ -13,17 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import to_numpy
+from table_format.codecs.arrow_numpy import join_bytes, spans_of, to_numpy
 from table_format.codecs.avro_encode import encode_longs
-from table_format.codecs.byte_spans import join_bytes, spans_of
 from table_format.errors import CorruptFileError, UnsupportedTableError
-from table_format.log.format import LogBlock
+from table_format.log.blocks import BlockType, HeaderKey, LogBlock, write_log_block
 
 _HEAD = Struct(">ii")
 _VERSION = 3
 _NAMESPACE = "org.apache.hudi.avro.model"
 _PRESENT, _INT_BRANCH = b"\x02", b"\x04"
 _NATURAL = _INT_BRANCH + b"\x00"
+
 _WRAPPED: tuple[tuple[str, Any], ...] = (
     ("Boolean", "boolean"),
     ("Int", "int"),
@@ -219,3 +219,20 @@ def _ordering(wrapped: Any) -> Any:
     if "wrappedValues" in record:
         return [None if value is None else value[1]["value"] for value in record["wrappedValues"] or []]
     return None if (name, record) == _NATURAL_ORDER else record["value"]
+
+
+def write_empty_block(instant: str) -> bytes:
+    """The 80 bytes by which the metadata table founds a file group: a delete block without records."""
+    return write_log_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant}, write_deletes([]))
+
+
+def write_delete_block(instant: str, schema_json: str, records: Sequence[DeletedRecord]) -> bytes:
+    """A block that removes keys."""
+    header: dict[int, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema_json}
+    return write_log_block(BlockType.DELETE, header, write_deletes(records))
+
+
+def write_key_delete_block(instant: str, schema_json: str, keys: pa.BinaryArray, partition: str) -> bytes:
+    """A block that removes many keys (UTF-8), all of one partition."""
+    header: dict[int, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema_json}
+    return write_log_block(BlockType.DELETE, header, write_key_deletes(keys, partition))

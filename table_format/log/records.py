@@ -12,15 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from table_format.codecs.arrow_numpy import Bytes, Positions
 from table_format.codecs.avro_arrow import decode_records
 from table_format.codecs.avro_schema_tree import Node, parse
-from table_format.codecs.byte_spans import Bytes, Positions
 from table_format.errors import CorruptFileError, HudiError, SchemaError, UnsupportedTableError
 from table_format.hfile.reader import HFileReader
-from table_format.log.format import BlockType, HeaderKey, LogBlock
+from table_format.log.blocks import BlockType, HeaderKey, LogBlock
 
 parquet: Any = pq  # the stubs know too little of it
-
 _INT = Struct(">i")
 _AVRO_VERSION = 3
 # Its value is left out of the records of HFile blocks.

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute
+from numpy.typing import NDArray
 
 from table_format.base_file.reader import footer, read_base_file
-from table_format.codecs.arrow_numpy import Mask, from_numpy, to_numpy, valid_mask
-from table_format.codecs.byte_spans import Positions
-from table_format.errors import CorruptFileError
-from table_format.log.format import LogBlock
-from table_format.log.reader import read_log_blocks
-from table_format.log.scan import surviving_blocks
+from table_format.codecs.arrow_numpy import Mask, Positions, from_numpy, one_chunk, pc, to_numpy, valid_mask
+from table_format.errors import CorruptFileError, UnsupportedTableError
+from table_format.log.blocks import LogBlock, read_log_blocks, surviving_blocks
 from table_format.merge.log_rows import OPERATION, BlockReader, LogRows, has_operations, merge_columns, record_keys
-from table_format.merge.ordering import ranks
 from table_format.merge.rules import MergeRules
-from table_format.merge.versions import Versions, choose_logs, choose_with_base
 from table_format.meta_columns import RECORD_KEY
 from table_format.schema.evolution import conform
 from table_format.slices.file_names import BaseFileName
-from table_format.slices.log_cuts import is_cut, seems_cut
+from table_format.slices.log_slices import is_cut, seems_cut
 from table_format.storage import Storage
 from table_format.table.schema_history import SchemaHistory
 from table_format.timeline.timeline import Timeline
 
-pc: Any = compute  # the stubs lag behind the functions
 arrow: Any = pa
 _UNMERGED_LAYOUT = 1
 
@@ -191,3 +186,153 @@ def _own_values(column: Any, rules: MergeRules) -> Mask | None:
         same = pc.fill_null(pc.equal(array, marker), fill_value=False)
         return ~to_numpy(same).astype(np.bool_)
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Versions of records, one a row: those of the logs in merge order, behind them the base file's.
+
+    Attributes:
+        ranks: by ordering value.
+        deleted: the version removes its key.
+        natural: it does so whatever the ordering values are.
+        by_block: it comes from a delete block rather than from a record that is marked as deleted.
+        present: for columns that a version may leave as they were: where it has a value of its own.
+    """
+
+    ranks: Positions
+    deleted: Mask
+    natural: Mask
+    by_block: Mask
+    present: Mapping[str, Mask]
+
+
+@dataclass(slots=True)
+class Chosen:
+    """For each key the row that it has in the end.
+
+    Attributes:
+        head: row of the version that won; -1 before the first.
+        sources: by column, for those that may come from other versions than the winning one.
+    """
+
+    head: Positions
+    sources: dict[str, Positions]
+
+
+def choose_logs(keys: Positions, count: int, versions: Versions, rules: MergeRules) -> Chosen:
+    """Reduce the log records of each key to one.
+
+    Args:
+        keys: number of the key of each log row, in merge order.
+        count: how many keys there are.
+        versions: log rows first.
+        rules: of the table.
+    """
+    chosen = Chosen(np.full(count, -1, np.int64), {name: np.full(count, -1, np.int64) for name in versions.present})
+    order = np.argsort(keys, kind="stable")
+    first = np.searchsorted(keys[order], np.arange(count))
+    rounds = np.arange(len(keys)) - first[keys[order]]
+    by_round = np.argsort(rounds, kind="stable")
+    ends = np.cumsum(np.bincount(rounds)) if len(keys) else np.empty(0, np.int64)
+    for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=False):
+        rows = order[by_round[start:end]]
+        _apply(chosen, keys[rows], rows, versions, rules)
+    return chosen
+
+
+def _apply(chosen: Chosen, keys: Positions, rows: Positions, versions: Versions, rules: MergeRules) -> None:
+    held = chosen.head[keys]
+    if held.size and held[0] < 0:  # the first round, in which every key has its first version
+        chosen.head[keys] = rows
+        for source in chosen.sources.values():
+            source[keys] = rows
+        return
+    wins = np.ones(len(rows), dtype=np.bool_)
+    if rules.logs_by_ordering:
+        wins = (versions.ranks[rows] >= versions.ranks[held]) | versions.natural[rows]
+        wins |= versions.natural[held]
+        if rules.deletes_forget:
+            wins |= versions.by_block[held]
+        else:
+            # a natural delete stays one when a delete with an ordering value follows
+            wins &= ~(versions.natural[held] & versions.by_block[rows])
+    _merge(chosen, keys, rows, wins, versions)
+
+
+def choose_with_base(chosen: Chosen, keys: Positions, rows: Positions, versions: Versions, rules: MergeRules) -> None:
+    """Merge what the logs came to over the base file's rows, in place.
+
+    Args:
+        chosen: of the logs.
+        keys: those that the base file has.
+        rows: their rows among the versions.
+        versions: of logs and base file.
+        rules: of the table.
+    """
+    held = chosen.head[keys]
+    stays = np.zeros(len(rows), dtype=np.bool_)
+    if rules.base_by_ordering:
+        stays = (versions.ranks[rows] > versions.ranks[held]) & ~versions.natural[held]
+        if rules.deletes_forget:
+            stays &= ~versions.by_block[held]
+    _merge(chosen, keys, rows, stays, versions)
+
+
+def _merge(chosen: Chosen, keys: Positions, rows: Positions, wins: Mask, versions: Versions) -> None:
+    """Put rows in place of the chosen ones where they win, and fill what the winner leaves open from the loser."""
+    held = chosen.head[keys]
+    chosen.head[keys] = np.where(wins, rows, held)
+    whole = versions.deleted[rows] | versions.deleted[held]
+    for name, source in chosen.sources.items():
+        present = versions.present[name]
+        before = source[keys]
+        high, low = np.where(wins, rows, before), np.where(wins, before, rows)
+        source[keys] = np.where(present[high] | whole, high, low)
+
+
+types = pa.types
+
+
+def ranks(columns: Sequence[Any], count: int) -> Positions:
+    """One rank a row, by the first column, then by the next ones.
+
+    Values compare as Java's do: a null number counts as 0 (any other null comes first), NaN is the greatest, and -0.0
+    is less than 0.0. Text compares by its UTF-8 bytes.
+
+    Args:
+        columns: arrays of one length.
+        count: the length.
+
+    Raises:
+        UnsupportedTableError: a column whose type has no order.
+    """
+    result = np.zeros(count, dtype=np.int64)
+    for column in columns:
+        single = _dense(column)
+        result = result * (int(single.max(initial=0)) + 1) + single
+        result = np.unique(result, return_inverse=True)[1].astype(np.int64)
+    return result
+
+
+def _dense(column: Any) -> Positions:
+    array = one_chunk(column)
+    kind = array.type
+    if types.is_floating(kind) or types.is_integer(kind):
+        return _numbers(array)
+    if types.is_nested(kind) or types.is_null(kind):
+        raise UnsupportedTableError(f"records cannot be ordered by a column of type {kind}")
+    ranked: Any = pc.rank(array, sort_keys="ascending", tiebreaker="dense")  # from 1 on, nulls last
+    numbers: Positions = np.where(valid_mask(array), to_numpy(ranked).astype(np.int64), 0)
+    return numbers
+
+
+def _numbers(array: Any) -> Positions:
+    values: NDArray[Any] = np.where(valid_mask(array), to_numpy(array), 0)
+    if values.dtype.kind == "f":
+        wide = values.astype(np.float64)
+        wide[np.isnan(wide)] = np.nan  # one NaN, above infinity
+        bits = wide.view(np.int64)
+        values = np.where(bits < 0, bits ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), bits)
+    ranked: Positions = np.unique(values, return_inverse=True)[1].astype(np.int64)
+    return ranked

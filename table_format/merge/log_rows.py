@@ -10,22 +10,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute
 
-from table_format.codecs.arrow_numpy import Mask, one_chunk, to_numpy
+from table_format.codecs.arrow_numpy import Mask, one_chunk, pc, to_numpy
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.keys.key_generator import KeyGenerator
+from table_format.log.blocks import BlockType, LogBlock
 from table_format.log.deletes import DeletedRecord, read_deletes
-from table_format.log.format import BlockType, LogBlock
 from table_format.log.records import is_partial, read_records
 from table_format.merge.rules import MergeRules
 from table_format.meta_columns import IS_DELETED, RECORD_KEY
 from table_format.schema.evolution import conform
 from table_format.table.schema_history import SchemaHistory
 
-pc: Any = compute  # the stubs lag behind the functions
 arrow: Any = pa
-
 OPERATION = "_hoodie_operation"
 _DELETING = ("D", "-U")
 

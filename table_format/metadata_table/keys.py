@@ -17,18 +17,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from table_format.codecs.arrow_numpy import to_numpy
-from table_format.codecs.byte_spans import fixed_rows
+from table_format.codecs.arrow_numpy import fixed_rows, to_numpy
 from table_format.keys.java_hash import java_string_hash, java_string_hash_one
 
 ALL_PARTITIONS_KEY = "__all_partitions__"
 NON_PARTITIONED_ID = "."
-
 _SEED = 0xFFFFFFFFDABADABA
 _SHORT_WIDTH = 12
 _FILE_WIDTH = 24
 _INT_MIN = -(1 << 31)
-
 StringColumn: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 

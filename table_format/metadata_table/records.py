@@ -2,36 +2,159 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.codecs.arrow_numpy import Column, from_numpy, join_bytes, one_chunk, pc, schema_of, to_numpy
 from table_format.codecs.avro_encode import Encoded, encode_longs, encode_records, map_blocks
 from table_format.codecs.avro_schema_tree import parse
-from table_format.codecs.byte_spans import join_bytes
 from table_format.hfile.writer import write_hfile
-from table_format.metadata_table.arrow import Column, pc, schema_of
-from table_format.metadata_table.keys import (
-    ALL_PARTITIONS_KEY,
-    column_stats_keys,
-    partition_identifier,
-    shards_of_keys,
+from table_format.metadata_table.column_stats import STATS_SCHEMA
+from table_format.metadata_table.keys import ALL_PARTITIONS_KEY, column_stats_keys, partition_identifier, shards_of_keys
+
+TYPE_ALL_PARTITIONS = 1
+TYPE_FILES = 2
+TYPE_COLUMN_STATS = 3
+
+META_FIELDS = (
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
 )
-from table_format.metadata_table.record_schema import (
-    SCHEMA,
-    SCHEMA_JSON,
-    TYPE_ALL_PARTITIONS,
-    TYPE_COLUMN_STATS,
-    TYPE_FILES,
-    WRAPPERS,
+
+_NAMESPACE = "org.apache.hudi.avro.model"
+
+WRAPPERS = (
+    "BooleanWrapper",
+    "IntWrapper",
+    "LongWrapper",
+    "FloatWrapper",
+    "DoubleWrapper",
+    "BytesWrapper",
+    "StringWrapper",
+    "DateWrapper",
+    "DecimalWrapper",
+    "TimeMicrosWrapper",
+    "TimestampMicrosWrapper",
 )
-from table_format.metadata_table.stats import STATS_SCHEMA
+"""Members of the union of `minValue` and `maxValue`, in the order of the union, after null."""
+
+
+def _optional(kind: Any) -> list[Any]:
+    return ["null", kind]
+
+
+def _field(name: str, kind: Any, *, default: bool = True) -> dict[str, Any]:
+    return {"name": name, "type": kind, "default": None} if default else {"name": name, "type": kind}
+
+
+def _record(name: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": fields}
+
+
+def _wrapper(name: str, value: Any) -> dict[str, Any]:
+    return _record(name, [{"name": "value", "type": value}])
+
+
+def _string() -> dict[str, Any]:
+    return {"type": "string", "avro.java.string": "String"}
+
+
+_WRAPPER_TYPES: tuple[Any, ...] = (
+    "boolean",
+    "int",
+    "long",
+    "float",
+    "double",
+    "bytes",
+    _string(),
+    "int",
+    {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 15},
+    {"type": "long", "logicalType": "time-micros"},
+    "long",
+)
+
+
+def _file_info() -> dict[str, Any]:
+    return _record(
+        "HoodieMetadataFileInfo", [{"name": "size", "type": "long"}, {"name": "isDeleted", "type": "boolean"}]
+    )
+
+
+def _bloom_filter() -> dict[str, Any]:
+    return _record(
+        "HoodieMetadataBloomFilter",
+        [
+            {"name": "type", "type": _string()},
+            {"name": "timestamp", "type": _string()},
+            {"name": "bloomFilter", "type": "bytes"},
+            {"name": "isDeleted", "type": "boolean"},
+        ],
+    )
+
+
+def _column_stats() -> dict[str, Any]:
+    wrappers = [_wrapper(name, kind) for name, kind in zip(WRAPPERS, _WRAPPER_TYPES, strict=True)]
+    counts = ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
+    return _record(
+        "HoodieMetadataColumnStats",
+        [
+            _field("fileName", _optional(_string())),
+            _field("columnName", _optional(_string())),
+            _field("minValue", ["null", *wrappers]),
+            _field("maxValue", ["null", *WRAPPERS]),
+            *(_field(name, _optional("long")) for name in counts),
+            {"name": "isDeleted", "type": "boolean"},
+        ],
+    )
+
+
+def _record_index() -> dict[str, Any]:
+    return _record(
+        "HoodieRecordIndexInfo",
+        [
+            _field("partitionName", _optional(_string())),
+            _field("fileIdHighBits", _optional("long")),
+            _field("fileIdLowBits", _optional("long")),
+            _field("fileIndex", _optional("int")),
+            _field("fileId", _optional(_string())),
+            _field("instantTime", _optional("long")),
+            {"name": "fileIdEncoding", "type": "int", "default": 0},
+        ],
+    )
+
+
+SCHEMA: dict[str, Any] = {
+    "type": "record",
+    "name": "HoodieMetadataRecord",
+    "namespace": _NAMESPACE,
+    "fields": [
+        *(_field(name, _optional("string")) for name in META_FIELDS),
+        {"name": "key", "type": _string()},
+        {"name": "type", "type": "int"},
+        _field(
+            "filesystemMetadata",
+            _optional({"type": "map", "values": _file_info(), "avro.java.string": "String"}),
+            default=False,
+        ),
+        _field("BloomFilterMetadata", _optional(_bloom_filter())),
+        _field("ColumnStatsMetadata", _optional(_column_stats())),
+        _field("recordIndexMetadata", _optional(_record_index())),
+    ],
+}
+
+SCHEMA_JSON: str = json.dumps(SCHEMA, separators=(",", ":"))
+PLAIN_SCHEMA_JSON: str = json.dumps({**SCHEMA, "fields": SCHEMA["fields"][len(META_FIELDS) :]}, separators=(",", ":"))
+"""The schema without the meta columns, as commit metadata carries it."""
+
 
 NO_FILES = schema_of(partition=pa.string(), file_name=pa.string(), size=pa.int64()).empty_table()
-
 _NODE = parse(SCHEMA)
 _EMPTY_STRING = b"\x00"
 _PRESENT = b"\x02"

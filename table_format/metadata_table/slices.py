@@ -3,22 +3,154 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from table_format.config.table_config import parse_table_config
 from table_format.errors import CorruptFileError, MissingFileError, UnsupportedTableError
-from table_format.log.format import BlockType, LogBlock
-from table_format.log.reader import read_log_blocks
-from table_format.log.scan import with_block
+from table_format.instant import WRITE_ACTIONS, Action
+from table_format.log.blocks import BlockType, LogBlock, read_log_blocks, with_block
+from table_format.metadata_table import layout
 from table_format.metadata_table.layout import BaseFile, FileGroup, LogFile
-from table_format.metadata_table.validity import ValidInstants
-from table_format.slices.log_cuts import seems_cut
+from table_format.slices.log_slices import is_cut, seems_cut
 from table_format.storage import Storage
+from table_format.table.client import TableClient
+from table_format.timeline.history import completion_times
+from table_format.timeline.timeline import Timeline, load_timeline
+
+_BOOTSTRAP_PREFIX = layout.EMPTY_TABLE_INSTANT
+_PROPERTIES = f"{layout.TIMELINE_FOLDER}/hoodie.properties"
+
+
+def open_metadata_timeline(client: TableClient) -> Timeline:
+    """The metadata table's own timeline, in the layout of the data table's.
+
+    Raises:
+        MissingFileError: there is no metadata table (layout 2).
+    """
+    config = client.config
+    if config.layout_version == 1:
+        return load_timeline(client.storage, layout.TIMELINE_FOLDER)
+    own = parse_table_config(client.storage.read(_PROPERTIES), _PROPERTIES)
+    folder = f"{layout.FOLDER}/{own.timeline_folder}"
+    return load_timeline(client.storage, folder, own.layout_version, timezone=config.timeline_timezone)
+
+
+class ValidInstants:
+    """Decides what in the metadata table counts.
+
+    Args:
+        data: the data table's timeline, read before the other one.
+        metadata: the metadata table's own timeline.
+    """
+
+    def __init__(self, data: Timeline, metadata: Timeline) -> None:
+        self._layout = metadata.layout
+        self._metadata = metadata
+        self._data_done = {instant.time for instant in data.completed}
+        self._data_pending = {instant.time for instant in data.pending if _is_write(instant.action)}
+        self._data_first = _first(data)
+        self._data_last = max((instant.completion_time or instant.time for instant in data.completed), default="")
+        self._done = {instant.time: instant.completion_time or instant.time for instant in metadata.completed}
+        self._pending = {instant.time for instant in metadata.pending} - self._done.keys()
+        self._first = _first(metadata)
+        services = (Action.ROLLBACK, Action.RESTORE)
+        self._services = {instant.time for instant in metadata.completed if instant.action in services}
+        self._rolled_back = data.rolled_back if self._layout == 1 else frozenset()
+
+    def committed_in_metadata(self, time: str) -> bool:
+        """Whether the metadata table itself completed an instant; its archived instants did."""
+        return time in self._done or self._is_archived(time)
+
+    def __contains__(self, time: str) -> bool:
+        """Whether blocks of an instant count, as Hudi decides it."""
+        if not self.committed_in_metadata(time) or time in self._data_pending:
+            return False
+        if time in self._data_done or time < self._data_first or time.startswith(_BOOTSTRAP_PREFIX):
+            return True
+        if self._layout == 1:
+            return time in self._rolled_back or time in self._services or layout.has_service_suffix(time)
+        # The metadata table's own instants look like any other. What completed there behind all that the data table
+        # had completed may be a commit that began after the data table's timeline was read.
+        return self._done.get(time, time) <= self._data_last
+
+    def is_cut(self, path: str, size: int) -> bool:
+        """Whether a log file of the metadata table has less in it than a completed instant left there."""
+        return is_cut(path.removeprefix(f"{layout.FOLDER}/"), size, self._metadata)
+
+    def latest_base_file(self, group: FileGroup) -> BaseFile | None:
+        """The newest base file that a completed compaction (or the partition's creation) left."""
+        done = [base for base in group.base_files if self.committed_in_metadata(base.instant)]
+        return done[-1] if done else None
+
+    def latest_log_files(self, group: FileGroup, base: BaseFile | None) -> list[LogFile]:
+        """The log files over a base file.
+
+        In layout 1 logs may already name a later compaction that has not completed; they apply over the same base
+        file. In layout 2 those apply whose deltacommit completed after the compaction of the base file began.
+        """
+        if self._layout == 1:
+            return [log for log in group.log_files if base is None or log.base_instant >= base.instant]
+        return [log for log in group.log_files if self._applies(log.base_instant, base)]
+
+    def _applies(self, time: str, base: BaseFile | None) -> bool:
+        if not self.committed_in_metadata(time):
+            return False
+        if base is None or time >= base.instant:  # and nothing completes before it begins
+            return True
+        completion = self._done.get(time) or self._archived.get(time, time)
+        return completion >= base.instant
+
+    def _is_archived(self, time: str) -> bool:
+        return time < self._first and time not in self._pending
+
+    @functools.cached_property
+    def _archived(self) -> dict[str, str]:
+        """Completion times of the metadata table's archived instants (layout 2)."""
+        folder = self._metadata.folder
+        return completion_times(self._metadata.storage, f"{folder}/history", end=self._first)
+
+
+def missing_instants(timeline: Timeline, metadata_timeline: Timeline) -> str | None:
+    """Why a metadata table cannot be trusted to be complete; None when it can.
+
+    A writer completes an instant in the metadata table before it does in the data table. A commit of the data table
+    that the metadata table should know of and does not was made by a writer that did not maintain it.
+    """
+    done = {instant.time for instant in metadata_timeline.completed}
+    if not done:
+        return "it has no completed instant"
+    if timeline.layout != metadata_timeline.layout:
+        return "its timeline has another layout than the table's; an upgrade broke off"
+    first = min(instant.time for instant in metadata_timeline.instants)
+    built = [instant for instant in metadata_timeline.completed if layout.builds_partition(instant.time)]
+    last_built = max((instant.time for instant in built), default="")
+    # In layout 2 such an instant does not tell from which state of the table it built, only when it was through.
+    built_until = min((instant.completion_time or "" for instant in built), default="")
+    for instant in timeline.completed:
+        if instant.action not in WRITE_ACTIONS or instant.time in done:
+            continue
+        if instant.time <= max(first, last_built[:17]):
+            continue
+        if timeline.layout > 1 and (timeline.completion_time(instant.time) or "~") < built_until:
+            continue
+        return f"the completed {instant.action} {instant.time} is not in it"
+    return None
+
+
+def _is_write(action: str) -> bool:
+    return action not in (Action.SAVEPOINT, Action.INDEXING)
+
+
+def _first(timeline: Timeline) -> str:
+    return min((instant.time for instant in timeline.instants), default="")
+
 
 _READERS = 8
+
 # Bytes that are read from a local disk before threads have started.
 _SMALL = 1 << 20
-
 LogBlocks = dict[LogFile, list[LogBlock]]
 """All blocks of log files that were read; a log file that grew is another one, for size and time are part of it."""
 

@@ -14,18 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.codecs.arrow_numpy import Column, binaries, from_numpy, one_chunk, pc, to_numpy
 from table_format.codecs.avro_schema_tree import Node, parse
 from table_format.errors import CorruptFileError
 from table_format.hfile.entries import HFileEntries
 from table_format.hfile.reader import HFileReader
+from table_format.log.blocks import BlockType, LogBlock
 from table_format.log.deletes import read_deleted_keys
-from table_format.log.format import BlockType, LogBlock
-from table_format.metadata_table.arrow import Column, binaries, pc
 from table_format.metadata_table.keys import shards_of_keys
 from table_format.metadata_table.layout import FILES, RECORD_INDEX, BaseFile, FileGroup, list_file_groups
-from table_format.metadata_table.slices import FileSlice, LogBlocks, read_slices
-from table_format.metadata_table.validity import ValidInstants
+from table_format.metadata_table.slices import FileSlice, LogBlocks, ValidInstants, read_slices
 from table_format.storage import Storage
 
 _WORKERS = 4
@@ -34,10 +32,8 @@ _FEW_ENTRIES = 10_000
 
 # Where what is not there does not exist; elsewhere it is unknown.
 _COMPLETE = frozenset({FILES, RECORD_INDEX})
-
 T = TypeVar("T")
 R = TypeVar("R")
-
 Select = Callable[[HFileReader], HFileEntries]
 
 

@@ -12,17 +12,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute
 
+from table_format.codecs.arrow_numpy import pc
 from table_format.codecs.avro_schema import UTC_MICROS
 from table_format.errors import RecordError, SchemaError
 from table_format.meta_columns import META_COLUMNS
 
 # The stubs lag behind the functions and know no arrays of any type.
-pc: Any = compute
 arrow: Any = pa
 types = pa.types
-
 _DECIMAL_BITS = 128  # of those that are stored; narrower ones are types of their own since pyarrow 18
 # INT8 also under the type by which tables keep small integers
 _VECTOR_NUMBERS = {pa.float32(): "<f4", pa.float64(): "<f8", pa.int8(): "i1", pa.int32(): "i1"}

@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
-from table_format.codecs.byte_spans import binary_array, spans_of
+from table_format.codecs.arrow_numpy import binary_array, from_numpy, one_chunk, spans_of, to_numpy
 
 _BASE: Final = (
     r"^(?P<file_id>[a-zA-Z0-9-]+)_(?P<write_token>[a-zA-Z0-9-]+)_(?P<instant>[0-9]+)\.(?P<extension>[a-zA-Z0-9]+)\z"

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
-from table_format.codecs.byte_spans import spans_of
-from table_format.config import partition_metadata
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, pc, spans_of, to_numpy
+from table_format.config import properties
 from table_format.errors import UnsupportedTableError
 from table_format.slices.file_names import LogFileName, parse_base_file_names
 from table_format.slices.log_slices import (
@@ -22,14 +20,12 @@ from table_format.slices.log_slices import (
     attach_logs,
     group_keys,
     instants_that,
+    keys_still_replaced,
     positions,
     slice_logs,
 )
-from table_format.slices.revived_groups import keys_still_replaced
 from table_format.storage import Storage
 from table_format.timeline.timeline import Timeline
-
-pc: Any = pyarrow.compute  # its stubs know few of the calls below
 
 #: A listing: every data file of some partitions, of whatever instant.
 _FILES: dict[str, pa.DataType] = {"partition": pa.string(), "file_name": pa.string(), "size": pa.int64()}
@@ -70,11 +66,11 @@ def list_data_files(storage: Storage, partitions: Sequence[str] | None = None) -
         else [entry for partition in partitions for entry in storage.list(partition)]
     )
     files = [entry for entry in entries if not entry.is_dir and not entry.path.startswith(".hoodie/")]
-    folders = {posixpath.dirname(entry.path) for entry in files if entry.name in partition_metadata.NAMES}
+    folders = {posixpath.dirname(entry.path) for entry in files if entry.name in properties.NAMES}
     kept = [
         (posixpath.dirname(entry.path), entry.name, entry.size)
         for entry in files
-        if posixpath.dirname(entry.path) in folders and entry.name not in partition_metadata.NAMES
+        if posixpath.dirname(entry.path) in folders and entry.name not in properties.NAMES
     ]
     columns = list(zip(*kept, strict=True)) if kept else [(), (), ()]
     return pa.table(list(map(pa.array, columns, FILES_SCHEMA.types)), schema=FILES_SCHEMA)

@@ -2,23 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
-from table_format.actions.compaction import CompactionPlan
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
+from table_format.actions.table_services import CompactionPlan
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, pc, to_numpy, valid_mask
 from table_format.errors import UnsupportedTableError
 from table_format.instant import State
-from table_format.slices.file_names import parse_log_file_names
+from table_format.log.blocks import BlockType, LogBlock, read_log_blocks
+from table_format.slices.file_names import LogFileName, parse_log_file_names
 from table_format.timeline import history
 from table_format.timeline.timeline import Timeline
 
-pc: Any = pyarrow.compute  # its stubs know few of the calls below
+_NAMED_AFTER_WRITES = 2
+
+
+def seems_cut(blocks: Sequence[LogBlock]) -> bool:
+    """Whether a log file is empty, or bytes in it do not tell which instant wrote them."""
+    return not blocks or any(block.type is BlockType.CORRUPT and block.instant is None for block in blocks)
+
+
+def is_cut(path: str, size: int, timeline: Timeline) -> bool:
+    """Whether completed writes of the active timeline left more in a log file than there is.
+
+    From layout 2 on a log file is of one write, after which it is named. In layout 1 several writes may have appended
+    to it; commit metadata tell how large each of them left it.
+
+    Args:
+        path: relative to the table.
+        size: bytes that there are.
+        timeline: of the table.
+    """
+    name = LogFileName.parse(path.rpartition("/")[2])
+    if timeline.layout >= _NAMED_AFTER_WRITES:
+        return name is not None and timeline.is_committed(name.instant)
+    return any(
+        stat.path == path and stat.file_size_in_bytes > size
+        for write in timeline.writes
+        for stat in timeline.commit_metadata(write).stats()
+    )
+
 
 Ints = NDArray[np.int64]
 
@@ -34,8 +61,10 @@ _LOGS: Final[dict[str, pa.DataType]] = {
     "file_name": pa.string(),
     "size": pa.int64(),
 }
+
 LOGS_SCHEMA: Final = pa.schema(_LOGS)
 _ENTRY: Final[list[pa.Field[Any]]] = [pa.field("file_name", pa.string()), pa.field("size", pa.int64())]
+
 #: The logs of a slice, in the order in which they are merged.
 LOGS_TYPE: Final = pa.list_(pa.struct(_ENTRY))
 
@@ -226,3 +255,53 @@ def _least(texts: Any, firsts: Ints) -> Any:
     distinct = pc.unique(texts)
     ordered = distinct.take(pc.sort_indices(distinct))
     return ordered.take(from_numpy(np.minimum.reduceat(positions(texts, ordered), firsts)))
+
+
+def keys_still_replaced(gone: pa.Table, newest: pa.Table, logs: pa.Table, timeline: Timeline, as_of: str | None) -> Any:
+    """Keys (`log_slices.group_keys`) of the file groups that are out of the table, without those written to again.
+
+    Args:
+        gone: replaced file groups, of `file_slices.REPLACED_SCHEMA`.
+        newest: the newest base file of each file group, with `key` and `instant`.
+        logs: of `log_slices.LOGS_SCHEMA`.
+        timeline: the data table's.
+        as_of: instant of the query; None for the newest.
+    """
+    keys = group_keys(gone["partition"], gone["file_id"])
+    active = pa.array([instant.time for instant in timeline.writes], pa.string())
+    old = gone.append_column("key", keys).filter(pc.invert(pc.is_in(gone["replaced_at"], active)))
+    there = (
+        pa.concat_arrays([*newest["key"].chunks, *logs["key"].chunks]) if old.num_rows else pa.array([], pa.string())
+    )
+    old = old.filter(pc.is_in(old["key"], there))
+    if not old.num_rows:
+        return keys
+    completions = {} if timeline.layout == 1 else timeline.archive.writes
+    replaced_at: dict[str, str] = {}
+    pairs: Any = zip(old["key"].to_pylist(), old["replaced_at"].to_pylist(), strict=True)
+    for key, time in pairs:
+        replaced_at[key] = max(replaced_at.get(key, ""), completions.get(time, time))
+    revived = _by_names(newest, replaced_at) | _by_names(logs, replaced_at)
+    if timeline.layout == 1:
+        revived |= _by_blocks(logs, replaced_at, timeline, as_of)
+    return keys.filter(pc.invert(pc.is_in(keys, pa.array(sorted(revived), pa.string()))))
+
+
+def _by_names(rows: pa.Table, replaced_at: dict[str, str]) -> set[str]:
+    """File groups with a file whose name holds a later write."""
+    rows = rows.filter(pc.is_in(rows["key"], pa.array(list(replaced_at), pa.string())))
+    pairs: Any = zip(rows["key"].to_pylist(), rows["instant"].to_pylist(), strict=True)
+    return {key for key, instant in pairs if instant > replaced_at[key]}
+
+
+def _by_blocks(logs: pa.Table, replaced_at: dict[str, str], timeline: Timeline, as_of: str | None) -> set[str]:
+    """File groups with a later write in their logs, whose names hold the instant of the base file in layout 1."""
+    logs = logs.filter(pc.is_in(logs["key"], pa.array(list(replaced_at), pa.string())))
+    found = set()
+    for row in logs.to_pylist():
+        path = f"{row['partition']}/{row['file_name']}".lstrip("/")
+        times = {block.instant or "" for block in read_log_blocks(timeline.storage.read(path), path)}
+        later = (time for time in times if time > replaced_at[row["key"]] and (as_of is None or time <= as_of))
+        if any(timeline.is_committed(time) for time in later):
+            found.add(row["key"])
+    return found

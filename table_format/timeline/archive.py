@@ -11,14 +11,13 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-from table_format.actions.clean import CleanMetadata
+from table_format.actions.table_services import CleanMetadata
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.instant import WRITE_ACTIONS
 from table_format.storage import FileEntry, Storage
 from table_format.timeline import archive_log, history
 
 _TRIES: Final = 3
-
 Result = TypeVar("Result")
 Groups = tuple[tuple[str, str], ...]
 

@@ -16,11 +16,10 @@ from typing import Any, Final
 import fastavro
 
 from table_format.actions.avro_schemas import CLEAN_METADATA
-from table_format.actions.clean import CleanMetadata
+from table_format.actions.table_services import CleanMetadata
 from table_format.errors import CorruptFileError
 from table_format.instant import Action
-from table_format.log.format import BlockType
-from table_format.log.reader import read_log_blocks
+from table_format.log.blocks import BlockType, read_log_blocks
 from table_format.storage import FileEntry, Storage
 
 _PREFIX: Final = ".commits_.archive."

@@ -12,16 +12,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.parquet as pq
 
-from table_format.actions.clean import CleanMetadata
 from table_format.actions.commit import CommitMetadata
+from table_format.actions.table_services import CleanMetadata
+from table_format.codecs.arrow_numpy import pc
 from table_format.errors import CorruptFileError, MissingFileError, StorageError
 from table_format.instant import Action
 from table_format.storage import FileEntry, Storage
-
-pc: Any = pyarrow.compute  # its stubs know few of the calls below
 
 HISTORY_SCHEMA: Final = pa.schema([("instant", pa.string()), ("completion", pa.string()), ("action", pa.string())])
 _COLUMNS: Final = pa.schema([pa.field(name, pa.string()) for name in ("instantTime", "completionTime", "action")])

@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from table_format.actions.commit import CommitMetadata, read_extra_metadata
-from table_format.actions.restore import RestoreMetadata, RestorePlan
-from table_format.actions.rollback import RollbackMetadata
-from table_format.actions.savepoint import SavepointMetadata
+from table_format.actions.rollback import RestoreMetadata, RestorePlan, RollbackMetadata, SavepointMetadata
 from table_format.errors import CorruptFileError, MissingFileError, UnsupportedTableError
 from table_format.instant import (
     WRITE_ACTIONS,

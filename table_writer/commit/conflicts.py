@@ -9,17 +9,17 @@ from typing import Final, Self
 import pyarrow as pa
 
 from table_format.actions.commit import CommitMetadata
-from table_format.actions.replace import RequestedReplaceMetadata
+from table_format.actions.table_services import RequestedReplaceMetadata
 from table_format.codecs.arrow_numpy import one_chunk
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.errors import ConflictError, MissingFileError, SchemaError, TransactionError
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State
 from table_format.mapping import in_threads
-from table_format.record_index.index import RecordIndex
-from table_format.record_index.layout import IndexLayout
+from table_format.metadata_table.record_index import RecordIndex
+from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.slices.file_names import bucket_of_file_id
-from table_format.slices.table_client import SCHEMA_KEY, TableClient
 from table_format.storage import Storage
+from table_format.table.client import SCHEMA_KEY, TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.metadata.index_deltas import DeltaFile, changed_groups, read_deltas
 from table_writer.metadata.index_files import FEW_CHANGES, IndexChanges

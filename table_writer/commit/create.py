@@ -9,8 +9,8 @@ from typing import Final
 from table_format.config.table_config import BACKUP_PATH, PROPERTIES_PATH, create_table_config
 from table_format.errors import OptionError, TableExistsError
 from table_format.instant import WRITE_ACTIONS, parse_instant_file_name
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.metadata.creation import create_metadata_table
 from table_writer.metadata.index_options import IndexOptions, layout_of, scope_of_type
 from table_writer.timeline.locks import FileSystemLock

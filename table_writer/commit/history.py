@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from table_format.instant import WRITE_ACTIONS, Instant, State
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 
 _DDL = (

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from table_format.config.table_config import PROPERTIES_PATH, TableConfig, update_table_config
 from table_format.errors import CorruptFileError, UnsupportedTableError
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 
 #: In a commit's extra metadata: JSON of properties by key.

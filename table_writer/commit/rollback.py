@@ -11,7 +11,7 @@ from typing import Any
 from pyarrow import compute
 
 from table_format.actions.rollback import RollbackMetadata, RollbackPartition, RollbackPlan, RollbackRequest
-from table_format.config import partition_metadata
+from table_format.config import properties
 from table_format.config.properties import parse_properties
 from table_format.errors import (
     CorruptFileError,
@@ -23,8 +23,8 @@ from table_format.errors import (
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State
 from table_format.slices.file_names import BaseFileName, parse_base_file_names
 from table_format.slices.file_slices import list_data_files
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.metadata.writer import record_rollback
 from table_writer.timeline import heartbeat
@@ -261,7 +261,7 @@ def _listed(storage: Storage, instant: str) -> list[tuple[str, str]]:
 def _drop_new_partition(storage: Storage, partition: str, instant: str) -> None:
     """Unmark a folder as a partition if the failed write made it one and nothing else is in it."""
     entries = storage.list(partition)
-    if not partition or [entry.name for entry in entries] != [partition_metadata.NAME]:
+    if not partition or [entry.name for entry in entries] != [properties.NAME]:
         return
     values = parse_properties(storage.read(entries[0].path), entries[0].path)
     if values.get("commitTime") == instant:

@@ -12,8 +12,8 @@ from typing import Self
 import pyarrow as pa
 
 from table_format.actions.commit import CommitMetadata, WriteStat
-from table_format.actions.replace import RequestedReplaceMetadata
-from table_format.config.partition_metadata import ensure_partition_metadata
+from table_format.actions.table_services import RequestedReplaceMetadata
+from table_format.config.properties import ensure_partition_metadata
 from table_format.config.table_config import recover_table_config
 from table_format.errors import (
     AlreadyExistsError,
@@ -25,8 +25,8 @@ from table_format.errors import (
 )
 from table_format.instant import Action, Instant, State
 from table_format.mapping import Mapper, in_threads
-from table_format.record_index.layout import MAINTAINED, MAINTAINED_KEY, IndexLayout
-from table_format.slices.table_client import SCHEMA_KEY, TableClient
+from table_format.metadata_table.record_index_layout import MAINTAINED, MAINTAINED_KEY, IndexLayout
+from table_format.table.client import SCHEMA_KEY, TableClient
 from table_format.table.schema_history import KEY as SCHEMA_IDS_KEY
 from table_format.timeline.timeline import Timeline
 from table_writer.commit.conflicts import Cleared, Snapshot, changed_since, check_alone, check_conflicts, check_keys

@@ -14,7 +14,7 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.errors import SchemaError
 from table_format.keys.java_hash import java_string_hash
 from table_format.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
-from table_format.record_index.locations import refuse_long_keys
+from table_format.metadata_table.record_index_entries import refuse_long_keys
 from table_format.schema.evolution import conform
 from table_writer.plan.plan import BUCKET_COLUMN, KeyPlan, SplitPlan
 from table_writer.rows.unscaled import restored

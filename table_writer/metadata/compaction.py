@@ -7,22 +7,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from table_format.actions.avro_schemas import Schema
-from table_format.actions.clean import CleanerPlan, CleanMetadata, CleanPartition
 from table_format.actions.commit import WriteStat
+from table_format.actions.table_services import CleanerPlan, CleanMetadata, CleanPartition
+from table_format.codecs.arrow_numpy import pc
 from table_format.codecs.avro_file import write_avro_file
 from table_format.config.option_values import whole_number
 from table_format.errors import AlreadyExistsError
 from table_format.instant import Action
 from table_format.mapping import Mapper, in_threads
-from table_format.metadata_table import layout, stats
-from table_format.metadata_table.arrow import pc
+from table_format.metadata_table import column_stats, layout
 from table_format.metadata_table.keys import ALL_PARTITIONS_KEY, NON_PARTITIONED_ID, partition_of_identifier
+from table_format.metadata_table.reader import read_listing
 from table_format.metadata_table.records import NO_FILES, Records, files_records, stored_statistics_records
+from table_format.metadata_table.slices import ValidInstants
 from table_format.metadata_table.sources import PartitionSources
-from table_format.metadata_table.validity import ValidInstants
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_format.table.metadata_table import read_listing
+from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.metadata import instants
 from table_writer.metadata.index_compaction import compact_record_index
@@ -115,7 +115,7 @@ def _compact_partition(storage: Storage, partition: str, time: str, valid: Valid
     if partition == layout.FILES:
         hfiles = _listing_records(sources).hfiles(sources.shard_count)
     else:
-        statistics = stats.raw(sources.everything(), unify=True)
+        statistics = column_stats.raw(sources.everything(), unify=True)
         hfiles = stored_statistics_records(statistics).hfiles(sources.shard_count)
     written = []
     # A file group without records gets no base file: Hudi's readers fail on an empty one.

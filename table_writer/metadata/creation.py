@@ -8,17 +8,17 @@ from collections.abc import Container, Mapping, Sequence
 
 import pyarrow as pa
 
-from table_format.config.partition_metadata import ensure_partition_metadata
+from table_format.config.properties import ensure_partition_metadata
 from table_format.config.table_config import create_table_config
 from table_format.errors import TransactionError
 from table_format.instant import Action
-from table_format.log.writer import write_empty_block
+from table_format.log.deletes import write_empty_block
 from table_format.metadata_table import layout, records
 from table_format.metadata_table import layout as names
-from table_format.record_index.layout import IndexLayout
+from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.slices.file_slices import FILES_SCHEMA, list_data_files
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.metadata import instants, recovery
 from table_writer.metadata.index_files import BuiltFile, found_index
 from table_writer.metadata.writer import (

@@ -13,17 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from table_format.actions.commit import WriteStat
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, pc, to_numpy
 from table_format.codecs.avro_schema_tree import Node, parse
 from table_format.errors import CorruptFileError
+from table_format.hfile.sorted_keys import sorted_order
 from table_format.mapping import Mapper, in_threads
 from table_format.metadata_table import layout as names
-from table_format.metadata_table.arrow import pc
-from table_format.metadata_table.record_schema import SCHEMA
+from table_format.metadata_table.record_index_entries import decode_values, encode_places
+from table_format.metadata_table.records import SCHEMA
+from table_format.metadata_table.slices import ValidInstants
 from table_format.metadata_table.sources import PartitionSources, Piece, Source, newest_versions
-from table_format.metadata_table.validity import ValidInstants
-from table_format.record_index.entries import decode_values, encode_places
-from table_format.record_index.key_order import sorted_order
 from table_format.storage import Storage
 from table_writer.metadata import instants
 from table_writer.metadata.index_options import IndexFileOptions, IndexOptions

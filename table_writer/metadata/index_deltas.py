@@ -16,11 +16,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, pc
 from table_format.errors import CorruptFileError, MissingFileError, RecordError, RecordIndexError, TransactionError
-from table_format.metadata_table.arrow import pc
-from table_format.record_index.layout import GLOBAL, IndexLayout
-from table_format.record_index.locations import CHANGES_SCHEMA, refuse_long_keys
+from table_format.metadata_table.record_index_entries import CHANGES_SCHEMA, refuse_long_keys
+from table_format.metadata_table.record_index_layout import GLOBAL, IndexLayout
 from table_format.storage import Storage
 from table_writer.timeline.markers import scratch_folder
 

@@ -13,22 +13,22 @@ import numpy as np
 import pyarrow as pa
 
 from table_format.actions.commit import WriteStat
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
-from table_format.config.partition_metadata import ensure_partition_metadata
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, pc, to_numpy
+from table_format.config.properties import ensure_partition_metadata
 from table_format.errors import ConflictError, RecordIndexError
+from table_format.hfile.sorted_keys import sorted_order
 from table_format.hfile.writer import write_hfile
 from table_format.instant import Action, instant_epoch_ms
-from table_format.log.writer import write_empty_block, write_hfile_block, write_key_delete_block
+from table_format.log.blocks import write_hfile_block
+from table_format.log.deletes import write_empty_block, write_key_delete_block
 from table_format.mapping import Mapper, in_threads
 from table_format.metadata_table import layout
 from table_format.metadata_table import layout as names
-from table_format.metadata_table.arrow import pc
-from table_format.metadata_table.record_schema import SCHEMA_JSON
-from table_format.record_index.entries import encode_locations
-from table_format.record_index.key_order import sorted_order
-from table_format.record_index.layout import PARTITION, IndexLayout, file_id
-from table_format.slices.table_client import TableClient
+from table_format.metadata_table.record_index_entries import encode_locations
+from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout, file_id
+from table_format.metadata_table.records import SCHEMA_JSON
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.metadata import instants
 from table_writer.metadata.index_deltas import DeltaFile, changed_groups, read_deltas
 from table_writer.metadata.index_options import IndexOptions

@@ -14,10 +14,16 @@ from table_format.config.option_values import choice, flag, given, number, whole
 from table_format.errors import OptionError
 from table_format.hfile.writer import write_hfile
 from table_format.metadata_table import layout as names
-from table_format.metadata_table.record_schema import SCHEMA_JSON
-from table_format.record_index.choice import BLOOM_KEY
-from table_format.record_index.hashes import JAVA, sharding
-from table_format.record_index.layout import GLOBAL, PARTITION, IndexLayout, partition_family
+from table_format.metadata_table.record_index_layout import (
+    GLOBAL,
+    JAVA,
+    PARTITION,
+    IndexLayout,
+    partition_family,
+    sharding,
+)
+from table_format.metadata_table.record_index_shard import BLOOM_KEY
+from table_format.metadata_table.records import SCHEMA_JSON
 
 CODEC_KEY: Final = "hoodie.hfile.compression.algorithm"
 

@@ -10,8 +10,7 @@ import contextlib
 from table_format.actions.rollback import RollbackMetadata, RollbackPartition, RollbackPlan
 from table_format.errors import AlreadyExistsError
 from table_format.instant import Action
-from table_format.log.reader import read_log_blocks
-from table_format.log.writer import write_rollback_block
+from table_format.log.blocks import read_log_blocks, write_rollback_block
 from table_format.metadata_table import layout
 from table_format.storage import Storage
 from table_format.timeline.timeline import Timeline

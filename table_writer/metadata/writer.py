@@ -18,9 +18,9 @@ from table_format.instant import Action
 from table_format.mapping import in_threads
 from table_format.meta_columns import META_COLUMNS
 from table_format.metadata_table import layout, records
-from table_format.record_index.layout import LAYOUT_KEY, PARTITION, IndexLayout, define_layout
+from table_format.metadata_table.record_index_layout import LAYOUT_KEY, PARTITION, IndexLayout, define_layout
 from table_format.slices.file_slices import FILES_SCHEMA
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from table_writer.metadata import instants, recovery
 from table_writer.metadata.compaction import clean_metadata_table, compact_metadata_table
 from table_writer.metadata.index_files import UNCHANGED, IndexChanges, append_changes

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pyarrow import compute
 
 from table_format.errors import RecordError
-from table_format.record_index.layout import family_partition
+from table_format.metadata_table.record_index_layout import family_partition
 from table_format.storage import Storage
 
 pc: Any = compute  # the stubs lag behind the functions

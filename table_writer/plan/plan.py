@@ -15,7 +15,7 @@ from table_writer.plan.operations import Duplicates
 from table_writer.plan.path_limits import PathLimits
 
 if TYPE_CHECKING:
-    from table_format.record_index.layout import IndexLayout
+    from table_format.metadata_table.record_index_layout import IndexLayout
     from table_format.table.schema_history import SchemaHistory
 
 BUCKET_COLUMN = "_hudi_catalog_bucket"

@@ -11,8 +11,8 @@ from table_format.config.table_config import require_writable
 from table_format.errors import MissingFileError, TransactionError
 from table_format.instant import Action, Instant
 from table_format.mapping import Mapper, in_threads
-from table_format.record_index.layout import PARTITION, IndexLayout
-from table_format.slices.table_client import TableClient
+from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
+from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.commit.rollback import rollback_failed_writes_locked
 from table_writer.metadata.creation import publish_index

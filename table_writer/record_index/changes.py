@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from table_format.codecs.arrow_numpy import from_numpy
-from table_format.record_index.locations import CHANGES_SCHEMA
+from table_format.metadata_table.record_index_entries import CHANGES_SCHEMA
 from table_writer.metadata.index_deltas import DeltaFile, write_delta
 from table_writer.plan.plan import FilePlan, TaskIdentity
 

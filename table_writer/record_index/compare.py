@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import Mask, from_numpy, one_chunk, to_numpy
-from table_format.metadata_table.arrow import pc
-from table_format.record_index.index import RecordIndex
-from table_format.record_index.locations import CHANGES_SCHEMA
+from table_format.codecs.arrow_numpy import Mask, from_numpy, one_chunk, pc, to_numpy
+from table_format.metadata_table.record_index import RecordIndex
+from table_format.metadata_table.record_index_entries import CHANGES_SCHEMA
 from table_format.storage import Storage
 from table_writer.metadata.index_deltas import DeltaFile, write_delta
 from table_writer.record_index.group_file import EXAMPLES, DistinctKeys, Places

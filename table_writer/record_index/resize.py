@@ -15,14 +15,14 @@ import pyarrow as pa
 
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.errors import RecordIndexError
+from table_format.hfile.sorted_keys import sorted_order
 from table_format.mapping import Mapper, in_threads
 from table_format.metadata_table import layout as names
+from table_format.metadata_table.record_index_layout import GLOBAL, IndexLayout
+from table_format.metadata_table.slices import ValidInstants
 from table_format.metadata_table.sources import PartitionSources
-from table_format.metadata_table.validity import ValidInstants
-from table_format.record_index.key_order import sorted_order
-from table_format.record_index.layout import GLOBAL, IndexLayout
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.commit.rollback import rollback_failed_writes_locked
 from table_writer.metadata import instants, recovery
 from table_writer.metadata.creation import free_init_instant, latest_data_instant, publish_index

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 from table_format.errors import CorruptFileError, MissingFileError, RecordIndexError
-from table_format.record_index.layout import IndexLayout
+from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.storage import Storage, stream_errors
 from table_writer.record_index.key_source import KeyReader, KeySource
 

@@ -22,10 +22,10 @@ from table_format.errors import (
 )
 from table_format.instant import Action, instant_epoch_ms
 from table_format.mapping import Mapper, in_threads
-from table_format.record_index.index import RecordIndex
-from table_format.record_index.layout import GLOBAL, IndexLayout
-from table_format.slices.table_client import TableClient
+from table_format.metadata_table.record_index import RecordIndex
+from table_format.metadata_table.record_index_layout import GLOBAL, IndexLayout
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.metadata.index_deltas import delta_folder

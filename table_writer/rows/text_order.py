@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from pyarrow import compute
 
-from table_format.codecs.arrow_numpy import to_numpy
-from table_format.codecs.byte_spans import spans_of
+from table_format.codecs.arrow_numpy import spans_of, to_numpy
 
 pc: Any = compute  # the stubs lag behind the functions
 Rows = npt.NDArray[np.int64]

@@ -13,12 +13,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from table_format.actions.clean import CleanerPlan, CleanMetadata, CleanPartition
+from table_format.actions.table_services import CleanerPlan, CleanMetadata, CleanPartition
 from table_format.errors import CorruptFileError, HudiError, MissingFileError
 from table_format.instant import Action, Instant, State
+from table_format.metadata_table.reader import MetadataTable
 from table_format.slices.file_slices import list_data_files, replaced_file_groups
-from table_format.slices.table_client import TableClient
-from table_format.table.metadata_table import MetadataTable
+from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.metadata.writer import record_clean
 from table_writer.services.clean_plan import Horizon, find_horizon, plan_clean

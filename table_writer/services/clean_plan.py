@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-from table_format.actions.clean import CleanerPlan
+from table_format.actions.table_services import CleanerPlan
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 from table_format.instant import WRITE_ACTIONS, Instant, State, format_instant_time
 from table_format.slices.file_names import parse_base_file_names

@@ -14,10 +14,10 @@ from table_format.base_file.reader import footer
 from table_format.codecs.arrow_numpy import from_numpy
 from table_format.errors import OptionError, UnsupportedTableError
 from table_format.keys.bucket_index import possible_buckets
+from table_format.metadata_table.reader import MetadataTable
 from table_format.slices.file_slices import latest_base_files, list_data_files
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_format.table.metadata_table import MetadataTable
+from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.plan.plan import CURRENT_SCHEMA
 

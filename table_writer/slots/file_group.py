@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from table_format.actions.commit import NO_COMMIT, WriteStat
-from table_format.config.partition_metadata import ensure_partition_metadata
+from table_format.config.properties import ensure_partition_metadata
 from table_format.slices.file_names import BaseFileName, new_bucket_file_id, new_file_id
 from table_writer.files.merge_request import MergeRequest, NewVersion
 from table_writer.files.rewrite import rewrite_whole, write_first

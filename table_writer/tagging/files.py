@@ -11,9 +11,9 @@ from pyarrow import compute
 
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 from table_format.errors import UnsupportedTableError
+from table_format.metadata_table.reader import MetadataTable
 from table_format.slices.file_slices import latest_base_files, list_data_files
-from table_format.slices.table_client import TableClient
-from table_format.table.metadata_table import MetadataTable
+from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.plan import option_registry as registry
 from table_writer.plan.options import WriteOptions

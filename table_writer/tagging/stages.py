@@ -14,7 +14,7 @@ import pyarrow as pa
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.keys.java_hash import java_string_hash
 from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
-from table_format.record_index.index import RecordIndex
+from table_format.metadata_table.record_index import RecordIndex
 from table_writer.execution.blocks import slot_blocks, stream
 from table_writer.plan.plan import BUCKET_COLUMN, GONE_COLUMN
 from table_writer.tagging.placement import Numbers, Places

@@ -6,12 +6,12 @@ import contextlib
 import datetime as dt
 from collections.abc import Iterator
 
-from table_format.actions.replace import RequestedReplaceMetadata
+from table_format.actions.table_services import RequestedReplaceMetadata
 from table_format.config.table_config import require_writable
 from table_format.errors import AlreadyExistsError, MissingFileError
 from table_format.instant import Action, Instant, State, next_instant_time
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_format.timeline.timeline import FOLDER, Timeline
 from table_writer.timeline.locks import FileSystemLock
 from table_writer.timeline.options import ProtocolOptions

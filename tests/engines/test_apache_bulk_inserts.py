@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.record_index.verify import verify_index
 from tests.support.apache_hudi_client import ApacheHudi
 from tests.support.indexed_rows import COMMIT_TIME, INDEX, SCHEMA, Rows, apply, by_our_index, in_files, step

@@ -11,7 +11,7 @@ import pytest
 
 from catalog import Table
 from table_format.errors import OptionError, UnsupportedTableError
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from tests.support.apache_hudi_client import ApacheHudi
 from tests.support.local_writes import LocalTable
 

@@ -7,8 +7,8 @@ import pyarrow.compute as pc
 import pytest
 
 from catalog import Table
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from tests.engines import spliced_table
 from tests.engines.model import comparable
 from tests.support.apache_hudi_client import ApacheHudi

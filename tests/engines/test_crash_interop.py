@@ -15,14 +15,14 @@ import pytest
 
 from table_format.actions.commit import WriteStat
 from table_format.codecs.avro_schema import arrow_to_avro
-from table_format.config.partition_metadata import ensure_partition_metadata
+from table_format.config.properties import ensure_partition_metadata
 from table_format.errors import ConflictError
 from table_format.keys.java_hash import bucket_id_one
 from table_format.meta_columns import META_COLUMNS, add_meta_columns
 from table_format.slices.file_names import BaseFileName, bucket_of_file_id, new_bucket_file_id
 from table_format.slices.file_slices import latest_base_files, list_data_files
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.commit.create import create_table
 from table_writer.commit.rollback import rollback_failed_writes
 from table_writer.commit.transaction import WriteTransaction

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from table_format.record_index.index import RecordIndex
-from table_format.slices.table_client import TableClient
+from table_format.metadata_table.record_index import RecordIndex
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from tests.support.indexed_rows import OPTIONS, SCHEMA, Rows, Step, by_our_index, in_files
 from tests.support.local_writes import LocalTable
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from table_format.errors import TableExistsError, TableNotFoundError
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.commit.rollback import rollback_failed_writes
 from table_writer.services.clean import clean
 from tests.support import toy_table

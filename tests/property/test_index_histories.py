@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from table_format.record_index.layout import IndexLayout
-from table_format.slices.table_client import TableClient
+from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.commit.rollback import rollback_failed_writes
 from table_writer.metadata import index_compaction, index_files
 from table_writer.metadata.creation import publish_index

@@ -15,8 +15,7 @@ from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.codecs.avro_schema_tree import parse
 from table_format.errors import HudiError
 from table_format.log import deletes
-from table_format.log.format import BlockType, HeaderKey
-from table_format.log.writer import write_log_block
+from table_format.log.blocks import BlockType, HeaderKey, write_log_block
 from table_format.merge.rules import MergeRules
 from table_format.schema.evolution import conform
 from tests.support.written_log_slices import avro_block, read, row

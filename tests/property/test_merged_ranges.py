@@ -16,7 +16,7 @@ from pushdown.evaluate import evaluate
 from pushdown.expression import HudiExpression
 from pushdown.statistics import ColumnStatistics
 from table_format.metadata_table.bounds import trusted_null_counts, without_nan_traps
-from table_format.metadata_table.stats import typed_schema
+from table_format.metadata_table.column_stats import typed_schema
 from tests.property.profile import examples
 
 LONG = "m" * 2_100

@@ -11,16 +11,14 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from table_format.codecs.arrow_numpy import binary_array, spans_of
 from table_format.codecs.avro_columns import MapColumn, UnionColumn, decode_columns
 from table_format.codecs.avro_encode import encode_records
-from table_format.codecs.byte_spans import binary_array, spans_of
 from table_format.errors import HudiError
 from table_format.hfile.reader import HFileReader
 from table_format.hfile.writer import write_hfile
-from table_format.log.deletes import DeletedRecord, read_deletes
-from table_format.log.format import BlockType
-from table_format.log.reader import read_log_blocks
-from table_format.log.writer import write_delete_block, write_log_block
+from table_format.log.blocks import BlockType, read_log_blocks, write_log_block
+from table_format.log.deletes import DeletedRecord, read_deletes, write_delete_block
 from tests.support.golden_files import DATA_LOGS, HFILES, golden
 
 KEYS = st.one_of(

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from table_format.config.table_config import create_table_config
-from table_format.slices.table_client import TableClient
+from table_format.metadata_table.reader import MetadataTable
 from table_format.storage import Storage
-from table_format.table.metadata_table import MetadataTable
+from table_format.table.client import TableClient
 from table_writer.metadata.compaction import MAX_DELTA_COMMITS_KEY
 from table_writer.metadata.creation import create_metadata_table
 from table_writer.metadata.recovery import rollback_in_metadata_table

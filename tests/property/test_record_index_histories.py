@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from table_format.errors import HudiError
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.commit.rollback import rollback_failed_writes
 from table_writer.record_index.bootstrap import bootstrap_index
 from table_writer.record_index.resize import resize

@@ -10,7 +10,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from table_format.meta_columns import IS_DELETED
-from table_format.record_index.layout import IndexLayout
+from table_format.metadata_table.record_index_layout import IndexLayout
 from table_writer.files.written import WrittenFile
 from table_writer.metadata.index_deltas import read_deltas
 from table_writer.plan.operations import Duplicates

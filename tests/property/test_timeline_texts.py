@@ -8,14 +8,15 @@ import pyarrow as pa
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from table_format.actions.clean import CleanerPlan, CleanMetadata
-from table_format.actions.clustering import ClusteringPlan
 from table_format.actions.commit import CommitMetadata, WriteStat
-from table_format.actions.compaction import CompactionPlan
-from table_format.actions.replace import RequestedReplaceMetadata
-from table_format.actions.restore import RestoreMetadata
-from table_format.actions.rollback import RollbackMetadata, RollbackPlan
-from table_format.actions.savepoint import SavepointMetadata
+from table_format.actions.rollback import RestoreMetadata, RollbackMetadata, RollbackPlan, SavepointMetadata
+from table_format.actions.table_services import (
+    CleanerPlan,
+    CleanMetadata,
+    ClusteringPlan,
+    CompactionPlan,
+    RequestedReplaceMetadata,
+)
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.config.properties import format_properties, parse_properties
 from table_format.config.table_config import parse_table_config

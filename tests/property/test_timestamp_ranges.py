@@ -6,8 +6,7 @@ import pyarrow as pa
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from table_format.keys.timestamp_keys import TimestampFormat
-from table_format.keys.timestamp_ranges import bounds_of_paths
+from table_format.keys.timestamp_keys import TimestampFormat, bounds_of_paths
 
 PATTERNS = [
     "yyyy",

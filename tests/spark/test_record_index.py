@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from spark_writer import HudiTable
 from spark_writer.record_index.frames import insert_records
 from table_format.errors import OptionError, RecordError, RecordIndexError, SchemaError
-from table_format.record_index.layout import IndexLayout
+from table_format.metadata_table.record_index_layout import IndexLayout
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.record_index.verify import verify_index
 

@@ -16,10 +16,10 @@ import pyarrow as pa
 from table_format.codecs.avro_file import read_avro_file
 from table_format.errors import CorruptFileError
 from table_format.hfile import block
+from table_format.hfile.entries import SUFFIX
 from table_format.hfile.index import write_entry
 from table_format.hfile.reader import HFileReader
 from table_format.hfile.trailer import Trailer, write_file_info
-from table_format.hfile.walk import SUFFIX
 
 MEBIBYTE = 1 << 20
 TEXT = {"type": "record", "name": "R", "fields": [{"name": "f", "type": "string"}]}

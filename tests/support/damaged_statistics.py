@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from table_format.metadata_table.stats import STATS_SCHEMA
-from table_format.slices.table_client import TableClient
-from table_format.table.metadata_table import MetadataTable
+from table_format.metadata_table.column_stats import STATS_SCHEMA
+from table_format.metadata_table.reader import MetadataTable
+from table_format.table.client import TableClient
 from table_writer.metadata.column_statistics import encode_bound
 from table_writer.metadata.creation import create_metadata_table
 from table_writer.metadata.writer import drop_metadata_table

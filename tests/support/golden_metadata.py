@@ -8,10 +8,10 @@ import tempfile
 
 import pyarrow as pa
 
-from table_format.metadata_table import stats
-from table_format.slices.table_client import TableClient
+from table_format.metadata_table import column_stats
+from table_format.metadata_table.reader import MetadataTable
 from table_format.storage import Storage
-from table_format.table.metadata_table import MetadataTable
+from table_format.table.client import TableClient
 from tests.support.paths import GOLDEN
 
 with tarfile.open(os.path.join(GOLDEN, "metadata_tables", "facts.tar.xz")) as _tar:
@@ -94,7 +94,7 @@ def statistics(*rows):
         }
         for partition, file_name, column, least, greatest in rows
     ]
-    return pa.Table.from_pylist(records, schema=stats.STATS_SCHEMA)
+    return pa.Table.from_pylist(records, schema=column_stats.STATS_SCHEMA)
 
 
 def zigzag(number):

@@ -6,8 +6,8 @@ import os
 import tarfile
 import tempfile
 
-from table_format.slices.table_client import TableClient
-from table_format.table.metadata_table import MetadataTable
+from table_format.metadata_table.reader import MetadataTable
+from table_format.table.client import TableClient
 from tests.support.paths import GOLDEN
 
 _ARCHIVE = GOLDEN / "metadata_tables/newer.tar.xz"

@@ -10,7 +10,7 @@ from table_format.merge.file_slice import read_file_slice
 from table_format.merge.rules import MergeRules
 from table_format.meta_columns import META_FIELDS
 from table_format.slices.file_slices import latest_file_slices, list_data_files
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from tests.support.paths import GOLDEN
 
 _ARCHIVE = GOLDEN / "merge_on_read.tar.xz"

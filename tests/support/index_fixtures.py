@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from tests.support.index_writes import make
 
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from table_format.actions.commit import CommitMetadata, WriteStat
 from table_format.mapping import in_threads
-from table_format.record_index.index import RecordIndex
-from table_format.record_index.layout import PARTITION, IndexLayout
-from table_format.record_index.locations import CHANGES_SCHEMA
-from table_format.slices.table_client import TableClient
+from table_format.metadata_table.record_index import RecordIndex
+from table_format.metadata_table.record_index_entries import CHANGES_SCHEMA
+from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.commit.create import create_table
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.metadata.index_deltas import DeltaFile, delta_folder, write_delta

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from table_format.record_index.index import RecordIndex
+from table_format.metadata_table.record_index import RecordIndex
 from table_format.slices.file_slices import latest_base_files, list_data_files
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
 #: key → partition and value

@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from table_format.record_index.index import RecordIndex
-from table_format.record_index.locations import CHANGES_SCHEMA
-from table_format.slices.table_client import TableClient
+from table_format.metadata_table.record_index import RecordIndex
+from table_format.metadata_table.record_index_entries import CHANGES_SCHEMA
+from table_format.table.client import TableClient
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.metadata.index_deltas import delta_folder, write_delta
 from table_writer.record_index.key_source import KeyReader, current_sources

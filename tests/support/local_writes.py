@@ -17,8 +17,8 @@ from spark_writer.placement import murmur3_int
 from spark_writer.record_index import replaced, write
 from spark_writer.worker_errors import workers_errors
 from table_format.mapping import in_threads
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.commit.create import create_table
 from table_writer.plan import option_registry
 from table_writer.plan.operations import Operation

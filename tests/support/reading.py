@@ -7,7 +7,7 @@ import pyarrow as pa
 from table_format.base_file.reader import read_base_file
 from table_format.meta_columns import META_FIELDS
 from table_format.slices.file_slices import latest_base_files, list_data_files
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 
 
 def current_paths(client: TableClient) -> list[str]:

@@ -5,7 +5,7 @@ import pyarrow as pa
 from table_format.actions.commit import WriteStat
 from table_format.base_file.reader import write_base_file
 from table_format.codecs.avro_schema import schema_text
-from table_format.config.partition_metadata import ensure_partition_metadata
+from table_format.config.properties import ensure_partition_metadata
 from table_format.keys.key_generator import from_table_config
 from table_format.meta_columns import add_meta_columns
 from table_format.slices.file_names import BaseFileName, new_bucket_file_id

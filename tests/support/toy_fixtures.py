@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from tests.support import toy_table
 
 

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from table_format.actions.commit import CommitMetadata, WriteStat
-from table_format.config.partition_metadata import ensure_partition_metadata
+from table_format.config.properties import ensure_partition_metadata
 from table_format.instant import State
+from table_format.metadata_table.reader import MetadataTable
 from table_format.slices.file_names import BaseFileName, bucket_of_file_id, new_bucket_file_id
 from table_format.slices.file_slices import latest_base_files, list_data_files
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
-from table_format.table.metadata_table import MetadataTable
+from table_format.table.client import TableClient
 from table_writer.commit.create import create_table
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.metadata.column_statistics import collect_statistics

@@ -13,8 +13,7 @@ from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.hfile.writer import write_hfile
 from table_format.instant import Instant, State
 from table_format.log import deletes
-from table_format.log.format import BlockType, HeaderKey
-from table_format.log.writer import write_hfile_block, write_log_block
+from table_format.log.blocks import BlockType, HeaderKey, write_hfile_block, write_log_block
 from table_format.merge.file_slice import read_file_slice
 from table_format.storage import Storage
 from table_format.timeline.timeline import Timeline

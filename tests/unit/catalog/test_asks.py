@@ -17,7 +17,7 @@ import pytest
 from catalog import Plan, StageResult, Table
 from pushdown import HudiExpression, col
 from table_format.config.table_config import update_table_config
-from table_format.table.metadata_table import MetadataTable
+from table_format.metadata_table.reader import MetadataTable
 from table_writer.metadata.column_statistics import encode_bound
 from tests.support import damaged_statistics as damaged
 from tests.support.local_writes import LocalTable

@@ -11,7 +11,7 @@ from catalog import Plan, StageResult, Table
 from pushdown import col
 from table_format.base_file.bloom import dynamic_bloom, filter_size, simple_bloom
 from table_format.errors import CorruptFileError
-from table_format.table.metadata_table import MetadataTable
+from table_format.metadata_table.reader import MetadataTable
 from tests.unit.conftest import GoldenTable
 
 NAME = "v6_0150__bkt_hive"

@@ -13,7 +13,7 @@ from catalog.stages.record_keys import composite_texts, single_texts
 from pushdown import col
 from table_format.config.table_config import TableConfig
 from table_format.errors import OptionError
-from table_format.table.metadata_table import MetadataTable
+from table_format.metadata_table.reader import MetadataTable
 from tests.unit.conftest import GoldenTable
 
 INDEXED = ["v6_1200__rli_part"]

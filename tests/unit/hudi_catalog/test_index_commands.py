@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from hudi_catalog.cli.index_progress import ProgressThreads
 from hudi_catalog.cli.main import app
 from table_format.errors import OptionError, TransactionError
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from table_writer.commit.transaction import WriteTransaction
 from tests.support.indexed_tables import BUCKETS, change_index, data_places, make, rows
 from tests.support.local_writes import LocalTable

@@ -11,11 +11,15 @@ from table_format.actions.avro_schemas import (
     ROLLBACK_METADATA,
     ROLLBACK_PLAN,
 )
-from table_format.actions.clean import CleanerPlan, CleanMetadata, CleanPartition
 from table_format.actions.commit import CommitMetadata, WriteStat
-from table_format.actions.replace import RequestedReplaceMetadata
-from table_format.actions.restore import RestoreMetadata
-from table_format.actions.rollback import RollbackMetadata, RollbackPartition, RollbackPlan, RollbackRequest
+from table_format.actions.rollback import (
+    RestoreMetadata,
+    RollbackMetadata,
+    RollbackPartition,
+    RollbackPlan,
+    RollbackRequest,
+)
+from table_format.actions.table_services import CleanerPlan, CleanMetadata, CleanPartition, RequestedReplaceMetadata
 from table_format.codecs.avro_file import read_avro_file, write_avro_file
 from table_format.errors import CorruptFileError
 from table_format.instant import Instant, State

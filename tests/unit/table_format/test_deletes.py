@@ -2,6 +2,7 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from table_format.log.blocks import BlockType, read_log_blocks, write_log_block
 from table_format.log.deletes import (
     DeletedRecord,
     read_deleted_keys,
@@ -9,9 +10,6 @@ from table_format.log.deletes import (
     write_deletes,
     write_key_deletes,
 )
-from table_format.log.format import BlockType
-from table_format.log.reader import read_log_blocks
-from table_format.log.writer import write_log_block
 
 END = "\x02\x18record_index\x04\x00"
 KEYS = st.one_of(

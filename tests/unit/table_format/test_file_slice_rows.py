@@ -9,11 +9,15 @@ import pytest
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.config.table_config import TableConfig
 from table_format.errors import CorruptFileError, UnsupportedTableError
-from table_format.log.deletes import DeletedRecord
-from table_format.log.format import BlockType, HeaderKey
-from table_format.log.reader import read_log_blocks
-from table_format.log.scan import surviving_blocks
-from table_format.log.writer import write_delete_block, write_log_block, write_rollback_block
+from table_format.log.blocks import (
+    BlockType,
+    HeaderKey,
+    read_log_blocks,
+    surviving_blocks,
+    write_log_block,
+    write_rollback_block,
+)
+from table_format.log.deletes import DeletedRecord, write_delete_block
 from table_format.merge.rules import MergeRules
 from tests.support.golden_slices import NAMES, expected, read_table, unpack
 from tests.support.written_log_slices import SCHEMA, avro_block, hfile_block, ordered_deletes, read, row

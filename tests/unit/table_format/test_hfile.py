@@ -10,12 +10,12 @@ from table_format.base_file.bloom import dynamic_bloom
 from table_format.codecs.crc32c import CHUNK, crc32c, crc32c_chunks
 from table_format.codecs.varint import BadEncodingError, read_hadoop_vint, write_hadoop_vint
 from table_format.errors import CorruptFileError, OptionError, RecordError, UnsupportedTableError
-from table_format.hfile import block, walk
+from table_format.hfile import block, entries
+from table_format.hfile.entries import SUFFIX, find_entries
 from table_format.hfile.index import write_entry
 from table_format.hfile.reader import HFileReader
 from table_format.hfile.sorted_keys import KeySpans
 from table_format.hfile.trailer import SIZE, Trailer, write_file_info
-from table_format.hfile.walk import SUFFIX, find_entries
 from table_format.hfile.writer import _data_blocks, write_hfile
 from tests.support.golden_files import HFILES, golden, plain_entries
 
@@ -422,14 +422,14 @@ def test_a_length_that_leads_out_of_a_large_block():
 
 
 def test_large_blocks_are_walked_by_the_ends_of_keys(monkeypatch):
-    monkeypatch.setattr(walk, "_one_by_one", lambda *_: pytest.fail("entry by entry"))
+    monkeypatch.setattr(entries, "_one_by_one", lambda *_: pytest.fail("entry by entry"))
     for keys, values in (many(3000), ([b"%d" % number for number in sorted(range(3000), key=str)], many(3000)[1])):
         data = write_hfile(keys, values, schema_json=SCHEMA)
         assert pairs(HFileReader(data, "large").entries()) == list(zip(keys, values, strict=True))
 
 
 def test_entries_of_one_size_are_told_by_their_lengths(monkeypatch):
-    monkeypatch.setattr(walk, "_by_key_ends", lambda *_: pytest.fail("by the ends of keys"))
+    monkeypatch.setattr(entries, "_by_key_ends", lambda *_: pytest.fail("by the ends of keys"))
     keys = many(3000)[0]
     values = [SUFFIX[number % 3 :].ljust(10, b"v") for number in range(3000)]
     for block_size in (1 << 20, 20_000):

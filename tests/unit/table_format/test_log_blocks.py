@@ -2,16 +2,15 @@ import pytest
 
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.hfile.reader import HFileReader
-from table_format.log.deletes import DeletedRecord, read_deletes, write_deletes
-from table_format.log.format import BlockType, HeaderKey
-from table_format.log.reader import read_log_blocks
-from table_format.log.writer import (
-    write_delete_block,
-    write_empty_block,
+from table_format.log.blocks import (
+    BlockType,
+    HeaderKey,
+    read_log_blocks,
     write_hfile_block,
     write_log_block,
     write_rollback_block,
 )
+from table_format.log.deletes import DeletedRecord, read_deletes, write_delete_block, write_deletes, write_empty_block
 from tests.support.golden_files import DATA_LOGS, WRITERS, golden, plain_entries
 
 EMPTY = bytes.fromhex(

@@ -3,7 +3,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from table_format.actions.compaction import CompactionPlan
+from table_format.actions.table_services import CompactionPlan
 from table_format.errors import UnsupportedTableError
 from table_format.instant import Instant, State
 from table_format.slices.file_slices import (
@@ -15,7 +15,7 @@ from table_format.slices.file_slices import (
     list_data_files,
     read_optimized_slices,
 )
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from tests.support.golden_tables import NAMES, NEW_NAMES, facts, lay_out
 from tests.support.history_files import write_history

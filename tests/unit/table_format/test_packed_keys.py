@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from table_format.codecs.byte_spans import spans_of
+from table_format.codecs.arrow_numpy import spans_of
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.hfile.key_packing import LONGEST, KeyPacking
 from table_format.hfile.packed_keys import NAME, PackedKeys

@@ -2,9 +2,12 @@
 
 import pytest
 
-from table_format.actions.clustering import ClusteringPlan
-from table_format.actions.compaction import CompactionOperation, CompactionPlan
-from table_format.actions.replace import RequestedReplaceMetadata
+from table_format.actions.table_services import (
+    ClusteringPlan,
+    CompactionOperation,
+    CompactionPlan,
+    RequestedReplaceMetadata,
+)
 from table_format.codecs.avro_file import write_avro_file
 from table_format.errors import CorruptFileError
 from tests.support.golden_tables import NEW_NAMES, facts, timeline_files

@@ -13,7 +13,7 @@ import pytest
 from spark_writer import after_commit
 from spark_writer.after_commit import GROUP, HIVE_SYNC
 from table_format.errors import AfterCommitError, MetastoreError, OptionError
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from table_writer.plan import option_registry
 from tests.support.local_writes import LocalTable
 

@@ -13,8 +13,7 @@ import pytest
 
 from spark_writer import HudiTable, write_hudi
 from spark_writer.table import _arrow
-from table_format.errors import ArgumentError, HudiError, MissingPackageError
-from table_format.extras import require
+from table_format.errors import ArgumentError, HudiError, MissingPackageError, require
 from table_writer.plan.options import WriteOptions
 
 TABLE = pa.table({"id": ["a"]})

@@ -14,7 +14,7 @@ from spark_writer.write_job import WriteJob
 from table_format.actions.avro_schemas import REQUESTED_REPLACE
 from table_format.codecs.avro_file import write_avro_file
 from table_format.errors import ConflictError, HudiError, OptionError, TransactionError
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from table_writer.commit.transaction import WriteTransaction
 from tests.support.local_writes import LocalTable
 from tests.support.reading import current_rows

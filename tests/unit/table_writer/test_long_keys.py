@@ -8,8 +8,8 @@ import pytest
 
 from table_format.errors import RecordError
 from table_format.hfile.writer import LONGEST_KEY, write_hfile
-from table_format.record_index.index import RecordIndex
-from table_format.record_index.locations import refuse_long_keys
+from table_format.metadata_table.record_index import RecordIndex
+from table_format.metadata_table.record_index_entries import refuse_long_keys
 from table_writer.record_index.verify import verify_index
 from table_writer.slots import slot as slot_writer
 from tests.support.local_writes import LocalTable

@@ -17,7 +17,7 @@ from table_format.schema.internal_schema import (
     parse_schema_history,
     schema_history_with,
 )
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from table_format.table.schema_history import KEY, internal_schemas
 from tests.support.golden_renames import lay_out
 from tests.support.local_writes import LocalTable

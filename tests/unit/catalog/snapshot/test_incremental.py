@@ -14,7 +14,7 @@ from catalog.splits.json_rows import json_lines
 from table_format.actions.commit import CommitMetadata, WriteStat
 from table_format.errors import OptionError, PendingWriteError, UnsupportedTableError
 from table_format.instant import Instant, State
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from tests.support.catalog_tables import NEWER_NAMES
 from tests.unit.conftest import GoldenTable

@@ -13,7 +13,7 @@ from catalog.snapshot.refresh import refreshed
 from catalog.snapshot.snapshot import Snapshot
 from catalog.statistics.indexed_column import IndexedColumn
 from table_format.instant import State
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from tests.support.catalog_tables import NEWER_NAMES
 from tests.support.local_writes import LocalTable

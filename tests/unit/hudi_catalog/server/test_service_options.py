@@ -7,8 +7,7 @@ import pytest
 
 from hudi_catalog.cli.serve_commands import SERVICES
 from hudi_catalog.server.options import KEYS, OUTSIDE_LINKS, TABLE_TIMEOUT, ServiceOptions
-from table_format.errors import MissingPackageError, OptionError
-from table_format.extras import require
+from table_format.errors import MissingPackageError, OptionError, require
 
 
 def test_every_option_has_a_key_that_its_description_names() -> None:

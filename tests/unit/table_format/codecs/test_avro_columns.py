@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from table_format.codecs.arrow_numpy import from_numpy, to_numpy
+from table_format.codecs.arrow_numpy import binary_array, from_numpy, spans_of, to_numpy
 from table_format.codecs.avro_columns import MapColumn, UnionColumn, decode_columns
 from table_format.codecs.avro_encode import (
     Encoded,
@@ -20,10 +20,9 @@ from table_format.codecs.avro_encode import (
     map_blocks,
 )
 from table_format.codecs.avro_schema_tree import parse
-from table_format.codecs.byte_spans import binary_array, spans_of
 from table_format.errors import CorruptFileError, SchemaError
 from table_format.hfile.reader import HFileReader
-from table_format.log.reader import read_log_blocks
+from table_format.log.blocks import read_log_blocks
 from tests.support.golden_files import DATA_LOGS, HFILES, golden
 
 STATISTICS = ("fileName", "columnName", "minValue", "maxValue", "valueCount", "nullCount", "totalSize", "isDeleted")

@@ -5,8 +5,8 @@ import pytest
 from table_format.config.index_definitions import IndexDefinition, define_index, forget_indexes, load_index_definitions
 from table_format.config.table_config import TableConfig
 from table_format.errors import CorruptFileError
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from tests.support.golden_tables import lay_out
 
 PATH = ".hoodie/.index_defs/index.json"

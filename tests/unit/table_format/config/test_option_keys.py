@@ -5,8 +5,7 @@ import warnings
 
 import pytest
 
-from table_format.config.option_keys import apache_keys, check_writer_options, is_apaches
-from table_format.config.unserved_options import UNSERVED, Unserved
+from table_format.config.option_keys import UNSERVED, Unserved, apache_keys, check_writer_options, is_apaches
 from table_format.errors import OptionError, OptionWarning, did_you_mean
 
 

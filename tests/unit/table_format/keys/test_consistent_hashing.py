@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from table_format.errors import CorruptFileError
-from table_format.keys.bucket_index import BucketHashRule, hash_parts
-from table_format.keys.consistent_hashing import HashRing, hash_on_ring, load_rings, parse_ring
+from table_format.keys.bucket_index import BucketHashRule, HashRing, hash_on_ring, hash_parts, load_rings, parse_ring
 from table_format.storage import Storage
 
 PARTITION = "dt=2024-01-01/r=é"

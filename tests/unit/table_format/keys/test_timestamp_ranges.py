@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 from table_format.errors import OptionError
-from table_format.keys.timestamp_keys import TimestampFormat
-from table_format.keys.timestamp_ranges import bounds_of_paths, path_of_text, stretch_of_path
+from table_format.keys.timestamp_keys import TimestampFormat, bounds_of_paths, path_of_text, stretch_of_path
 
 DAY = 86_400_000
 HOUR = 3_600_000

@@ -9,7 +9,7 @@ from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.schema.evolution import conform
 from table_format.schema.internal_schema import Column, parse_internal_schema, parse_schema_history
 from table_format.slices.file_slices import latest_file_slices, list_data_files
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from table_format.table.schema_history import SchemaHistory, internal_schemas
 from table_format.timeline.timeline import Timeline
 from tests.support import golden_tables

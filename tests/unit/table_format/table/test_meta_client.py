@@ -4,12 +4,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from table_format.config.partition_metadata import ensure_partition_metadata, partition_depth
-from table_format.config.properties import parse_properties
+from table_format.config.properties import ensure_partition_metadata, parse_properties, partition_depth
 from table_format.config.table_config import create_table_config, update_table_config
 from table_format.errors import CorruptFileError, HudiError, SchemaError, TableNotFoundError
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from tests.support.golden_tables import NAMES, facts, lay_out
 
 BASIC = {"hoodie.table.name": "t", "hoodie.table.version": "6", "hoodie.timeline.layout.version": "1"}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from table_format.actions.clean import CleanMetadata, CleanPartition
 from table_format.actions.commit import CommitMetadata
+from table_format.actions.table_services import CleanMetadata, CleanPartition
 from table_format.codecs.avro_file import write_avro_file
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.slices.file_slices import FILES_SCHEMA, latest_file_slices, replaced_file_groups

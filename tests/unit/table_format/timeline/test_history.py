@@ -1,8 +1,8 @@
 import pytest
 
 from table_format.errors import CorruptFileError, MissingFileError
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_format.timeline.history import HISTORY_SCHEMA, completion_times, first_archived, load_history
 from tests.support.golden_tables import NEW_NAMES, facts, lay_out
 from tests.support.history_files import write_history

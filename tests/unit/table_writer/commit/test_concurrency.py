@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from table_format.actions.replace import RequestedReplaceMetadata
+from table_format.actions.table_services import RequestedReplaceMetadata
 from table_format.errors import ConflictError, OptionError, TransactionError
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.commit import conflicts
 from table_writer.timeline import heartbeat
 from tests.support import toy_table

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from table_format.errors import NoSpaceError
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.commit.rollback import rollback_failed_writes
 from tests.support import toy_table
 from tests.support.full_disk import QuotaStorage, limited_to, small_file_system
@@ -22,7 +22,7 @@ OPTIONS = {"hoodie.clean.commits.retained": "1", "hoodie.metadata.compact.max.de
 DEATH = """
 import os, sys
 from table_format.storage import Storage
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from tests.unit.table_writer.commit import test_full_disk
 from tests.support import toy_table
 tx = toy_table.begin(TableClient.open(Storage(sys.argv[1])))

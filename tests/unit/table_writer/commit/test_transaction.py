@@ -4,8 +4,8 @@ import pytest
 
 from table_format.config.table_config import update_table_config
 from table_format.errors import MissingFileError, OptionError, TableExistsError, TransactionError, UnsupportedTableError
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.commit.create import create_table
 from table_writer.commit.rollback import rollback_failed_writes, rollback_instant
 from table_writer.commit.transaction import WriteTransaction

@@ -13,7 +13,7 @@ from table_format.base_file.footer_statistics import footer_statistics
 from table_format.base_file.reader import footer, read_base_file
 from table_format.errors import OptionError
 from table_format.meta_columns import META_COLUMNS
-from table_format.metadata_table.stats import STATS_SCHEMA
+from table_format.metadata_table.column_stats import STATS_SCHEMA
 from table_format.storage import Storage
 from table_writer.metadata.column_statistics import (
     STATISTICS_SCHEMA,

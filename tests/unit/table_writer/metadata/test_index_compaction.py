@@ -4,7 +4,7 @@ import pytest
 
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.layout import list_file_groups
-from table_format.record_index.layout import GLOBAL, IndexLayout
+from table_format.metadata_table.record_index_layout import GLOBAL, IndexLayout
 from table_writer.metadata import index_compaction, index_files
 from table_writer.metadata.writer import update_metadata_table
 from table_writer.record_index.resize import resize

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from table_format.errors import CorruptFileError, RecordError, RecordIndexError, TransactionError
 from table_format.metadata_table.keys import shard_of_key
-from table_format.record_index.layout import PARTITION, IndexLayout, partition_family
-from table_format.record_index.locations import CHANGES_SCHEMA
+from table_format.metadata_table.record_index_entries import CHANGES_SCHEMA
+from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout, partition_family
 from table_format.storage import Storage
 from table_writer.metadata.index_deltas import DeltaFile, changed_groups, delta_folder, read_deltas, write_delta
 from table_writer.timeline.markers import create_marker, delete_markers, read_markers

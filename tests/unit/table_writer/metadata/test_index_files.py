@@ -6,7 +6,7 @@ import pytest
 
 from table_format.config.index_definitions import DEFAULT_PATH
 from table_format.errors import OptionError, RecordIndexError
-from table_format.record_index.layout import GLOBAL, PARTITION, IndexLayout
+from table_format.metadata_table.record_index_layout import GLOBAL, PARTITION, IndexLayout
 from table_writer.metadata.index_options import group_count, new_layout, with_partitions
 from tests.support.index_writes import BY_PARTITION, PROPERTIES, content, make
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from table_format.errors import RecordIndexError
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.record_index.bootstrap import bootstrap_index
 from table_writer.record_index.verify import verify_index
 from tests.support.faults import FaultyStorage, dying

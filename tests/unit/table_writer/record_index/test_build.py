@@ -15,9 +15,9 @@ from table_format.codecs.avro_schema_tree import parse
 from table_format.errors import CorruptFileError, RecordIndexError
 from table_format.hfile.reader import HFileReader
 from table_format.mapping import in_threads
-from table_format.metadata_table.record_schema import SCHEMA
-from table_format.record_index.entries import decode_values
-from table_format.record_index.layout import IndexLayout, partition_family
+from table_format.metadata_table.record_index_entries import decode_values
+from table_format.metadata_table.record_index_layout import IndexLayout, partition_family
+from table_format.metadata_table.records import SCHEMA
 from table_format.storage import Storage
 from table_format.timeline.timeline import Timeline
 from table_writer.record_index import runs as runs_module

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from table_format.record_index.layout import IndexLayout
-from table_format.record_index.locations import LOCATIONS_SCHEMA
+from table_format.metadata_table.record_index_entries import LOCATIONS_SCHEMA
+from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.storage import Storage
 from table_writer.metadata.index_deltas import read_deltas
 from table_writer.record_index.compare import DUPLICATE, EXTRA, KINDS, MISPLACED, MISSING, WRONG, Comparison

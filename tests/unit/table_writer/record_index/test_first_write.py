@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from table_format.record_index.layout import IndexLayout
+from table_format.metadata_table.record_index_layout import IndexLayout
 from table_writer.record_index.verify import verify_index
 from tests.unit.table_writer.record_index.test_writes import rows, table
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from table_format.record_index.index import RecordIndex
-from table_format.record_index.layout import GLOBAL, IndexLayout
-from table_format.slices.table_client import TableClient
+from table_format.metadata_table.record_index import RecordIndex
+from table_format.metadata_table.record_index_layout import GLOBAL, IndexLayout
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.record_index.resize import make_room, resize
 from table_writer.record_index.verify import verify_index
 from tests.support.faults import FaultyStorage, dying

@@ -10,7 +10,7 @@ import pytest
 from spark_writer.record_index import job
 from table_format.base_file.reader import read_base_file
 from table_format.errors import OptionError, TransactionError
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from table_writer.plan.options import WriteOptions
 from table_writer.record_index.verify import verify_index
 from tests.support.local_writes import LocalTable

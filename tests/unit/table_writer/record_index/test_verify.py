@@ -10,8 +10,8 @@ import pytest
 
 from table_format.errors import ConflictError, OptionError, RecordIndexError, TransactionError
 from table_format.mapping import in_threads
-from table_format.record_index.layout import IndexLayout
-from table_format.slices.table_client import TableClient
+from table_format.metadata_table.record_index_layout import IndexLayout
+from table_format.table.client import TableClient
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.metadata.creation import publish_index
 from table_writer.metadata.index_files import BuiltFile

@@ -12,7 +12,7 @@ import pytest
 from spark_writer.record_index import job
 from table_format.errors import OptionError, RecordIndexError, TransactionError, UnsupportedTableError
 from table_format.meta_columns import RECORD_KEY
-from table_format.record_index.index import RecordIndex
+from table_format.metadata_table.record_index import RecordIndex
 from table_format.slices.file_names import bucket_of_file_id
 from table_writer.execution.blocks import stream
 from table_writer.record_index.bootstrap import bootstrap_index

@@ -4,12 +4,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from table_format.actions.clean import CleanerPlan, CleanMetadata
-from table_format.actions.savepoint import SavepointMetadata
+from table_format.actions.rollback import SavepointMetadata
+from table_format.actions.table_services import CleanerPlan, CleanMetadata
 from table_format.instant import Action, Instant, State
 from table_format.slices.file_slices import latest_base_files, list_data_files, replaced_file_groups
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.services.clean import clean
 from table_writer.services.clean_plan import find_horizon, plan_clean

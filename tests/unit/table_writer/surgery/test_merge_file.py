@@ -10,7 +10,7 @@ from table_format.base_file.reader import footer, read_base_file
 from table_format.codecs.arrow_numpy import from_numpy
 from table_format.errors import SchemaError
 from table_format.meta_columns import META_FIELDS, RECORD_KEY
-from table_format.record_index.layout import IndexLayout
+from table_format.metadata_table.record_index_layout import IndexLayout
 from table_writer.metadata.index_deltas import read_deltas
 from table_writer.plan.plan import GONE_COLUMN
 from table_writer.surgery.locate import KeyRange, candidate_groups, key_ranges

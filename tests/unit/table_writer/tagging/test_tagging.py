@@ -11,7 +11,7 @@ from table_format.base_file.reader import write_base_file
 from table_format.codecs.avro_schema import schema_text
 from table_format.errors import RecordError, RecordIndexError, SchemaError
 from table_format.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY, add_meta_columns
-from table_format.record_index.locations import LOCATIONS_SCHEMA
+from table_format.metadata_table.record_index_entries import LOCATIONS_SCHEMA
 from table_format.storage import Storage
 from table_writer.tagging.moves import MovePlan
 from table_writer.tagging.tagging import NEW, Known, TagPlan, Tags, file_names_of, slim_rows, tag_rows

@@ -11,8 +11,8 @@ import pytest
 
 from table_format.errors import ConflictError, LockError, StorageError
 from table_format.instant import Instant, State
-from table_format.slices.table_client import TableClient
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 from table_writer.commit.rollback import rollback_failed_writes
 from table_writer.services.clean import clean
 from table_writer.timeline.markers import create_marker
@@ -23,7 +23,7 @@ FIRST_ROWS = {("p=a", "k1"): 1, ("p=a", "k2"): 2}
 DEATH = """
 import os, sys
 from table_format.storage import Storage
-from table_format.slices.table_client import TableClient
+from table_format.table.client import TableClient
 from tests.support import toy_table
 tx = toy_table.begin(TableClient.open(Storage(sys.argv[1])))
 tx.mark_inflight()

@@ -1,0 +1,317 @@
+"""Cleaner plans and results."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from table_format.actions.avro_schemas import CLEAN_METADATA, CLEANER_PLAN, REQUESTED_REPLACE
+from table_format.codecs.avro_file import read_avro_record, write_avro_file
+from table_format.instant import Instant, State
+
+
+@dataclass(slots=True)
+class CleanerPlan:
+    """What a clean is to delete.
+
+    Attributes:
+        policy: `KEEP_LATEST_COMMITS`, `KEEP_LATEST_BY_HOURS` or `KEEP_LATEST_FILE_VERSIONS`.
+        files: paths relative to the table's base folder, by partition path (absolute in the file, as Apache has them).
+        earliest_instant: the oldest instant that readers may still ask for, if the policy has one.
+        last_completed_commit: the newest completed write when the plan was made.
+        partitions_to_delete: partitions whose every file goes.
+    """
+
+    policy: str
+    files: dict[str, list[str]] = field(default_factory=dict)
+    earliest_instant: Instant | None = None
+    last_completed_commit: str = ""
+    partitions_to_delete: list[str] = field(default_factory=list)
+
+    def to_avro(self) -> bytes:
+        """The content of the requested and the inflight file."""
+        earliest = self.earliest_instant
+        record = {
+            "earliestInstantToRetain": earliest
+            and {"timestamp": earliest.time, "action": earliest.action, "state": earliest.state.name},
+            "lastCompletedCommitTimestamp": self.last_completed_commit,
+            "policy": self.policy,
+            "filesToBeDeletedPerPartition": {},
+            "version": 2,
+            "filePathsToBeDeletedPerPartition": {
+                partition: [{"filePath": path, "isBootstrapBaseFile": False} for path in paths]
+                for partition, paths in self.files.items()
+            },
+            "partitionsToBeDeleted": self.partitions_to_delete,
+            "extraMetadata": {},
+        }
+        return write_avro_file(CLEANER_PLAN, [record])
+
+    @classmethod
+    def from_avro(cls, data: bytes, path: str) -> CleanerPlan:
+        """Read a plan.
+
+        Raises:
+            CorruptFileError: the file is damaged or of another shape.
+        """
+
+        def build(record: dict[str, Any]) -> CleanerPlan:
+            earliest = record.get("earliestInstantToRetain")
+            return cls(
+                policy=record["policy"],
+                files={
+                    partition: [entry["filePath"] for entry in entries]
+                    for partition, entries in (record.get("filePathsToBeDeletedPerPartition") or {}).items()
+                },
+                earliest_instant=earliest
+                and Instant(earliest["timestamp"], earliest["action"], State[earliest["state"].upper()]),
+                last_completed_commit=record.get("lastCompletedCommitTimestamp") or "",
+                partitions_to_delete=list(record.get("partitionsToBeDeleted") or []),
+            )
+
+        return read_avro_record(data, path, build)
+
+
+@dataclass(slots=True)
+class CleanPartition:
+    """What a clean deleted in one partition: file names."""
+
+    policy: str
+    patterns: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    partition_deleted: bool = False
+
+
+@dataclass(slots=True)
+class CleanMetadata:
+    """What a clean did.
+
+    Attributes:
+        start_time: its instant.
+        millis: how long it took.
+        earliest_commit_to_retain: see `CleanerPlan.earliest_instant`; empty without one.
+        partitions: by partition path.
+    """
+
+    start_time: str
+    millis: int
+    earliest_commit_to_retain: str = ""
+    last_completed_commit: str = ""
+    partitions: dict[str, CleanPartition] = field(default_factory=dict)
+
+    @property
+    def total_files_deleted(self) -> int:
+        """Files deleted in all partitions."""
+        return sum(len(partition.deleted) for partition in self.partitions.values())
+
+    def to_avro(self) -> bytes:
+        """The content of the completed file."""
+        record = {
+            "startCleanTime": self.start_time,
+            "timeTakenInMillis": self.millis,
+            "totalFilesDeleted": self.total_files_deleted,
+            "earliestCommitToRetain": self.earliest_commit_to_retain,
+            "lastCompletedCommitTimestamp": self.last_completed_commit,
+            "partitionMetadata": {
+                path: {
+                    "partitionPath": path,
+                    "policy": part.policy,
+                    "deletePathPatterns": part.patterns,
+                    "successDeleteFiles": part.deleted,
+                    "failedDeleteFiles": part.failed,
+                    # Apache 0.15 unboxes it: never null
+                    "isPartitionDeleted": part.partition_deleted,
+                }
+                for path, part in self.partitions.items()
+            },
+            "version": 2,
+            "bootstrapPartitionMetadata": {},
+            "extraMetadata": {},
+        }
+        return write_avro_file(CLEAN_METADATA, [record])
+
+    @classmethod
+    def from_avro(cls, data: bytes, path: str) -> CleanMetadata:
+        """Read a result.
+
+        Raises:
+            CorruptFileError: the file is damaged or of another shape.
+        """
+        return read_avro_record(data, path, cls.of)
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> CleanMetadata:
+        """From a `HoodieCleanMetadata` record; raises KeyError or TypeError for one of another shape."""
+        return cls(
+            start_time=record["startCleanTime"],
+            millis=record["timeTakenInMillis"],
+            earliest_commit_to_retain=record["earliestCommitToRetain"],
+            last_completed_commit=record.get("lastCompletedCommitTimestamp") or "",
+            partitions={
+                partition: CleanPartition(
+                    policy=values["policy"],
+                    patterns=list(values["deletePathPatterns"]),
+                    deleted=list(values["successDeleteFiles"]),
+                    failed=list(values["failedDeleteFiles"]),
+                    partition_deleted=bool(values.get("isPartitionDeleted")),
+                )
+                for partition, values in record["partitionMetadata"].items()
+            },
+        )
+
+
+@dataclass(slots=True)
+class CompactionOperation:
+    """One file slice to merge.
+
+    Attributes:
+        base_instant: of the slice.
+        base_file: name of its base file; None if it has only logs.
+        log_files: names of its log files.
+    """
+
+    partition: str
+    file_id: str
+    base_instant: str
+    base_file: str | None = None
+    log_files: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class CompactionPlan:
+    """What a requested compaction, or log compaction, announces."""
+
+    operations: list[CompactionOperation] = field(default_factory=list)
+
+    @property
+    def file_groups(self) -> Iterable[tuple[str, str]]:
+        """(partition path, file id) of the file groups to be compacted."""
+        return ((operation.partition, operation.file_id) for operation in self.operations)
+
+    @classmethod
+    def from_avro(cls, data: bytes, path: str) -> CompactionPlan:
+        """Read a plan; plans of the first version hold whole paths, of which the names are kept.
+
+        Raises:
+            CorruptFileError: the file is damaged or of another shape.
+        """
+
+        def build(record: dict[str, Any]) -> CompactionPlan:
+            return cls([_operation(operation) for operation in record.get("operations") or []])
+
+        return read_avro_record(data, path, build)
+
+
+def _operation(record: dict[str, Any]) -> CompactionOperation:
+    base = record.get("dataFilePath")
+    return CompactionOperation(
+        partition=record.get("partitionPath") or "",
+        file_id=record["fileId"],
+        base_instant=record["baseInstantTime"],
+        base_file=posixpath.basename(base) if base else None,
+        log_files=[posixpath.basename(path) for path in record.get("deltaFilePaths") or []],
+    )
+
+
+@dataclass(slots=True)
+class ClusteringSlice:
+    """One file slice that a clustering takes as its input; names without folders."""
+
+    partition: str
+    file_id: str
+    base_file: str | None = None
+    log_files: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ClusteringPlan:
+    """What a requested clustering announces; until it completes, readers go on reading its input.
+
+    Attributes:
+        groups: slices that are rewritten together.
+        strategy: class name of the execution strategy.
+        preserves_times: rows keep the commit time at which they were written.
+    """
+
+    groups: list[list[ClusteringSlice]] = field(default_factory=list)
+    strategy: str | None = None
+    preserves_times: bool = True
+
+    @property
+    def file_groups(self) -> list[tuple[str, str]]:
+        """(partition path, file id) of all input file groups."""
+        return [(piece.partition, piece.file_id) for group in self.groups for piece in group]
+
+    @classmethod
+    def from_avro(cls, data: bytes, path: str) -> ClusteringPlan | None:
+        """Read a requested replacecommit or clustering; None for one that plans no clustering, such as an overwrite.
+
+        Raises:
+            CorruptFileError: the file is damaged or of another shape.
+        """
+
+        def build(record: dict[str, Any]) -> ClusteringPlan | None:
+            plan = record.get("clusteringPlan")
+            if plan is None:
+                return None
+            groups = plan.get("inputGroups") or []
+            return cls(
+                groups=[[_slice(piece) for piece in group.get("slices") or []] for group in groups],
+                strategy=(plan.get("strategy") or {}).get("strategyClassName"),
+                preserves_times=plan.get("preserveHoodieMetadata") is not False,
+            )
+
+        return read_avro_record(data, path, build) if data else None
+
+
+def _slice(record: dict[str, Any]) -> ClusteringSlice:
+    base = record.get("dataFilePath")
+    return ClusteringSlice(
+        partition=record.get("partitionPath") or "",
+        file_id=record["fileId"],
+        base_file=posixpath.basename(base) if base else None,
+        log_files=[posixpath.basename(path) for path in record.get("deltaFilePaths") or []],
+    )
+
+
+@dataclass(slots=True)
+class RequestedReplaceMetadata:
+    """What a replacecommit announces.
+
+    Attributes:
+        operation: e.g. `CLUSTER`; None for overwrites.
+        clustered: (partition path, file id) of the file groups that a clustering plan takes as its input.
+    """
+
+    operation: str | None = None
+    clustered: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def is_clustering(self) -> bool:
+        """Whether this is a table service's plan rather than somebody's write."""
+        return self.operation == "CLUSTER" or bool(self.clustered)
+
+    def to_avro(self) -> bytes:
+        """The content of the requested file of an overwrite: a record of nulls, as Apache writes it."""
+        return write_avro_file(REQUESTED_REPLACE, [{"version": None}])
+
+    @classmethod
+    def from_avro(cls, data: bytes, path: str) -> RequestedReplaceMetadata:
+        """Read a requested file; an empty one announces nothing.
+
+        Raises:
+            CorruptFileError: the file is damaged.
+        """
+
+        def build(record: dict[str, Any]) -> RequestedReplaceMetadata:
+            plan = record.get("clusteringPlan") or {}
+            slices = [s for group in plan.get("inputGroups") or [] for s in group.get("slices") or []]
+            return cls(
+                operation=record.get("operationType"),
+                clustered=[(s.get("partitionPath") or "", s.get("fileId") or "") for s in slices],
+            )
+
+        return read_avro_record(data, path, build) if data else cls()

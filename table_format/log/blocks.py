@@ -1,0 +1,300 @@
+"""The blocks of a Hudi log file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from struct import Struct
+
+from table_format.errors import CorruptFileError, UnsupportedTableError
+
+MAGIC = b"#HUDI#"
+VERSION = 1
+
+
+class BlockType(IntEnum):
+    """What a log block holds; the values are on disk."""
+
+    COMMAND = 0
+    DELETE = 1
+    CORRUPT = 2
+    AVRO_DATA = 3
+    HFILE_DATA = 4
+    PARQUET_DATA = 5
+    CDC_DATA = 6
+
+
+class HeaderKey(IntEnum):
+    """Keys of a block's header; the values are on disk. Tables of version 6 know those up to BLOCK_IDENTIFIER."""
+
+    INSTANT_TIME = 0
+    TARGET_INSTANT_TIME = 1
+    SCHEMA = 2
+    COMMAND_BLOCK_TYPE = 3
+    COMPACTED_BLOCK_TIMES = 4
+    RECORD_POSITIONS = 5
+    BLOCK_IDENTIFIER = 6
+    IS_PARTIAL = 7
+    BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS = 8
+
+
+ROLLBACK_COMMAND = "0"
+
+
+@dataclass(frozen=True, slots=True)
+class LogBlock:
+    """One block of a log file.
+
+    Attributes:
+        type: what it holds. CORRUPT stands for bytes that are no whole block, such as a torn append: readers skip it.
+        header: values by `HeaderKey`; of a CORRUPT block what could still be read, to tell whose block it was.
+        content: the bytes between header and footer.
+        offset: where the block starts in the file.
+        size: its bytes in the file.
+        path: the file.
+        content_offset: where the content starts in the file.
+    """
+
+    type: BlockType
+    header: dict[int, str]
+    content: memoryview
+    offset: int
+    size: int
+    path: str
+    content_offset: int
+    footer: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def instant(self) -> str | None:
+        """The instant that wrote the block."""
+        return self.header.get(HeaderKey.INSTANT_TIME)
+
+    @property
+    def target_instant(self) -> str | None:
+        """The instant that a rollback block takes back; None for every other block."""
+        if self.type is BlockType.COMMAND and self.header.get(HeaderKey.COMMAND_BLOCK_TYPE) == ROLLBACK_COMMAND:
+            return self.header.get(HeaderKey.TARGET_INSTANT_TIME)
+        return None
+
+    @property
+    def schema_json(self) -> str | None:
+        """The Avro schema of the content."""
+        return self.header.get(HeaderKey.SCHEMA)
+
+
+_INT = Struct(">i")
+_LONG = Struct(">q")
+_PAIR = Struct(">ii")
+
+# Version, type, header count, content length, footer count, whole length: what an empty block has behind its length.
+_SMALLEST = 4 + 4 + 4 + 8 + 4 + 8
+
+
+class _BrokenBlockError(ValueError):
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(reason)
+        self.offset = offset
+
+
+def read_log_blocks(data: bytes | memoryview, path: str) -> list[LogBlock]:
+    """The blocks of a log file, in file order.
+
+    As Hudi's own reader does, a block counts as corrupt when it reaches past the end of the file, when its two lengths
+    differ, or when no other block (nor the end) follows; the bytes up to the next magic are then one CORRUPT block.
+    Such a block is what a crash during an append leaves; its writer's instant never completed. What its header still
+    tells is kept, so that the caller can refuse when a completed instant lost its block.
+
+    Args:
+        data: the whole file.
+        path: the file, for messages.
+
+    Raises:
+        CorruptFileError: the file does not start with a block, or a block is whole and yet makes no sense.
+        UnsupportedTableError: a block of format version 0 (before 2018).
+    """
+    view = memoryview(data)
+    whole = bytes(data)
+    blocks: list[LogBlock] = []
+    position = 0
+    while position < len(view):
+        if whole[position : position + len(MAGIC)] != MAGIC:
+            torn = MAGIC.startswith(whole[position : position + len(MAGIC)])
+            if not torn:
+                raise CorruptFileError(path, position, "no Hudi log block starts here; the file is no log file")
+            end = len(view)
+        else:
+            end = _block_end(view, whole, position)
+        if end < 0 or whole[position : position + len(MAGIC)] != MAGIC:
+            end = _next_magic(whole, position)
+            blocks.append(_corrupt(view, position, end, path))
+        else:
+            try:
+                blocks.append(_parse(view, position, end, path))
+            except _BrokenBlockError as error:
+                raise CorruptFileError(path, error.offset, f"broken log block: {error}; restore the file") from error
+        position = end
+    return blocks
+
+
+def _block_end(view: memoryview, whole: bytes, position: int) -> int:
+    """Where the block ends, or -1 when it is corrupt."""
+    start = position + len(MAGIC) + _LONG.size
+    if start > len(view):
+        return -1
+    (length,) = _LONG.unpack_from(view, position + len(MAGIC))
+    end: int = start + length
+    if length < _SMALLEST or end > len(view):
+        return -1
+    (total,) = _LONG.unpack_from(view, end - _LONG.size)
+    follows = whole[end : end + len(MAGIC)]
+    return end if total == length + len(MAGIC) and MAGIC.startswith(follows) else -1
+
+
+def _next_magic(whole: bytes, position: int) -> int:
+    found = whole.find(MAGIC, position + 1)
+    return len(whole) if found < 0 else found
+
+
+def _corrupt(view: memoryview, start: int, end: int, path: str) -> LogBlock:
+    header: dict[int, str] = {}
+    position = start + len(MAGIC) + _LONG.size + 2 * _INT.size
+    try:
+        header, _ = _read_map(view[:end], position)
+    except _BrokenBlockError:
+        header = {}
+    return LogBlock(BlockType.CORRUPT, header, view[start:end], start, end - start, path, start)
+
+
+def _parse(view: memoryview, start: int, end: int, path: str) -> LogBlock:
+    position = start + len(MAGIC) + _LONG.size
+    version, number = _PAIR.unpack_from(view, position)
+    if version == 0:
+        raise UnsupportedTableError(f"{path}: log block of format version 0; compact the table with an old Hudi first")
+    if version != VERSION:
+        raise _BrokenBlockError(position, f"unknown format version {version}")
+    try:
+        kind = BlockType(number)
+    except ValueError as error:
+        raise _BrokenBlockError(position + 4, f"unknown block type {number}") from error
+    body = view[: end - _LONG.size]
+    header, position = _read_map(body, position + _PAIR.size)
+    length, content_start = _read(body, position, _LONG)
+    content_end = content_start + length
+    if not 0 <= length <= len(body) - content_start:
+        raise _BrokenBlockError(position, "the content is longer than the block")
+    footer, position = _read_map(body, content_end)
+    if position != len(body):
+        raise _BrokenBlockError(position, "bytes stand behind the footer")
+    content = view[content_start:content_end]
+    return LogBlock(kind, header, content, start, end - start, path, content_start, footer)
+
+
+def _read(view: memoryview, position: int, kind: Struct) -> tuple[int, int]:
+    if position + kind.size > len(view):
+        raise _BrokenBlockError(position, "it is cut off")
+    return kind.unpack_from(view, position)[0], position + kind.size
+
+
+def _read_map(view: memoryview, position: int) -> tuple[dict[int, str], int]:
+    count, position = _read(view, position, _INT)
+    if not 0 <= count <= (len(view) - position) // _PAIR.size:
+        raise _BrokenBlockError(position, f"impossible number of header entries ({count})")
+    entries: dict[int, str] = {}
+    for _ in range(count):
+        key, position = _read(view, position, _INT)
+        length, position = _read(view, position, _INT)
+        if not 0 <= length <= len(view) - position:
+            raise _BrokenBlockError(position, "a header value is longer than the block")
+        try:
+            entries[key] = bytes(view[position : position + length]).decode()
+        except UnicodeDecodeError as error:
+            raise _BrokenBlockError(position, "a header value is not text") from error
+        position += length
+    return entries, position
+
+
+_CONTENT = (BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.HFILE_DATA, BlockType.DELETE)
+
+
+def surviving_blocks(blocks: Iterable[LogBlock], counts: Callable[[str], bool]) -> list[LogBlock]:
+    """The data and delete blocks that count, in the order in which they apply (Hudi format, log files).
+
+    A rollback block drops the blocks of its target before it. A block made of others by log compaction takes their
+    place. Blocks of change data are none of a query's.
+
+    Args:
+        blocks: of all log files of a slice, in merge order.
+        counts: whether the blocks of an instant count: it completed, and not after the query's instant.
+
+    Raises:
+        CorruptFileError: a completed instant's block is broken, or a block names no instant.
+        UnsupportedTableError: a command that is not known.
+    """
+    queue: list[LogBlock] = []
+    for block in blocks:
+        if block.type is BlockType.CORRUPT:
+            # what a torn append leaves; its instant never completed, or rows are lost
+            if block.instant is not None and counts(block.instant):
+                reason = f"the log block of the completed instant {block.instant} is broken; restore the file"
+                raise CorruptFileError(block.path, block.offset, reason)
+        elif block.type is BlockType.COMMAND:
+            target = block.target_instant
+            if target is None:
+                raise UnsupportedTableError(f"{block.path}: a log command other than a rollback")
+            queue = [queued for queued in queue if queued.instant != target]
+        elif block.type in _CONTENT:
+            if block.instant is None:
+                raise CorruptFileError(block.path, block.offset, "a log block names no instant; restore the file")
+            if counts(block.instant):
+                queue = with_block(queue, block)
+    return queue
+
+
+def with_block(queue: list[LogBlock], block: LogBlock) -> list[LogBlock]:
+    """The queue with one more block; one that log compaction made of others takes their place."""
+    replaced = block.header.get(HeaderKey.COMPACTED_BLOCK_TIMES)
+    if replaced is None:
+        return [*queue, block]
+    times = {time.strip() for time in replaced.split(",")}
+    kept = [queued for queued in queue if queued.instant not in times]
+    # What the compacted blocks followed stays before them, what followed the last of them stays behind.
+    last = max((place for place, queued in enumerate(queue) if queued.instant in times), default=len(queue))
+    place = sum(1 for queued in queue[:last] if queued.instant not in times)
+    return [*kept[:place], block, *kept[place:]]
+
+
+_PAIR = Struct(">ii")
+
+
+def write_log_block(kind: BlockType, header: Mapping[int, str], content: bytes) -> bytes:
+    """One block, to be appended to a log file.
+
+    Args:
+        kind: what the content is.
+        header: values by `HeaderKey`; INSTANT_TIME is mandatory, SCHEMA for data blocks.
+        content: the block's bytes.
+    """
+    entries = bytearray(len(header).to_bytes(4, "big"))
+    for key, value in header.items():
+        text = value.encode()
+        entries += _PAIR.pack(key, len(text)) + text
+    body = b"".join((_PAIR.pack(VERSION, kind), entries, len(content).to_bytes(8, "big"), content, bytes(4)))
+    length = len(body) + 8
+    return b"".join((MAGIC, length.to_bytes(8, "big"), body, (length + len(MAGIC)).to_bytes(8, "big")))
+
+
+def write_hfile_block(instant: str, schema_json: str, hfile: bytes) -> bytes:
+    """A data block that holds a whole HFile, as the metadata table's logs do."""
+    header: dict[int, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema_json}
+    return write_log_block(BlockType.HFILE_DATA, header, hfile)
+
+
+def write_rollback_block(instant: str, target_instant: str) -> bytes:
+    """A command block by which readers drop all blocks of `target_instant` before it."""
+    header: dict[int, str] = {
+        HeaderKey.INSTANT_TIME: instant,
+        HeaderKey.COMMAND_BLOCK_TYPE: ROLLBACK_COMMAND,
+        HeaderKey.TARGET_INSTANT_TIME: target_instant,
+    }
+    return write_log_block(BlockType.COMMAND, header, b"")

@@ -1,0 +1,79 @@
+"""Look-ups in the metadata table's bloom filters of record keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from table_format.codecs.arrow_numpy import Column, binaries, from_numpy, one_chunk, pc, schema_of, strings, to_numpy
+from table_format.codecs.avro_columns import decode_columns
+from table_format.metadata_table.keys import file_hash, partition_hash
+from table_format.metadata_table.sources import PartitionSources, Piece, newest_versions
+
+BLOOMS_SCHEMA = schema_of(partition=pa.string(), file_name=pa.string(), type=pa.string(), bloom=pa.binary())
+
+_ROOT = "BloomFilterMetadata"
+
+
+def bloom_filters(sources: PartitionSources, files: pa.Table) -> pa.Table:
+    """The bloom filters of some files.
+
+    A filter has 430 kB by default: ask for few files at a time.
+
+    Args:
+        sources: of the bloom filters.
+        files: columns `partition` and `file_name` (base files), each file once.
+
+    Returns:
+        Schema `BLOOMS_SCHEMA`, `type` and `bloom` as they are stored (the bytes are text in base64, as in Parquet
+        footers). Files without a filter have no row.
+
+    Raises:
+        CorruptFileError: the filters are damaged.
+    """
+    partitions: list[Any] = files["partition"].to_pylist()
+    names: list[Any] = files["file_name"].to_pylist()
+    keys = [partition_hash(partition) + file_hash(name) for partition, name in zip(partitions, names, strict=True)]
+    if not keys:
+        return BLOOMS_SCHEMA.empty_table()
+    asked: dict[bytes, int] = {key: place for place, key in enumerate(keys)}
+    parts = [BLOOMS_SCHEMA.empty_table()]
+    for shard in sources.get(binaries(keys)):
+        if not shard:
+            continue
+        found = _newest(shard)
+        found_keys: list[Any] = found["key"].to_pylist()
+        places = [asked[key] for key in found_keys]
+        columns = {
+            "partition": strings([partitions[place] for place in places]),
+            "file_name": strings([names[place] for place in places]),
+            "type": found["type"],
+            "bloom": found["bloom"],
+        }
+        parts.append(pa.table(columns, schema=BLOOMS_SCHEMA))
+    return pa.concat_tables(parts)
+
+
+def _newest(pieces: list[Piece]) -> pa.Table:
+    rows = pa.concat_tables([_decode(piece) for piece in pieces])
+    versions = newest_versions(rows["key"], to_numpy(one_chunk(rows["deleted"])))
+    return rows.take(from_numpy(versions.newest()))
+
+
+def _decode(piece: Piece) -> pa.Table:
+    if piece.schema is None:
+        count = len(piece.deleted_keys)
+        return _table(binaries(piece.deleted_keys), pa.nulls(count, pa.string()), pa.nulls(count, pa.binary()))
+    entries = piece.entries
+    paths = [f"{_ROOT}.{name}" for name in ("type", "bloomFilter", "isDeleted")]
+    decoded = decode_columns(
+        entries.buffer, entries.value_starts, entries.value_lengths, piece.schema, paths, name=piece.name
+    )
+    kinds, blooms, deleted = (decoded[path] for path in paths)
+    blooms = pc.if_else(pc.fill_null(deleted, True), pa.scalar(None, pa.binary()), blooms)
+    return _table(entries.keys(), kinds, blooms)
+
+
+def _table(keys: Column, kinds: Column, blooms: Column) -> pa.Table:
+    return pa.table({"key": keys, "type": kinds, "bloom": blooms, "deleted": pc.is_null(blooms)})

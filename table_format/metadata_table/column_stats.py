@@ -1,0 +1,248 @@
+"""Records of the `column_stats` partition, decoded by whole columns and merged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from table_format.codecs.arrow_numpy import Column, from_numpy, one_chunk, pc, schema_of, to_numpy
+from table_format.codecs.avro_columns import UnionColumn, decode_columns
+from table_format.codecs.avro_schema_tree import Node
+from table_format.metadata_table import bounds
+from table_format.metadata_table.bounds import ValueTypes
+from table_format.metadata_table.sources import Piece, Versions, newest_versions, settled_apart
+
+STATS_SCHEMA = schema_of(
+    partition=pa.string(),
+    file_name=pa.string(),
+    column=pa.string(),
+    type=pa.string(),
+    min=pa.binary(),
+    max=pa.binary(),
+    value_count=pa.int64(),
+    null_count=pa.int64(),
+    total_size=pa.int64(),
+    total_uncompressed_size=pa.int64(),
+)
+
+"""Statistics on their way from the file's writer into the metadata table, a row for each file and column.
+
+`min` and `max` are the Avro bytes of the wrapped bound with its index in the union (`record_schema.WRAPPERS`, null
+being 0); null for none.
+"""
+
+RAW_SCHEMA = schema_of(
+    key=pa.binary(),
+    file_name=pa.string(),
+    column=pa.string(),
+    min=pa.binary(),
+    max=pa.binary(),
+    value_count=pa.int64(),
+    null_count=pa.int64(),
+    total_size=pa.int64(),
+    total_uncompressed_size=pa.int64(),
+)
+
+_ROOT = "ColumnStatsMetadata"
+
+_COUNTS = {
+    "value_count": "valueCount",
+    "null_count": "nullCount",
+    "total_size": "totalSize",
+    "total_uncompressed_size": "totalUncompressedSize",
+}
+
+_TYPE_FIELDS = ("valueType.typeOrdinal", "valueType.additionalInfo")
+
+_LONG = pa.int64()
+
+
+def typed_schema(kind: pa.DataType) -> pa.Schema:
+    """The schema of typed statistics of a column."""
+    return pa.schema(
+        [("file_name", pa.string()), ("min", kind), ("max", kind), ("null_count", _LONG), ("value_count", _LONG)]
+    )
+
+
+def typed(shards: Sequence[Sequence[Piece]], column: str, kind: pa.DataType) -> pa.Table:
+    """The newest statistics of one column, in its type.
+
+    Versions of one file's statistics are merged as Hudi does, by the widest bounds and the sum of the counts; where
+    one version does not know a bound, the merged one is unknown.
+    """
+    settled, disputed = settled_apart(shards)
+    tables = [_without_deleted(_decode_typed(piece, column, kind)) for piece in settled]
+    pieces = [piece for shard in disputed for piece in shard]
+    if pieces:
+        rows = pa.concat_tables([_decode_typed(piece, column, kind) for piece in pieces])
+        keys = pa.chunked_array([piece.keys() for piece in pieces], pa.binary())
+        versions = newest_versions(keys, to_numpy(one_chunk(rows["deleted"])))
+        rows = rows.take(from_numpy(versions.live))
+        tables.append(rows if versions.unique else _widened(rows, versions))
+    if not tables:
+        return typed_schema(kind).empty_table()
+    return _trusted(pa.concat_tables(tables).combine_chunks(), kind)
+
+
+def _without_deleted(rows: pa.Table) -> pa.Table:
+    return rows.filter(pc.invert(rows["deleted"])) if pc.any(rows["deleted"]).as_py() else rows
+
+
+def raw(shards: Sequence[Sequence[Piece]], *, unify: bool = False) -> pa.Table:
+    """The newest statistics as they are stored; of several versions of a file's statistics, the newest.
+
+    Args:
+        shards: what was found.
+        unify: leave out the bounds and null counts in which such versions differ, so that the result says nothing
+            that one of them denies.
+    """
+    tables = []
+    for shard in shards:
+        found = [_decode_raw(piece) for piece in shard]
+        if not found:
+            continue
+        rows = pa.concat_tables(found)
+        versions = newest_versions(rows["key"], to_numpy(one_chunk(rows["deleted"])))
+        last = versions.newest()
+        newest = rows.take(from_numpy(last)).select(RAW_SCHEMA.names)
+        if unify and not versions.unique:
+            newest = _without_contradictions(newest, rows, versions, last)
+        tables.append(newest)
+    return pa.concat_tables([RAW_SCHEMA.empty_table(), *tables])
+
+
+def _without_contradictions(newest: pa.Table, rows: pa.Table, versions: Versions, last: Any) -> pa.Table:
+    order = np.argsort(versions.codes[np.searchsorted(versions.live, last)])
+    places = order[np.searchsorted(np.sort(versions.codes[np.searchsorted(versions.live, last)]), versions.codes)]
+    for name in ("min", "max", "null_count"):
+        mine = rows[name].take(from_numpy(versions.live))
+        theirs = newest[name].take(from_numpy(places))
+        same = pc.or_(pc.fill_null(pc.equal(mine, theirs), False), pc.and_(pc.is_null(mine), pc.is_null(theirs)))
+        doubtful = np.zeros(newest.num_rows, dtype=np.bool_)
+        doubtful[places[~to_numpy(one_chunk(same))]] = True
+        blank = pc.if_else(from_numpy(doubtful), pa.scalar(None, newest[name].type), newest[name])
+        newest = newest.set_column(newest.column_names.index(name), name, blank)
+    return newest
+
+
+def _names_types(schema: Node) -> bool:
+    """Whether records name the type of their bounds: those of 1.1 and later have room for it."""
+    record = schema.child(_ROOT).optional
+    return record is not None and any(name == "valueType" for name, _ in record.fields)
+
+
+def _decode(piece: Piece, fields: Sequence[str]) -> dict[str, Any]:
+    entries = piece.entries
+    paths = [f"{_ROOT}.{field}" for field in fields]
+    decoded = decode_columns(
+        entries.buffer, entries.value_starts, entries.value_lengths, piece.schema, paths, name=piece.name
+    )
+    return {field: decoded[path] for field, path in zip(fields, paths, strict=True)}
+
+
+def _typed_rows(kind: pa.DataType) -> pa.Schema:
+    return typed_schema(kind).append(pa.field("size", _LONG)).append(pa.field("deleted", pa.bool_()))
+
+
+def _decode_typed(piece: Piece, column: str, kind: pa.DataType) -> pa.Table:
+    schema = _typed_rows(kind)
+    if piece.schema is None:
+        count = len(piece.deleted_keys)
+        blank: list[Any] = [pa.nulls(count, field.type) for field in schema]
+        return pa.table([*blank[:-1], from_numpy(np.ones(count, dtype=np.bool_))], schema=schema)
+    fields = ["fileName", "columnName", "minValue", "maxValue", "nullCount", "valueCount"]
+    has_types = _names_types(piece.schema)
+    decoded = _decode(piece, [*fields, "totalUncompressedSize", "isDeleted", *(_TYPE_FIELDS if has_types else ())])
+    types = ValueTypes(*(decoded[field] for field in _TYPE_FIELDS)) if has_types else None
+    columns = [
+        decoded["fileName"],
+        *bounds.without_nan_traps(
+            *(bounds.typed_bounds(decoded[name], kind, types) for name in ("minValue", "maxValue"))
+        ),
+        decoded["nullCount"],
+        decoded["valueCount"],
+        decoded["totalUncompressedSize"],
+        decoded["isDeleted"].fill_null(True),
+    ]
+    rows = pa.table(columns, schema=schema)
+    # The hash of another column may be the same, though nobody has seen that.
+    mine = pc.or_(pc.fill_null(pc.equal(decoded["columnName"], column), False), rows["deleted"])
+    return (
+        rows
+        if pc.all(mine).as_py() is not False
+        else rows.set_column(6, "deleted", pc.or_(rows["deleted"], pc.invert(mine)))
+    )
+
+
+def _decode_raw(piece: Piece) -> pa.Table:
+    schema = RAW_SCHEMA.append(pa.field("deleted", pa.bool_()))
+    if piece.schema is None:
+        count = len(piece.deleted_keys)
+        blank: list[Any] = [pa.nulls(count, field.type) for field in RAW_SCHEMA][1:]
+        return pa.table([piece.keys(), *blank, from_numpy(np.ones(count, dtype=np.bool_))], schema=schema)
+    decoded = _decode(piece, ["fileName", "columnName", "minValue", "maxValue", *_COUNTS.values(), "isDeleted"])
+    columns = [
+        piece.keys(),
+        decoded["fileName"],
+        decoded["columnName"],
+        _encoded_bound(decoded["minValue"]),
+        _encoded_bound(decoded["maxValue"]),
+        *(decoded[name] for name in _COUNTS.values()),
+        decoded["isDeleted"].fill_null(True),
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _encoded_bound(column: Any) -> Column:
+    if not isinstance(column, UnionColumn):
+        return pa.nulls(len(column), pa.binary())
+    encoded: Any = column.encoded()
+    return pc.if_else(from_numpy(column.branches > 0), encoded, pa.scalar(None, pa.binary()))
+
+
+def _widened(rows: pa.Table, versions: Versions) -> pa.Table:
+    """Merge the versions of each key, oldest first."""
+    order = np.argsort(versions.codes, kind="stable")
+    codes = versions.codes[order]
+    firsts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
+    rank = np.arange(len(codes)) - np.repeat(firsts, np.diff(np.append(firsts, len(codes))))
+    merged = rows.take(from_numpy(order[firsts]))
+    for version in range(1, int(rank.max()) + 1):
+        here = np.flatnonzero(rank == version)
+        target = np.searchsorted(codes[firsts], codes[here])
+        newer = np.zeros(len(firsts), dtype=np.int64)
+        newer[target] = order[here]
+        present = np.zeros(len(firsts), dtype=np.bool_)
+        present[target] = True
+        merged = _widen(merged, rows.take(from_numpy(newer)), from_numpy(present))
+    return merged
+
+
+def _widen(left: pa.Table, right: pa.Table, present: Column) -> pa.Table:
+    columns: dict[str, Any] = {"file_name": left["file_name"]}
+    empty_left, empty_right = _all_null(left), _all_null(right)
+    for side, widest in (("min", pc.min_element_wise), ("max", pc.max_element_wise)):
+        # A version without a value takes no part; one that has values and no bound makes the bound unknown.
+        both = pc.and_(pc.is_valid(left[side]), pc.is_valid(right[side]))
+        either = pc.if_else(both, widest(left[side], right[side]), pa.scalar(None, left[side].type))
+        joined = pc.if_else(empty_left, right[side], pc.if_else(empty_right, left[side], either))
+        columns[side] = pc.if_else(present, joined, left[side])
+    for name in ("null_count", "value_count", "size"):
+        columns[name] = pc.if_else(present, pc.add(left[name], right[name]), left[name])
+    columns["deleted"] = left["deleted"]
+    return pa.table(columns)
+
+
+def _all_null(rows: pa.Table) -> Any:
+    return pc.fill_null(pc.equal(rows["null_count"], rows["value_count"]), False)
+
+
+def _trusted(rows: pa.Table, kind: pa.DataType) -> pa.Table:
+    plain = {name: one_chunk(rows[name]) for name in rows.column_names}
+    lower, upper = bounds.sound_lower(plain["min"]), bounds.sound_upper(plain["max"])
+    nulls = bounds.trusted_null_counts(plain["null_count"], plain["value_count"], plain["size"], kind)
+    values = pc.if_else(pc.greater_equal(plain["value_count"], 0), plain["value_count"], pa.scalar(None, _LONG))
+    return pa.table([plain["file_name"], lower, upper, nulls, values], schema=typed_schema(kind))

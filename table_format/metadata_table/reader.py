@@ -1,0 +1,322 @@
+"""Reading the metadata table: the files of the data table, and what is known of their columns."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from table_format.codecs.arrow_numpy import Column, from_numpy, pc, schema_of, strings, to_numpy
+from table_format.codecs.avro_columns import MapColumn, decode_columns
+from table_format.config.table_config import load_table_config
+from table_format.errors import CorruptFileError, MissingFileError
+from table_format.metadata_table import bloom_filters, column_stats, layout, record_index
+from table_format.metadata_table.keys import (
+    ALL_PARTITIONS_KEY,
+    column_id,
+    partition_identifier,
+    partition_of_identifier,
+)
+from table_format.metadata_table.record_index import groups_in_order
+from table_format.metadata_table.record_index_layout import IndexLayout
+from table_format.metadata_table.slices import ValidInstants, missing_instants, open_metadata_timeline
+from table_format.metadata_table.sources import Known, PartitionSources, Piece, Sources, newest_versions, settled_apart
+from table_format.table.client import TableClient
+from table_format.timeline.timeline import Timeline
+
+_LOG = logging.getLogger(__name__)
+
+FILES_SCHEMA = schema_of(partition=pa.string(), file_name=pa.string(), size=pa.int64())
+
+
+class MetadataTable:
+    """The metadata table of a data table, as of the moment of opening.
+
+    Open files and the list of files stay in the instance; statistics do not, callers keep those they need. Instances
+    may be shared by threads.
+
+    Args:
+        client: the data table.
+        timeline: the data table's timeline; it decides which blocks count.
+        metadata_timeline: the metadata table's own.
+        partitions: the partitions that are ready for use; a record index that the table does not list may turn out
+            not to be.
+    """
+
+    def __init__(
+        self, client: TableClient, timeline: Timeline, metadata_timeline: Timeline, partitions: Sequence[str]
+    ) -> None:
+        self._client = client
+        self._timeline = timeline
+        self._storage = client.storage
+        self._valid = ValidInstants(timeline, metadata_timeline)
+        self._lock = threading.Lock()
+        self._sources: dict[str, PartitionSources] = {}
+        self._known: dict[str, Known] = {}
+        self.partitions = tuple(partitions)
+
+    @classmethod
+    def open(cls, client: TableClient, timeline: Timeline) -> MetadataTable | None:
+        """Open the metadata table, if the data table has one that may be used.
+
+        Returns:
+            None when `hoodie.table.metadata.partitions` does not list `files`, and also, with a warning in the log,
+            when the metadata table is missing or lacks a completed commit: callers then list the storage.
+        """
+        listed = client.config.metadata_partitions
+        if layout.FILES not in listed:
+            return None
+        try:
+            metadata_timeline = open_metadata_timeline(client)
+            missing = missing_instants(timeline, metadata_timeline)
+        except MissingFileError as error:
+            missing = str(error)
+        if missing is not None:
+            _LOG.warning("%s: the metadata table is not used: %s", client.storage.uri, missing)
+            return None
+        unlisted = (layout.RECORD_INDEX,) if record_index.is_private(client.config) else ()
+        return cls(client, timeline, metadata_timeline, (*listed, *unlisted))
+
+    def refreshed(self, client: TableClient, timeline: Timeline) -> MetadataTable | None:
+        """The metadata table as it is now; files that this instance has read are not read again.
+
+        Args:
+            client: the data table.
+            timeline: the data table's, as it is now.
+
+        Returns:
+            Another instance, or None as in `open`.
+        """
+        newer = type(self).open(client, timeline)
+        if newer is not None:
+            with self._lock:
+                newer._known = self._known | {name: of.read_so_far() for name, of in self._sources.items()}  # noqa: SLF001
+        return newer
+
+    def all_partitions(self) -> list[str]:
+        """Partition paths of the data table, sorted; `""` for the root of a table without partitions."""
+        with self._lock:
+            return self._listing[0]
+
+    def files(self, partitions: Sequence[str] | None = None) -> pa.Table:
+        """The files of the data table that are not deleted, those of uncommitted instants included.
+
+        Args:
+            partitions: only these partition paths; None for all.
+
+        Returns:
+            Columns `partition`, `file_name`, `size` (bytes).
+        """
+        with self._lock:
+            every = self._listing[1]
+        if partitions is None:
+            return every
+        return every.filter(pc.is_in(every["partition"], value_set=strings(partitions)))
+
+    @property
+    def has_column_stats(self) -> bool:
+        """Whether there are column statistics at all."""
+        return layout.COLUMN_STATS in self.partitions
+
+    def column_stats(self, column: str, kind: pa.DataType) -> pa.Table:
+        """What is known of one column in each file; a file without a row is unknown.
+
+        Args:
+            column: its name; dotted for a nested column.
+            kind: its present type.
+
+        Returns:
+            Columns `file_name`, `min` and `max` (of `kind`; null for unknown, and both for a file in which every row
+            is null), `null_count` (null for unknown), `value_count` (rows).
+        """
+        if not self.has_column_stats:
+            return column_stats.typed_schema(kind).empty_table()
+        return column_stats.typed(self._column_stats_sources().prefix(column_id(column)), column, kind)
+
+    def column_stats_since(self, older: MetadataTable, column: str, kind: pa.DataType) -> pa.Table | None:
+        """What came to `column_stats(column, kind)` since an earlier look.
+
+        A file that had statistics before may have a row, too: then both hold together, for its log file has grown.
+
+        Args:
+            older: what this instance was `refreshed` from, at any distance.
+            column: its name.
+            kind: its present type.
+
+        Returns:
+            Columns as in `column_stats`. None when more has changed than that records were added, for instance by a
+            compaction of the metadata table: ask for all of them then.
+        """
+        if not (self.has_column_stats and older.has_column_stats):
+            return None
+        now, then = self._column_stats_sources(), older._column_stats_sources()
+        added = now.behind(then)
+        return None if added is None else column_stats.typed(added.prefix(column_id(column)), column, kind)
+
+    def column_stats_raw(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The statistics as they are stored, bounds in Avro's bytes; schema `stats.RAW_SCHEMA`.
+
+        Args:
+            columns: names; None for all that the table holds.
+        """
+        if not self.has_column_stats:
+            return column_stats.RAW_SCHEMA.empty_table()
+        sources = self._column_stats_sources()
+        if columns is None:
+            return column_stats.raw(sources.everything())
+        return pa.concat_tables(
+            [
+                column_stats.RAW_SCHEMA.empty_table(),
+                *(column_stats.raw(sources.prefix(column_id(name))) for name in columns),
+            ]
+        )
+
+    def partition_stats_raw(self) -> pa.Table:
+        """Statistics of whole partitions as they are stored (from version 8 on), for inspection.
+
+        Nothing may be planned by them: a file whose statistics are missing, or hide a NaN or a long value, is left out
+        of such an aggregate, or spoils it, and the result does not show it. Columns as in `column_stats_raw`, with the
+        partition's name in the metadata table as `file_name`.
+        """
+        if layout.PARTITION_STATS not in self.partitions:
+            return column_stats.RAW_SCHEMA.empty_table()
+        with self._lock:
+            sources = self._open(layout.PARTITION_STATS)
+            return column_stats.raw(sources.everything())
+
+    def record_locations(self, keys: Column) -> pa.Table | None:
+        """In which file group each record lies, by the record index; see `record_index.record_locations`.
+
+        Returns:
+            Columns `key`, `partition`, `file_id`; keys that no record has are left out. None when the table has no
+            record index.
+        """
+        if layout.RECORD_INDEX not in self.partitions:
+            return None
+        with self._lock:
+            index = self._record_index
+            return None if index is None else record_index.record_locations(index[0], keys, index[1])
+
+    def count_record_keys(self, most: int) -> int | None:
+        """How many keys the record index has; None without one, or with more than `most` entries to look through."""
+        if layout.RECORD_INDEX not in self.partitions:
+            return None
+        with self._lock:
+            index = self._record_index
+            return None if index is None else record_index.count_keys(index[0], most)
+
+    def bloom_filters(self, files: pa.Table) -> pa.Table | None:
+        """Bloom filters of the record keys of some files; see `bloom_index.bloom_filters`.
+
+        Args:
+            files: columns `partition` and `file_name`.
+
+        Returns:
+            Columns `partition`, `file_name`, `type`, `bloom` (text, for `bloom.parse_bloom`); files without a filter
+            are left out. None when the table has no such index.
+        """
+        if layout.BLOOM_FILTERS not in self.partitions:
+            return None
+        with self._lock:
+            return bloom_filters.bloom_filters(self._open(layout.BLOOM_FILTERS), files)
+
+    def _column_stats_sources(self) -> Sources:
+        with self._lock:
+            return self._open(layout.COLUMN_STATS).open()
+
+    @functools.cached_property
+    def _record_index(self) -> tuple[PartitionSources, IndexLayout | None] | None:
+        """The sources of the record index, and its layout if the names of its file groups do not tell it.
+
+        None when it is out of date or out of use. By the properties as they are now: an index may have grown, or have
+        been built anew with other file groups, since the caller read them.
+        """
+        client = TableClient(self._storage, load_table_config(self._storage))
+        if layout.RECORD_INDEX in client.config.metadata_partitions:
+            return self._open(layout.RECORD_INDEX), None
+        found = IndexLayout.of(client, self._timeline)
+        if found is None:
+            return None
+        return self._open(layout.RECORD_INDEX, groups_in_order(self._storage, found)), found
+
+    def _open(self, partition: str, groups: tuple[layout.FileGroup, ...] | None = None) -> PartitionSources:
+        sources = self._sources.get(partition)
+        if sources is None:
+            sources = PartitionSources(
+                self._storage, partition, self._valid, known=self._known.pop(partition, None), groups=groups
+            )
+            self._sources[partition] = sources
+        return sources
+
+    @functools.cached_property
+    def _listing(self) -> tuple[list[str], pa.Table]:
+        """Partition paths, and files."""
+        rows = read_listing(self._open(layout.FILES))
+        of_partitions = pc.equal(rows["partition"], ALL_PARTITIONS_KEY)
+        named: Any = rows.filter(of_partitions)["file_name"]
+        files = rows.filter(pc.invert(of_partitions))
+        # The root of the table is stored as "."; no partition path is.
+        folders: Any = pc.if_else(pc.equal(files["partition"], partition_identifier("")), "", files["partition"])
+        partitions = sorted(partition_of_identifier(name) for name in named.to_pylist())
+        return partitions, files.set_column(0, "partition", folders).cast(FILES_SCHEMA)
+
+
+def read_listing(sources: PartitionSources) -> pa.Table:
+    """The merged content of the `files` partition.
+
+    Returns:
+        Columns `partition` (the record's key), `file_name`, `size`; deleted entries are left out.
+    """
+    settled, disputed = settled_apart(sources.everything())
+    tables = [FILES_SCHEMA.empty_table()]
+    for piece in settled:  # within one file, each name stands once
+        rows = _decode_files(piece)
+        some_deleted = pc.any(rows["deleted"]).as_py() is not False
+        tables.append((rows.filter(pc.invert(rows["deleted"])) if some_deleted else rows).select(FILES_SCHEMA.names))
+    pieces = [piece for shard in disputed for piece in shard]
+    if pieces:
+        tables.append(_merged_files(pa.concat_tables([_decode_files(piece) for piece in pieces])))
+    return pa.concat_tables(tables)
+
+
+def _merged_files(rows: pa.Table) -> pa.Table:
+    """The files that are left of several versions of partitions, oldest first."""
+    separator = "\x00"  # in no path
+    keys: Any = pc.binary_join_element_wise(rows["partition"], rows["file_name"], separator)
+    versions = newest_versions(keys, to_numpy(rows["deleted"].combine_chunks()))
+    kept = rows.take(from_numpy(versions.live)).select(FILES_SCHEMA.names)
+    if versions.unique:
+        return kept
+    # A file that was written more than once has grown: the greatest size counts.
+    grouped = kept.append_column("code", from_numpy(versions.codes)).group_by("code", use_threads=False)
+    merged = grouped.aggregate([("partition", "first"), ("file_name", "first"), ("size", "max")])
+    return merged.select(["partition_first", "file_name_first", "size_max"]).rename_columns(FILES_SCHEMA.names)
+
+
+def _decode_files(piece: Piece) -> pa.Table:
+    """Entries of the maps of one source; a record deleted as a whole is not known to occur and refused."""
+    if piece.schema is None:
+        raise CorruptFileError(piece.name, 0, "a delete block takes whole partitions from the list of files")
+    entries = piece.entries
+    path = "filesystemMetadata"
+    decoded = decode_columns(
+        entries.buffer, entries.value_starts, entries.value_lengths, piece.schema, [path], name=piece.name
+    )[path]
+    if not isinstance(decoded, MapColumn):
+        raise CorruptFileError(piece.name, 0, f"{path} is not a map in the schema of the records")
+    partitions: Any = pa.DictionaryArray.from_arrays(
+        from_numpy(decoded.records.astype(np.int32)), entries.keys().cast(pa.string())
+    )
+    return pa.table(
+        {
+            "partition": partitions.dictionary_decode(),
+            "file_name": decoded.keys,
+            "size": decoded.values["size"],
+            "deleted": decoded.values["isDeleted"],
+        }
+    )

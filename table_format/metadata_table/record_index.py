@@ -1,0 +1,249 @@
+"""Look-ups in the record index: in which file group each record key lies (RFC-8, record level index)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from table_format.codecs.arrow_numpy import Column, from_numpy, one_chunk, to_numpy, valid_mask
+from table_format.config.table_config import TableConfig
+from table_format.errors import CorruptFileError, MissingFileError, RecordIndexError
+from table_format.metadata_table import layout as names
+from table_format.metadata_table.layout import RECORD_INDEX, FileGroup, list_file_groups
+from table_format.metadata_table.record_index_entries import LOCATIONS_SCHEMA
+from table_format.metadata_table.record_index_layout import LAYOUT_KEY, PARTITION, IndexLayout
+from table_format.metadata_table.record_index_shard import DYNAMIC, Choice, live_entries, look_up
+from table_format.metadata_table.slices import ValidInstants, missing_instants, open_metadata_timeline
+from table_format.metadata_table.sources import PartitionSources, Piece, Source, newest_versions
+from table_format.storage import Storage
+from table_format.table.client import TableClient
+from table_format.timeline.timeline import Timeline
+
+
+def is_private(config: TableConfig) -> bool:
+    """Whether a table has, or had, a record index that the metadata table does not list; see `IndexLayout.of`."""
+    return RECORD_INDEX not in config.metadata_partitions and bool(config.raw.get(LAYOUT_KEY, "").strip())
+
+
+def record_locations(sources: PartitionSources, keys: Column, layout: IndexLayout | None = None) -> pa.Table:
+    """Where records lie.
+
+    Only shards, and only blocks of their base files, that can hold one of the keys are read.
+
+    Args:
+        sources: of the record index.
+        keys: record keys as the table's key generator makes them; nulls are passed over.
+        layout: of the index; None for that which the names of its file groups tell.
+
+    Returns:
+        Columns `key`, `partition`, `file_id`; keys that are not in the index have no row. In a partitioned record
+        index a key has one row for each partition of the data table that has it.
+
+    Raises:
+        CorruptFileError: the index is damaged.
+    """
+    layout = layout or IndexLayout.of_groups(sources.groups)
+    return locate(sources, layout, keys).select(["key", "partition", "file_id"])
+
+
+def count_keys(sources: PartitionSources, most: int) -> int | None:
+    """How many keys the index has: each counts once, however often it was written, and deleted ones do not.
+
+    In a partitioned record index, a key counts once for each partition of the data table that has it.
+
+    Args:
+        sources: of the record index.
+        most: entries that are looked through for it; None is returned for an index with more in its base files.
+    """
+    opened = sources.open()
+    entries = sum(source.reader.entry_count for shard in opened.shards for source in shard if source.reader)
+    return sum(_live(pieces) for pieces in opened.everything() if pieces) if entries <= most else None
+
+
+def _live(pieces: list[Piece]) -> int:
+    keys = pa.chunked_array([piece.keys() for piece in pieces], pa.binary())
+    gone = np.concatenate([np.full(len(piece.keys()), piece.schema is None) for piece in pieces])
+    return len(newest_versions(keys, gone).newest())
+
+
+_NONE = "the table has no record index: build it by `hudi-catalog index bootstrap`"
+
+
+class RecordIndex:
+    """The record index as of the moment of opening.
+
+    Instances pickle without what they have read, so that a worker opens the file groups that it asks alone.
+
+    Attributes:
+        layout: its file groups.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        layout: IndexLayout,
+        groups: Sequence[FileGroup],
+        valid: ValidInstants,
+        options: Mapping[str, str],
+    ) -> None:
+        self.layout = layout
+        self._storage = storage
+        self._groups = tuple(groups)
+        self._valid = valid
+        self._options = dict(options)
+        self._choice = Choice.of(self._options)
+        self._sources = PartitionSources(storage, names.RECORD_INDEX, valid, groups=self._groups)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._storage, self.layout, self._groups, self._valid, self._options)
+
+    @classmethod
+    def open(
+        cls, client: TableClient, timeline: Timeline | None = None, options: Mapping[str, str] | None = None
+    ) -> RecordIndex:
+        """Open a table's record index.
+
+        Args:
+            client: the table.
+            timeline: its timeline, if at hand; it decides which entries count.
+            options: see `docs/reference/options.md`, `hoodie.catalog.record.index.…`.
+
+        Raises:
+            RecordIndexError: there is none, or it is out of date.
+            CorruptFileError: a file group is missing.
+        """
+        timeline = timeline or client.timeline()
+        state = _state(client)  # an index may have grown, or have been built anew, since the properties were read
+        layout = IndexLayout.of(client, timeline)
+        if layout is None:
+            raise RecordIndexError(f"{client.storage.uri}: {_NONE}")
+        try:
+            metadata_timeline = open_metadata_timeline(client)
+            missing = missing_instants(timeline, metadata_timeline)
+        except MissingFileError as error:
+            missing = str(error)
+        if missing is not None:
+            raise RecordIndexError(
+                f"{client.storage.uri}: the metadata table with the record index is stale: {missing}"
+            )
+        groups = groups_in_order(client.storage, layout)
+        if _state(client) != state:
+            raise RecordIndexError(f"{client.storage.uri}: the record index was built anew at this moment: try again")
+        return cls(client.storage, layout, groups, ValidInstants(timeline, metadata_timeline), options or {})
+
+    def get_record_locations(self, keys: Column, partitions: Column | None = None) -> pa.Table:
+        """Where records are (the RFC's `getRecordLocations`).
+
+        Args:
+            keys: record keys; nulls and repetitions are passed over.
+            partitions: in an index of partition scope, the partition in which each key is looked for, aligned with
+                `keys`; None looks into all. An index of global scope does not regard it.
+
+        Returns:
+            Schema `LOCATIONS_SCHEMA`, in no order; keys that no record has have no row.
+
+        Raises:
+            CorruptFileError: the index is damaged.
+        """
+        return locate(self._sources, self.layout, keys, partitions, self._choice)
+
+    def group_locations(self, group: int, keys: Column) -> pa.Table:
+        """What one file group says of some keys; the part of one task.
+
+        Args:
+            group: its ordinal in `layout.groups`.
+            keys: as in `get_record_locations`, those that the file group can hold.
+
+        Raises:
+            CorruptFileError: the file group is damaged.
+        """
+        return look_up(self._shard(group), one_chunk(keys).drop_null(), self._choice)
+
+    def group_entries(self, group: int) -> pa.Table:
+        """All live entries of one file group, by its ordinal; schema `LOCATIONS_SCHEMA`, in no order.
+
+        Raises:
+            CorruptFileError: the file group is damaged.
+        """
+        return live_entries(self._shard(group))
+
+    def group_of(self, keys: Column, partitions: Column | None = None) -> NDArray[np.int32]:
+        """The ordinal of the file group into which each key is written; see `IndexLayout.group_of`."""
+        return self.layout.group_of(keys, partitions)
+
+    def _shard(self, group: int) -> Sequence[Source]:
+        return self._sources.open([group]).shards[0]
+
+
+def _state(client: TableClient) -> tuple[str, ...]:
+    """What changes when an index is built anew or grows; reads the table's properties again."""
+    config = client.reload()
+    ids = [group.file_id for group in list_file_groups(client.storage, names.RECORD_INDEX)]
+    return config.raw.get(LAYOUT_KEY, ""), str(names.RECORD_INDEX in config.metadata_partitions), *ids
+
+
+def groups_in_order(storage: Storage, layout: IndexLayout) -> tuple[FileGroup, ...]:
+    """The files of each file group of a layout.
+
+    Raises:
+        CorruptFileError: a file group is missing.
+    """
+    by_id = {group.file_id: group for group in list_file_groups(storage, names.RECORD_INDEX)}
+    absent = [file_id for file_id in layout.groups if file_id not in by_id]
+    if absent:
+        place = f"{names.FOLDER}/{names.RECORD_INDEX}"
+        raise CorruptFileError(place, 0, f"the file group {absent[0]} of the record index is missing; rebuild it")
+    return tuple(by_id[file_id] for file_id in layout.groups)
+
+
+def locate(
+    sources: PartitionSources,
+    layout: IndexLayout,
+    keys: Column,
+    partitions: Column | None = None,
+    choice: Choice = DYNAMIC,
+) -> pa.Table:
+    """Where records are, by the sources of an index; see `RecordIndex.get_record_locations`.
+
+    Only file groups, and only blocks of their base files, that can hold one of the keys are read.
+
+    Args:
+        sources: of the file groups of the layout, in its order.
+        layout: of the index.
+        keys: record keys; nulls and repetitions are passed over.
+        partitions: of the keys, for an index of partition scope; aligned with them.
+        choice: how HFiles are read.
+    """
+    given = one_chunk(keys).cast(pa.string())
+    there = from_numpy(valid_mask(given))
+    by_partition = partitions is not None and layout.scope == PARTITION
+    owners = one_chunk(partitions).filter(there) if by_partition else None
+    wanted = given.filter(there).cast(pa.binary()) if given.null_count else given.cast(pa.binary())
+    found = [LOCATIONS_SCHEMA.empty_table()]
+    for groups in layout.groups_of(wanted, owners) if len(wanted) else ():
+        order = np.argsort(groups, kind="stable")
+        numbers, firsts = np.unique(groups[order], return_index=True)
+        arranged = wanted.take(from_numpy(order)) if len(numbers) > 1 else wanted
+        picked = {
+            number: arranged.slice(first, end - first)
+            for number, first, end in zip(
+                numbers.tolist(), firsts.tolist(), [*firsts[1:].tolist(), len(order)], strict=True
+            )
+            if number >= 0
+        }
+        found += sources.of_shards(picked, functools.partial(look_up, choice=choice))
+    return _one_place(pa.concat_tables(found), layout)
+
+
+def _one_place(found: pa.Table, layout: IndexLayout) -> pa.Table:
+    """In an index of global scope with several families the newest one that knows a key counts."""
+    if len(layout.families) == 1 or layout.scope == PARTITION:
+        return found
+    codes = to_numpy(one_chunk(found["key"]).dictionary_encode().indices)
+    _, behind = np.unique(codes[::-1], return_index=True)
+    return found if len(behind) == len(codes) else found.take(from_numpy(np.sort(len(codes) - 1 - behind)))

@@ -1,0 +1,176 @@
+"""How look-ups read HFiles: block by block where a key may be, or the whole file at once (RFC-8, "scan vs seek")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from table_format.codecs.arrow_numpy import Column, binaries, from_numpy, one_chunk, pc, to_numpy
+from table_format.config.option_values import choice, flag
+from table_format.errors import CorruptFileError
+from table_format.hfile.entries import HFileEntries
+from table_format.hfile.reader import HFileReader
+from table_format.hfile.sorted_keys import KeySpans, sorted_order
+from table_format.metadata_table.record_index_entries import LOCATIONS_SCHEMA, decode_values
+from table_format.metadata_table.sources import Piece, Source, newest_versions
+
+DYNAMIC_KEY: Final = "hoodie.catalog.record.index.dynamic.lookup"
+
+LOOKUP_KEY: Final = "hoodie.catalog.record.index.lookup"
+
+SCAN: Final = "scan"
+
+SEEK: Final = "seek"
+
+BLOOM_KEY: Final = "hoodie.metadata.bloom.filter.enable"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which way is taken.
+
+    Attributes:
+        scan: whether packed keys, or else all blocks of a file are read; None to choose for each file by the share of
+            its blocks that can hold one of the keys, which grows with the share of the keys, and is less where they lie
+            side by side.
+        bloom: whether the bloom filters of files are asked before many blocks are read for few keys; not unless asked
+            for, as in Apache Hudi.
+    """
+
+    scan: bool | None = None
+    bloom: bool = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Choice:
+        """The choice that options make.
+
+        Raises:
+            OptionError: an option has no such value.
+        """
+        fixed = choice(options, LOOKUP_KEY, SEEK, (SCAN, SEEK))
+        dynamic = flag(options, DYNAMIC_KEY, default=True)
+        return cls(None if dynamic else fixed == SCAN, flag(options, BLOOM_KEY))
+
+
+DYNAMIC: Final = Choice()
+
+
+_DELETED = "deleted"
+
+
+def look_up(sources: Sequence[Source], keys: Column, choice: Choice = DYNAMIC) -> pa.Table:
+    """Where some keys are.
+
+    Args:
+        sources: of the file group, in the order in which they apply.
+        keys: strings or their UTF-8 bytes, without nulls; repetitions are passed over.
+        choice: how HFiles are read.
+
+    Returns:
+        Schema `LOCATIONS_SCHEMA`, in no order; keys that the file group does not know have no row.
+
+    Raises:
+        CorruptFileError: a file is damaged.
+    """
+    wanted = _ascending(one_chunk(keys).cast(pa.binary()))
+    spans = KeySpans.of(wanted)
+    left = np.arange(len(wanted))
+    found = [LOCATIONS_SCHEMA.empty_table()]
+    # From the newest source back: what says something of a key settles it.
+    for source in reversed(sources):
+        if not left.size:
+            break
+        if source.reader is None or source.schema is None:
+            asked: Any = wanted.take(from_numpy(left))
+            settled = np.flatnonzero(to_numpy(pc.is_in(asked, value_set=binaries(source.deleted_keys))))
+        else:
+            asked_spans = spans if len(left) == len(spans) else spans.take(left)
+            settled, values = source.reader.find(asked_spans, scan=choice.scan, bloom=choice.bloom)
+            texts = wanted.take(from_numpy(left[settled])).cast(pa.string())
+            found.append(_with_keys(texts, decode_values(values, source.schema, source.name)))
+        left = np.delete(left, settled)
+    return pa.concat_tables(found)
+
+
+def _ascending(keys: pa.BinaryArray) -> Any:
+    """The distinct keys by their bytes."""
+    ordered: Any = keys.take(from_numpy(sorted_order(keys)))
+    if len(ordered) < 2:
+        return ordered
+    first = np.append(True, ~to_numpy(pc.equal(ordered[1:], ordered[:-1])).astype(np.bool_))
+    return ordered if first.all() else ordered.filter(from_numpy(first))
+
+
+def live_entries(sources: Sequence[Source]) -> pa.Table:
+    """All entries of a file group that count; schema `LOCATIONS_SCHEMA`, in no order.
+
+    Raises:
+        CorruptFileError: a file is damaged, or look-ups of many keys would find something else in it.
+    """
+    first, *later = [source.select(_checked_entries, lambda _: True) for source in sources] or [_NOTHING]
+    if first.schema is None or _repeats(first.entries):
+        return newest([first, *later])
+    entries = first.entries
+    if later:  # what the log blocks speak of, they decide; that is little beside the base file
+        again: Any = pc.is_in(entries.keys(), value_set=pa.concat_arrays([piece.keys() for piece in later]))
+        entries = entries.take(~to_numpy(again).astype(np.bool_))
+    return pa.concat_tables([_table(entries, first.schema, first.name), newest(later)])
+
+
+def _checked_entries(reader: HFileReader) -> HFileEntries:
+    entries = reader.entries()
+    reader.check_packed_keys(entries)
+    return entries
+
+
+def _repeats(entries: HFileEntries) -> bool:
+    """Whether neighbouring entries have the same key."""
+    keys: Any = entries.keys()
+    return len(keys) > 1 and bool(pc.any(pc.equal(keys[1:], keys[:-1])).as_py())
+
+
+def newest(pieces: Sequence[Piece]) -> pa.Table:
+    """What several versions of entries leave, as in `live_entries`.
+
+    Args:
+        pieces: in the order in which they apply.
+    """
+    rows = pa.concat_tables([_EMPTY, *(_versions(piece) for piece in pieces)])
+    versions = newest_versions(rows["key"], to_numpy(one_chunk(rows[_DELETED])).astype(np.bool_))
+    return rows.take(from_numpy(versions.newest())).select(LOCATIONS_SCHEMA.names)
+
+
+_NOTHING = Piece("", HFileEntries.empty(), None)
+
+_EMPTY = LOCATIONS_SCHEMA.empty_table().append_column(_DELETED, pa.array([], pa.bool_()))
+
+
+def _versions(piece: Piece) -> pa.Table:
+    if piece.schema is None:
+        keys = binaries(piece.deleted_keys).cast(pa.string())
+        nothing = pa.nulls(len(keys), pa.string())
+        columns = {name: keys if name == "key" else nothing for name in LOCATIONS_SCHEMA.names}
+        return _flagged(pa.table(columns).cast(LOCATIONS_SCHEMA), np.ones(len(keys), np.bool_))
+    rows = _table(piece.entries, piece.schema, piece.name)
+    return _flagged(rows, np.zeros(rows.num_rows, np.bool_))
+
+
+def _flagged(rows: pa.Table, deleted: NDArray[np.bool_]) -> pa.Table:
+    return rows.append_column(_DELETED, from_numpy(deleted))
+
+
+def _table(entries: HFileEntries, schema: Any, name: str) -> pa.Table:
+    try:
+        keys = entries.keys().cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise CorruptFileError(name, 0, f"a key of the record index is no text ({error}); rebuild the index") from error
+    return _with_keys(keys, decode_values(entries.values(), schema, name))
+
+
+def _with_keys(keys: Column, places: pa.Table) -> pa.Table:
+    return places.add_column(0, LOCATIONS_SCHEMA.field("key"), keys)
