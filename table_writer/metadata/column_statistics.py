@@ -8,6 +8,7 @@ statistics for all indexed columns or for none.
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import compute
 
+from table_format.base_file.footer_statistics import FooterStatistics, footer_statistics
+from table_format.base_file.reader import BaseFileFooter
 from table_format.codecs.varint import write_varint
 from table_format.errors import OptionError, did_you_mean
 from table_format.meta_columns import COMMIT_TIME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
@@ -36,6 +39,11 @@ _EXACT = Context(prec=80)
 
 # Place in the union of value wrappers, whose first branch is null.
 _BOOLEAN, _INT, _LONG, _FLOAT, _DOUBLE, _BYTES, _STRING, _DATE, _DECIMAL = range(1, 10)
+
+
+# These writers leave statistics out that would be too long; others cut them, and then no value need be as small.
+_WHOLE_BOUNDS = re.compile(r"parquet-(mr|cpp)")
+_MAKES_BOUNDS_UP = int(pa.__version__.partition(".")[0]) < 26
 
 
 class UnfitDecimalError(ValueError):
@@ -226,10 +234,11 @@ def collect_statistics(
         A row for each indexed column. No rows at all when a decimal does not fit a bound: then no reader prunes the
         file.
     """
+    footer = BaseFileFooter(
+        parquet_metadata.schema.to_arrow_schema().remove_metadata(), {}, parquet_metadata, 0, file_name
+    )
     columns = (
-        ColumnValues(name, table.column(name), len(table), table.column(name).null_count)
-        for name in indexed_columns
-        if name in table.column_names
+        _column_values(name, table.column(name), footer) for name in indexed_columns if name in table.column_names
     )
     return statistics_of(columns, file_name, partition, parquet_metadata)
 
@@ -249,6 +258,51 @@ class ColumnValues:
     values: pa.ChunkedArray[Any] | pa.Array[Any]
     value_count: int
     null_count: int
+
+
+def _column_values(name: str, column: Any, footer: BaseFileFooter) -> ColumnValues:
+    """A column that was just written: its bounds by the footer where that is exact, which is cheaper, else itself."""
+    kind = _value_type(column.type)
+    values = column
+    if name in footer.schema.names and footer.schema.field(name).type == kind and footer.row_count == len(column):
+        bounds = exact_statistics(footer, name, kind, None)
+        if bounds is not None and bounds.lower is not None:
+            values = pa.array([bounds.lower, bounds.upper], kind)
+    return ColumnValues(name, values, len(column), column.null_count)
+
+
+def exact_statistics(
+    footer: BaseFileFooter, column: str, kind: pa.DataType, row_groups: Sequence[int] | None
+) -> FooterStatistics | None:
+    """The statistics of a column by the footer; None unless its bounds are values of the column.
+
+    Args:
+        footer: of the file.
+        column: name of the column.
+        kind: its type in the table.
+        row_groups: their ordinals; None for all.
+    """
+    statistics = footer_statistics(footer, column, kind, row_groups)
+    if statistics.null_count is None:
+        return None
+    if statistics.null_count < statistics.row_count:
+        if statistics.lower is None or statistics.upper is None:
+            return None
+        # Bounds of times need not be times of Python.
+        is_text = types.is_string(kind) or types.is_binary(kind)
+        if is_text and (not has_whole_bounds(footer.metadata) or may_be_made_up(statistics.lower.as_py())):
+            return None
+    return statistics
+
+
+def has_whole_bounds(metadata: pq.FileMetaData) -> bool:
+    """Whether the bounds in a footer are values of the column, as its creator writes them."""
+    return _WHOLE_BOUNDS.match(metadata.created_by or "") is not None
+
+
+def may_be_made_up(bound: Any) -> bool:
+    """Whether a bound may be missing in truth: older releases of pyarrow give an empty text then."""
+    return _MAKES_BOUNDS_UP and bound in ("", b"")
 
 
 def statistics_of(
@@ -291,8 +345,7 @@ def column_bounds(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> EncodedBounds
     kind = _value_type(column.type)
     if column.null_count == len(column):
         return EncodedBounds(None, None)
-    if isinstance(column.type, pa.DictionaryType):
-        column = _values_in_use(column)
+    column = values_in_use(column)
     least, greatest = _least_and_greatest(column)
     if types.is_floating(kind):
         least, greatest = _floating(column, least, greatest)
@@ -317,8 +370,10 @@ def _least_and_greatest(column: Any) -> tuple[Any, Any]:
     return bounds["min"].as_py(), bounds["max"].as_py()
 
 
-def _values_in_use(column: Any) -> Any:
-    """The values of a dictionary column that rows refer to."""
+def values_in_use(column: Any) -> Any:
+    """The values of a dictionary column that rows refer to, as a column; any other column as it is."""
+    if not isinstance(column.type, pa.DictionaryType):
+        return column
     chunks = [column] if isinstance(column, pa.DictionaryArray) else column.chunks
     used = [chunk.dictionary.take(pc.unique(chunk.indices).drop_null()) for chunk in chunks]
     return pa.chunked_array(used, column.type.value_type)

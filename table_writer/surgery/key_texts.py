@@ -27,8 +27,8 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.errors import CorruptFileError
 from table_format.meta_columns import RECORD_KEY
 from table_format.storage import Storage
+from table_writer.metadata.column_statistics import has_whole_bounds, may_be_made_up
 from table_writer.surgery.splice import FileEdit, NewColumns
-from table_writer.surgery.statistics import has_whole_bounds, may_be_made_up
 
 pc: Any = compute  # the stubs lag behind the functions
 parquet: Any = pq

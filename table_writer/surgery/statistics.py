@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -11,28 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import compute
 
-from table_format.base_file.footer_statistics import footer_statistics
 from table_format.base_file.reader import BaseFileFooter, as_schema, named_corruption
+from table_format.meta_columns import PARTITION_PATH
 from table_format.storage import Storage
-from table_writer.metadata.column_statistics import ColumnValues, statistics_of
+from table_writer.metadata.column_statistics import ColumnValues, exact_statistics, statistics_of, values_in_use
 
 pc: Any = compute  # the stubs lag behind the functions
 parquet: Any = pq
 types: Any = pa.types
-
-# These writers leave statistics out that would be too long; others cut them, and then no value need be as small.
-_WHOLE_BOUNDS = re.compile(r"parquet-(mr|cpp)")
-_MAKES_BOUNDS_UP = int(pa.__version__.partition(".")[0]) < 26
-
-
-def has_whole_bounds(metadata: pq.FileMetaData) -> bool:
-    """Whether the bounds in a footer are values of the column, as its creator writes them."""
-    return _WHOLE_BOUNDS.match(metadata.created_by or "") is not None
-
-
-def may_be_made_up(bound: Any) -> bool:
-    """Whether a bound may be missing in truth: older releases of pyarrow give an empty text then."""
-    return _MAKES_BOUNDS_UP and bound in ("", b"")
 
 
 def spliced_statistics(
@@ -62,7 +47,8 @@ def spliced_statistics(
     Returns:
         A table of `STATISTICS_SCHEMA`; the sizes are those of the file's own chunks.
     """
-    extremes = [_Extremes(metadata, path, schema.field(name)) for name in indexed_columns if name in schema.names]
+    footer = BaseFileFooter(metadata.schema.to_arrow_schema().remove_metadata(), {}, metadata, 0, path)
+    extremes = [_Extremes(footer, schema.field(name)) for name in indexed_columns if name in schema.names]
     everywhere = range(metadata.num_row_groups)
     untold: dict[int, list[_Extremes]] = defaultdict(list)
     for column in extremes:
@@ -72,7 +58,9 @@ def spliced_statistics(
                     untold[group].append(column)
     if untold:
         with storage.open_input(path) as stream, named_corruption(path, stream):
-            file = parquet.ParquetFile(stream, coerce_int96_timestamp_unit="us", pre_buffer=True)
+            # one text, and not certain by the footer where it is the empty one
+            few = [name for name in (PARTITION_PATH,) if name in footer.schema.names]
+            file = parquet.ParquetFile(stream, read_dictionary=few, coerce_int96_timestamp_unit="us", pre_buffer=True)
             for group, columns in untold.items():
                 rows = file.read_row_group(group, columns=[column.field.name for column in columns])
                 rows = as_schema(rows, pa.schema([column.field for column in columns]))
@@ -85,41 +73,37 @@ def spliced_statistics(
 class _Extremes:
     """The least and greatest values of a column's row groups, and whether there is a NaN."""
 
-    def __init__(self, metadata: pq.FileMetaData, path: str, field: Any) -> None:
+    def __init__(self, footer: BaseFileFooter, field: Any) -> None:
         self.field = field
         self.nulls = 0
-        self._footer = BaseFileFooter(metadata.schema.to_arrow_schema().remove_metadata(), {}, metadata, 0, path)
-        self._found: list[pa.Array[Any]] = []
+        self._footer = footer
+        self._bounds: list[pa.Array[Any]] = []
 
     @property
     def values(self) -> Any:
         """Some values that have the column's bounds; a null when there are no values."""
         nulls: Any = pa.nulls
-        return pa.chunked_array(self._found, self.field.type) if self._found else nulls(1, self.field.type)
+        return pa.chunked_array(self._bounds, self.field.type) if self._bounds else nulls(1, self.field.type)
 
     def take_from_footer(self, groups: Sequence[int]) -> bool:
         """Add some row groups; False, and nothing done, when the footer does not tell their bounds exactly."""
         kind = self.field.type
-        told = footer_statistics(self._footer, self.field.name, kind, groups)
-        if told.null_count is None:
+        statistics = exact_statistics(self._footer, self.field.name, kind, groups)
+        if statistics is None:
             return False
-        if told.null_count < told.row_count:
-            if told.lower is None or told.upper is None:
-                return False
-            # Bounds of times need not be times of Python.
-            text = types.is_string(kind) or types.is_binary(kind)
-            if text and (not has_whole_bounds(self._footer.metadata) or may_be_made_up(told.lower.as_py())):
-                return False
-            self._found.append(pa.array([told.lower, told.upper], kind))
-        self.nulls += told.null_count
+        if statistics.lower is not None:
+            self._bounds.append(pa.array([statistics.lower, statistics.upper], kind))
+        self.nulls += statistics.null_count or 0
         return True
 
     def take_from_rows(self, column: pa.ChunkedArray[Any]) -> None:
         """Add the column of a row group."""
+        nulls = column.null_count
+        column = values_in_use(column)
         bounds = pc.min_max(column)
         values = [bounds[side] for side in ("min", "max") if bounds[side].is_valid]
         if types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
             values.append(pa.scalar(float("nan"), column.type))
         if values:
-            self._found.append(pa.array(values, column.type))
-        self.nulls += column.null_count
+            self._bounds.append(pa.array(values, column.type))
+        self.nulls += nulls

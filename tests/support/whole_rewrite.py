@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from table_format.base_file.options import BaseFileOptions
 from table_format.storage import Storage
-from table_writer.metadata.column_statistics import collect_statistics, indexable_columns
+from table_writer.metadata.column_statistics import ColumnValues, collect_statistics, indexable_columns, statistics_of
 from table_writer.surgery.splice import FileEdit, NewColumns, splice
 from table_writer.surgery.statistics import spliced_statistics
 from tests.support.parquet_pages import check_pages
@@ -73,7 +73,16 @@ def check_statistics(storage: Storage, name: str, metadata: pq.FileMetaData) -> 
     indexed = indexable_columns(rows.schema, {"hoodie.populate.meta.fields": "false"})
     indexed += [column for column in rows.column_names if column.startswith("_hoodie_")]
     found = spliced_statistics(storage, name, metadata, rows.schema, indexed, file_name=name, partition="p")
+    assert found.to_pylist() == statistics_by_values(rows, name, "p", indexed, metadata).to_pylist()
     assert found.to_pylist() == collect_statistics(rows, name, "p", indexed, metadata).to_pylist()
+
+
+def statistics_by_values(
+    rows: pa.Table, name: str, partition: str, columns: list[str], metadata: pq.FileMetaData
+) -> pa.Table:
+    """A file's statistics without the bounds in its footer."""
+    values = [ColumnValues(column, rows[column], len(rows), rows[column].null_count) for column in columns]
+    return statistics_of(values, name, partition, metadata)
 
 
 def chunk_bytes(path: str, group: int, column: int) -> bytes:

@@ -25,6 +25,7 @@ from table_writer.metadata.column_statistics import (
     text_above,
 )
 from tests.support.golden_base_files import DATA_FILES, FACTS, lay_out
+from tests.support.whole_rewrite import statistics_by_values
 
 _DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 15}
 _WRAPPED = ["boolean", "int", "long", "float", "double", "bytes", "string", "int", _DECIMAL, "long", "long"]
@@ -289,3 +290,42 @@ def test_absent_columns_are_left_out(tmp_path):
     assert (row["partition"], row["file_name"], row["column"], row["type"]) == ("p", "f", "a", "int64")
     assert row["total_size"] == sum(metadata.row_group(i).column(0).total_compressed_size for i in range(2))
     assert os.path.getsize(tmp_path / "f.parquet") > row["total_size"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.int32(), [5, -7, None, 2**31 - 1, 0]),
+        (pa.int64(), [None] * 5),
+        (pa.float64(), [0.0, math.nan, 3.5, -0.0, None]),
+        (pa.float32(), [0.0, -0.0, 0.0, None, -0.0]),
+        (pa.bool_(), [True, None, True, True, True]),
+        (pa.string(), ["", "é", "\uffff", "𝄞", None]),
+        (pa.string(), ["a" * 3000, "b", "c" * 9000, None, "d"]),
+        (pa.binary(), [b"\xff", b"", b"\x00", None, b"a"]),
+        (pa.date32(), [-800_000, 0, None, 3_000_000, 1]),
+        (pa.timestamp("us", "UTC"), [-(2**62), 2**62, None, 0, 1]),
+        (pa.timestamp("ns"), [1_000, 2_000, None, 0, -3_000]),
+        (
+            pa.decimal128(15, 2),
+            [
+                decimal.Decimal("-9999999999999.99"),
+                decimal.Decimal("0.01"),
+                None,
+                decimal.Decimal(1),
+                decimal.Decimal(0),
+            ],
+        ),
+        (pa.dictionary(pa.int32(), pa.string()), ["b", "a", None, "b", "c"]),
+    ],
+)
+def test_bounds_out_of_the_footer_are_those_of_the_values(tmp_path, kind, values):
+    # times by the numbers behind them: Python has none beyond the year 9999
+    plain = {"date32[day]": pa.int32(), "timestamp[us, tz=UTC]": pa.int64(), "timestamp[ns]": pa.int64()}
+    table = pa.table({"x": pa.array(values, plain.get(str(kind), kind)).cast(kind)})
+    pq.write_table(table, tmp_path / "f.parquet", row_group_size=2)
+    metadata = pq.read_metadata(tmp_path / "f.parquet")
+    by_footer = collect_statistics(table, "f", "p", ["x"], metadata)
+    assert by_footer.to_pylist() == statistics_by_values(table, "f", "p", ["x"], metadata).to_pylist()
+    unused = table.set_column(0, "x", table["x"].dictionary_encode())
+    assert collect_statistics(unused, "f", "p", ["x"], metadata).to_pylist() == by_footer.to_pylist()
