@@ -26,7 +26,7 @@ from pyhive import hive
 from benchmarks import shipments
 from benchmarks.served import command, last_planning, same_rows
 from catalog.table import Table
-from hudi_catalog.hive.jar import handler_jar
+from hudi_catalog.hive.handler import handler_jar
 from hudi_catalog.metastore.hive_types import hive_columns
 from tools.engines.hive.server import HiveMetastore, HiveServer
 from tools.engines.process import free_port

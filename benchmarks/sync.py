@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from benchmarks.committed import commit_file
 from catalog.table import Table
-from hudi_catalog.metastore.hive_target import sync
+from hudi_catalog.metastore.hive_sync import sync_to_hive
 from hudi_catalog.metastore.open_metastore import open_metastore
-from hudi_catalog.metastore.options import APACHE, SyncOptions
+from hudi_catalog.metastore.sync_options import APACHE, SyncOptions
 from table_format.codecs.avro_schema import schema_text
 from table_format.storage import Storage
 from table_writer.commit.create import create_table
@@ -102,14 +102,14 @@ def measured(table: Table, uri: str, repeats: int) -> Syncs:
     store = open_metastore(uri, options={"hoodie.catalog.metastore.timeout.seconds": "120"})
     store.schemas()  # the metastore's first answer comes late
     begin = time.perf_counter()
-    made = sync(table, store, SyncOptions(database="lake"), format=APACHE)
+    made = sync_to_hive(table, store, SyncOptions(database="lake"), format=APACHE)
     first = time.perf_counter() - begin
     if sum(change.what.startswith("partition ") for change in made.changes) != PARTITIONS:
         raise RuntimeError(f"{uri}: not all partitions were made")
     unchanged = []
     for _ in range(repeats):
         begin = time.perf_counter()
-        if sync(table, store, SyncOptions(database="lake")).changes:
+        if sync_to_hive(table, store, SyncOptions(database="lake")).changes:
             raise RuntimeError(f"{uri}: the second sync found more to do")
         unchanged.append(time.perf_counter() - begin)
     return Syncs(first, unchanged)

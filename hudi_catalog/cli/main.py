@@ -28,7 +28,7 @@ from hudi_catalog.cli.html import plan_html
 from hudi_catalog.cli.index_commands import index_app
 from hudi_catalog.cli.print import history_table, rows_table, show_json, show_lines, tables_json, tables_table
 from hudi_catalog.cli.serve_commands import gateway, serve_app
-from hudi_catalog.hive.commands import hive_jar
+from hudi_catalog.hive.handler import hive_jar
 from hudi_catalog.local_metastore.commands import metastore
 from hudi_catalog.metastore.commands import TableTimeout
 from hudi_catalog.metastore.commands import sync as sync_command

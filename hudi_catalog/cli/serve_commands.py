@@ -141,7 +141,7 @@ def serve_hive(
     verbose: Verbose = False,
 ) -> None:
     """Serve tables to Hive's storage handler, whose jar `hudi-catalog hive-jar` names."""
-    from hudi_catalog.hive.hive_site import site_lines
+    from hudi_catalog.hive.handler import site_lines
 
     has_tls = tls_certificate is not None
     if print_hive_site:

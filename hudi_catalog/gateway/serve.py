@@ -21,11 +21,9 @@ from hudi_catalog.gateway.options import (
 from hudi_catalog.gateway.proxy import GatewayProxy
 from hudi_catalog.gateway.rewrite import Rewriter
 from hudi_catalog.metastore.metastore import Metastore
-from hudi_catalog.metastore.metastore_options import KERBEROS, MetastoreOptions
-from hudi_catalog.metastore.metastore_options import KEYS as METASTORE_KEYS
+from hudi_catalog.metastore.metastore_options import KERBEROS, METASTORE_KEYS, MetastoreOptions
 from hudi_catalog.metastore.open_metastore import hive_addresses, open_metastore
-from hudi_catalog.metastore.options import KEYS as SYNC_KEYS
-from hudi_catalog.metastore.options import SyncOptions
+from hudi_catalog.metastore.sync_options import SYNC_KEYS, SyncOptions
 from hudi_catalog.metastore.trino_tables import SNAPSHOTS, TrinoTables
 from hudi_catalog.option_groups import divided
 from hudi_catalog.server.endpoints import LOOPBACK, Door, StatusGuard

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import threading
 import time
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,16 +15,142 @@ from catalog.planner import Plan, make_plan
 from catalog.snapshot.snapshot import Snapshot
 from hudi_catalog.hive.columns import check_columns
 from hudi_catalog.hive.files import HiveFile, HiveFiles
-from hudi_catalog.hive.filters import bound_filter
-from hudi_catalog.hive.leases import QueryLeases
-from hudi_catalog.hive.options import HiveOptions
-from hudi_catalog.hive.places import Places
-from hudi_catalog.hive.settings import ScanSettings
+from hudi_catalog.hive.filters import agreed_zone, bound_filter
+from hudi_catalog.hive.options import HiveOptions, ScanSettings
 from hudi_catalog.hive.splitting import HiveSplit, Splitter
-from hudi_catalog.hive.tables import TableFolders
-from hudi_catalog.hive.zones import agreed_zone
+from hudi_catalog.metastore.locations import Locations, normal_uri
 from hudi_catalog.server.query_log import QueryLog
-from table_format.errors import ServiceError
+from hudi_catalog.server.tables import HeldTables
+from table_format.errors import ServiceError, TableNotFoundError
+
+
+class TableFolders(HeldTables):
+    """Tables of a warehouse by path, "" for a warehouse that is a table; opened once and held."""
+
+    @property
+    def uri(self) -> str:
+        """Of the warehouse, as engines spell it."""
+        return self.warehouse.storage.full_uri("")
+
+    def _folder(self, name: str) -> str:
+        return self.warehouse.storage.full_path(name)
+
+    def _place(self, name: str) -> str:
+        uri = self.warehouse.storage.uri
+        return f"{uri.rstrip('/')}/{name}" if name else uri
+
+
+# Hadoop's names of S3, which is one store under all of them.
+_S3 = re.compile(r"s3[an]?://", re.IGNORECASE)
+
+_DOTS = frozenset({".", ".."})
+
+
+class Places:
+    """Folders of a warehouse by Hive's locations.
+
+    Args:
+        warehouse: its URI.
+        locations: how Hive spells places.
+    """
+
+    def __init__(self, warehouse: str, locations: Locations) -> None:
+        self._warehouse = warehouse
+        self._root = _plain(warehouse)
+        self._locations = locations
+
+    def path(self, location: str) -> str:
+        """The path of a table's folder in the warehouse, "" for the warehouse itself.
+
+        Args:
+            location: a URI as Hive has it; paths in it are literal, without any escaping.
+
+        Raises:
+            TableNotFoundError: it lies elsewhere, or cannot be a table's.
+        """
+        if any(part in _DOTS for part in location.split("/")):
+            raise TableNotFoundError(f"{location}: write the location without . and ..")
+        place = _plain(self._locations.ours(location))
+        if place != self._root and not place.startswith(self._root.rstrip("/") + "/"):
+            raise TableNotFoundError(
+                f"{location} is not in the warehouse {self._warehouse}; serve the warehouse that holds it, or set "
+                "hoodie.catalog.hive.locations if Hive only calls it by another name"
+            )
+        path = place[len(self._root) :].strip("/")
+        if any(part.startswith(".") for part in path.split("/")):
+            raise TableNotFoundError(f"{location}: a folder in a hidden one is no table's")
+        return path
+
+
+def _plain(uri: str) -> str:
+    """One text for all spellings of a folder."""
+    place = _S3.sub("s3://", normal_uri(uri))
+    scheme, slashes, rest = place.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme.lower()}{slashes}{host}{slash}{'/'.join(part for part in path.split('/') if part)}"
+
+
+_MOST = 10_000
+
+
+@dataclass
+class _Lease:
+    pin: str
+    used: float
+
+
+class QueryLeases:
+    """Remembers pins by query and table; threads may share it.
+
+    Args:
+        idle_seconds: a pin that nobody asked for so long is forgotten.
+        most: pins that are kept; those that were not asked for longest go first.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, idle_seconds: float, most: int = _MOST, clock: Callable[[], float] = time.monotonic) -> None:
+        self._idle = idle_seconds
+        self._most = most
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._leases: OrderedDict[Hashable, _Lease] = OrderedDict()  # the one asked for last at the end
+
+    def __len__(self) -> int:
+        """How many are kept."""
+        return len(self._leases)
+
+    def take(self, key: Hashable, newest: Callable[[], str]) -> str:
+        """The pin that is kept under a key, or a new one, which then is.
+
+        Args:
+            key: what all requests of a query for a table have in common.
+            newest: gives a pin.
+        """
+        with self._lock:
+            found = self._use(key)
+        if found is not None:
+            return found
+        pin = newest()
+        with self._lock:
+            found = self._use(key)
+            if found is not None:  # another thread was faster
+                return found
+            self._leases[key] = _Lease(pin, self._clock())
+            while len(self._leases) > self._most:
+                self._leases.popitem(last=False)
+            return pin
+
+    def _use(self, key: Hashable) -> str | None:
+        now = self._clock()
+        while self._leases and now - next(iter(self._leases.values())).used > self._idle:
+            self._leases.popitem(last=False)
+        lease = self._leases.get(key)
+        if lease is None:
+            return None
+        lease.used = now
+        self._leases.move_to_end(key)
+        return lease.pin
+
 
 # Of smaller splits, large files would have millions.
 _LEAST_SPLIT = 1 << 20

@@ -4,16 +4,220 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+import functools
+import hmac
+import posixpath
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any, Final
 
-from hudi_catalog.hive.options import KEYS, SCAN_KEYS, HiveOptions
-from hudi_catalog.hive.service import HiveService
-from hudi_catalog.hive.tables import TableFolders
+from hudi_catalog.hive.options import SCAN_KEYS, SERVICE_KEYS, HiveOptions
+from hudi_catalog.hive.planning import HivePlanner, TableFolders
 from hudi_catalog.server.endpoints import Door
 from hudi_catalog.server.hosting import hosted
+from hudi_catalog.server.metrics import Metrics
+from hudi_catalog.server.query_log import QueryLog
+from hudi_catalog.server.security import Secret
+from hudi_catalog.server.thrift_calls import Call, Parts, ThriftCalls, encode_reply, load_service
+from hudi_catalog.server.thrift_structs import ReadStruct, Source, read_otherwise
 from hudi_catalog.server.warehouse_service import WarehouseParts, WarehouseService, WarehouseSettings
+from table_format.errors import HudiError, ServiceError
+
+IDL: Final = "hudi_hive.thrift"
+
+VERSION: Final = 2
+
+_SIGNED_VERSION: Final = 2
+
+"""The first version whose signature covers the whole request."""
+
+_PURPOSE = "hive 2"
+
+_SKEW_MS = 5 * 60_000
+
+_NONCE_BYTES = 16
+
+_TIME = struct.Struct(">q")
+
+_LENGTH = struct.Struct(">i")
+
+
+@functools.cache
+def hive_service() -> ModuleType:
+    """The structs and methods; a `ScanRequest` that was read has its bytes in `encoded`."""
+    service = load_service(posixpath.join(posixpath.dirname(__file__), IDL))
+    read_otherwise(service.ScanRequest, _read_request)
+    return service
+
+
+def _read_request(_kind: Any, source: Source, at: int, read: ReadStruct) -> tuple[Any, int]:
+    request, end = read(source, at)
+    request.encoded = source.data[at:end]
+    return request, end
+
+
+def signature(secret: Secret, method: str, encoded: bytes, time_ms: int, nonce: bytes) -> bytes:
+    """What a handler that knows the secret sends with a request.
+
+    Args:
+        secret: that it shares with the service.
+        method: that is called.
+        encoded: the struct of the request as it stands in the call.
+        time_ms: milliseconds since 1970-01-01 UTC.
+        nonce: 16 bytes, new for each call.
+    """
+    name = method.encode()
+    parts = (_TIME.pack(time_ms), nonce, _LENGTH.pack(len(name)), name, encoded)
+    return secret.for_purpose(_PURPOSE).sign(b"".join(parts))
+
+
+class Nonces:
+    """Those of the calls that were answered, kept for as long as their signatures are good. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._began = 0
+        self._older: set[bytes] = set()
+        self._newer: set[bytes] = set()
+
+    def is_new(self, nonce: bytes, now_ms: int) -> bool:
+        """Remember one; False for one that came before."""
+        with self._lock:
+            # a time may be as far ahead as it may be behind
+            if now_ms - self._began >= 2 * _SKEW_MS:
+                self._began, self._older, self._newer = now_ms, self._newer, set()
+            if nonce in self._newer or nonce in self._older:
+                return False
+            self._newer.add(nonce)
+            return True
+
+
+class Admission:
+    """Tells who may ask.
+
+    Args:
+        secret: that callers have to know; None lets everybody in.
+        clock: seconds since 1970-01-01 UTC.
+    """
+
+    def __init__(self, secret: Secret | None, clock: Callable[[], float] = time.time) -> None:
+        self._secret = secret
+        self._clock = clock
+        self._nonces = Nonces()
+
+    def check(self, method: str, request: Any, credential: Any) -> None:
+        """Refuse a request that this service does not answer.
+
+        Args:
+            method: that is called.
+            request: a `ScanRequest` as `hive_service` reads it.
+            credential: a `Credential`; None for none.
+
+        Raises:
+            ServiceError: it is of a newer version; or the caller's secret is missing or another one; or the request was
+                not signed just now, was changed since, came before, or is of a version that signs only parts of it.
+        """
+        if request is None:
+            raise ServiceError(f"{method}: the call has no request")
+        if not 1 <= request.version <= VERSION:
+            raise ServiceError(
+                f"the storage handler speaks version {request.version}, and this service {VERSION}; "
+                "take the handler's jar that `hudi-catalog hive-jar` of the service's installation names"
+            )
+        if self._secret is None:
+            return
+        if request.version < _SIGNED_VERSION:
+            raise ServiceError(
+                f"the storage handler speaks version {request.version}, whose signature leaves out parts of the "
+                f"request, and the service asks for the shared secret; put the handler's jar of version {VERSION} into "
+                "Hive, which `hudi-catalog hive-jar` of the service's installation names"
+            )
+        self._check_secret(self._secret, method, request, credential)
+
+    def _check_secret(self, secret: Secret, method: str, request: Any, credential: Any) -> None:
+        if credential is None:
+            raise ServiceError(
+                "the service asks for the shared secret; set hoodie.catalog.hive.secret.file in Hive's configuration"
+            )
+        now = int(self._clock() * 1000)
+        if abs(now - credential.time) > _SKEW_MS:
+            off = (credential.time - now) / 1000
+            raise ServiceError(f"the request was signed {off:+.0f} s from the service's time; set the clocks")
+        nonce = credential.nonce or b""
+        expected = signature(secret, method, request.encoded, credential.time, nonce)
+        if len(nonce) != _NONCE_BYTES or not hmac.compare_digest(expected, credential.signature):
+            raise ServiceError(
+                "the secret of Hive is not that of the service (see hoodie.catalog.hive.secret.file), or the request "
+                "was changed on its way"
+            )
+        if not self._nonces.is_new(nonce, now):
+            raise ServiceError("the same signed request came before: somebody sends copies of Hive's requests")
+
 
 _NAME = "hive"
+
+
+class HiveService(ThriftCalls):
+    """Answers the calls of the storage handler; threads may share it.
+
+    Args:
+        tables: of the warehouse.
+        options: splits, leases.
+        log: of planned scans; kept in memory alone when None.
+        secret: that callers have to know; None lets everybody in.
+        metrics: counts requests and planned scans; None for nobody.
+    """
+
+    def __init__(
+        self,
+        tables: TableFolders,
+        options: HiveOptions | None = None,
+        log: QueryLog | None = None,
+        secret: Secret | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        super().__init__(_NAME, metrics)
+        self._log = log or QueryLog()
+        self._admission = Admission(secret)
+        self._planner = HivePlanner(tables, options or HiveOptions(), self._log)
+        self._structs: Any = hive_service()
+
+    def close(self) -> None:
+        """Begin nothing more that outlives a request."""
+        self._planner.close()
+
+    def _contract(self, frame: bytes) -> ModuleType:  # noqa: ARG002
+        return hive_service()
+
+    def _answer(self, contract: ModuleType, call: Call) -> Parts:
+        asked = call.arguments.request
+        try:
+            self._admission.check(call.name, asked, call.arguments.credential)
+            result = self._planner.pin(asked) if call.name == "pin" else self._splits(asked)
+        except HudiError as error:
+            told = {} if asked is None else {"table": asked.table, "query": asked.queryId, "location": asked.location}
+            self._log.event(_NAME, "refused", method=call.name, message=str(error), **told)
+            raise
+        return [encode_reply(contract, call, result)]
+
+    def _splits(self, asked: Any) -> Any:
+        scan = self._planner.splits(asked)
+        root = asked.location.rstrip("/")
+        split = self._structs.Split
+        return self._structs.Splits(
+            asked.version,
+            scan.pin,
+            [split(f"{root}/{one.path}", one.start, one.length) for one in scan.splits],
+            scan.files_total,
+            scan.files_kept,
+        )
+
+    def _exception(self, contract: ModuleType, call: Call, message: str, *, retryable: bool) -> Any:  # noqa: ARG002
+        refusal: Any = contract
+        return refusal.Refusal(message, retryable)
 
 
 class HiveSettings(WarehouseSettings):
@@ -38,7 +242,7 @@ class ServingHive(WarehouseService):
     """
 
     def __init__(self, settings: HiveSettings) -> None:
-        parts = WarehouseParts(_NAME, settings, (*KEYS, *SCAN_KEYS))
+        parts = WarehouseParts(_NAME, settings, (*SERVICE_KEYS, *SCAN_KEYS))
         options = HiveOptions.parse(parts.options)
         tables = TableFolders(parts.warehouse, parts.limits, table_options=parts.table_options)
         self.service = HiveService(tables, options, parts.log, settings.secret, parts.metrics)

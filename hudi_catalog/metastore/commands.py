@@ -24,9 +24,9 @@ from table_format.errors import HudiError, LateTableError, OptionError
 from table_format.storage import Storage
 
 if TYPE_CHECKING:
-    from hudi_catalog.metastore.hive_target import HiveSync
-    from hudi_catalog.metastore.options import SyncOptions
-    from hudi_catalog.metastore.trino_target import TrinoSync
+    from hudi_catalog.metastore.hive_sync import HiveSync
+    from hudi_catalog.metastore.sync_options import SyncOptions
+    from hudi_catalog.metastore.trino_sync import TrinoSync
 
 _THREADS = 8
 _WRONG_USAGE = 2
@@ -107,7 +107,7 @@ def sync(
     The exit code is 0 when every table is as it should be, 1 when something failed, 2 for wrong usage.
     """
     # here, because what the other commands need is imported faster alone
-    from hudi_catalog.metastore import options as keys
+    from hudi_catalog.metastore import sync_options as keys
     from hudi_catalog.metastore.metastore_options import parted
     from hudi_catalog.metastore.open_metastore import open_metastore
 
@@ -152,7 +152,7 @@ def _values(given: list[str], flags: Mapping[str, str | None], *, every: bool) -
     Raises:
         OptionError: one is malformed, or they do not go together.
     """
-    from hudi_catalog.metastore.options import TABLE
+    from hudi_catalog.metastore.sync_options import TABLE
 
     if every and flags[TABLE] is not None:
         raise OptionError("--table names one entry, and --all makes many; leave one of them out")
@@ -168,18 +168,18 @@ def _runner(
     Raises:
         OptionError: flags that do not go together.
     """
-    from hudi_catalog.metastore.hive_target import sync as sync_for_hive
-    from hudi_catalog.metastore.trino_target import sync as sync_for_trino
+    from hudi_catalog.metastore.hive_sync import sync_to_hive
+    from hudi_catalog.metastore.trino_sync import sync_to_trino
 
     symlink = options.hive.format in (None, Format.symlink)
     wanted = target or (Target.trino if symlink and not metastore.strip().startswith("thrift:") else Target.hive)
     if wanted is Target.trino:
         if not symlink:
             raise OptionError(f"--format {options.hive.format} is for Hive; write --target hive, or leave it out")
-        return functools.partial(sync_for_trino, also_hudi=also_hudi)
+        return functools.partial(sync_to_trino, also_hudi=also_hudi)
     if also_hudi:
         raise OptionError("--also-hudi registers for Trino; write --target trino")
-    return sync_for_hive
+    return sync_to_hive
 
 
 def _single(path: str, run: Callable[[], TrinoSync | HiveSync], late: LateTables) -> _Outcome:

@@ -8,51 +8,177 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from catalog.snapshot.snapshot import Snapshot
 from catalog.table import READ_OPTIMIZED
-from hudi_catalog.metastore import entries, options, partition_record, spark_properties
-from hudi_catalog.metastore.hive_names import EntryName
+from hudi_catalog.metastore import entries, partitions, sync_options
+from hudi_catalog.metastore.entries import HIVE, PROVIDER, SPARK_PREFIX, EntryName, same_place
 from hudi_catalog.metastore.hive_types import hive_columns
 from hudi_catalog.metastore.metastore import (
     EXTERNAL_TABLE,
-    HANDLER,
     HANDLER_CLASSES,
-    HUDI,
-    HUDI_REAL_TIME,
-    ROW_HANDLER,
+    HANDLER_FORMAT,
+    HUDI_FORMAT,
+    HUDI_REAL_TIME_FORMAT,
+    ROW_HANDLER_FORMAT,
     STORAGE_HANDLER,
     HiveColumn,
     HiveTable,
     StorageFormat,
 )
-from hudi_catalog.metastore.options import SyncOptions
-from hudi_catalog.metastore.owners import HIVE, same_place
-from table_format.errors import OptionError
+from hudi_catalog.metastore.sync_options import SyncOptions
+from table_format.errors import OptionError, UnsupportedTableError
 from table_format.instant import Instant, format_instant_time
 from table_format.meta_columns import META_COLUMNS
 
+SPARK_PATH: Final = "path"
+
+SPARK_VERSION: Final = "spark.sql.create.version"
+
+_PARTS: Final = f"{SPARK_PREFIX}schema.numParts"
+
+_PART: Final = f"{SPARK_PREFIX}schema.part."
+
+_PARTITION_COLUMNS: Final = f"{SPARK_PREFIX}schema.numPartCols"
+
+_PARTITION_COLUMN: Final = f"{SPARK_PREFIX}schema.partCol."
+
+_READ_OPTIMIZED: Final = "hoodie.query.as.ro.table"
+
+_SIMPLE: dict[pa.DataType, str] = {
+    pa.bool_(): "boolean",
+    pa.int8(): "byte",
+    pa.int16(): "short",
+    pa.int32(): "integer",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.large_string(): "string",
+    pa.binary(): "binary",
+    pa.large_binary(): "binary",
+    pa.date32(): "date",
+}
+
+
+def spark_properties(
+    schema: pa.Schema, partition_fields: Sequence[str], comments: Mapping[str, str], part: int, version: str | None
+) -> dict[str, str]:
+    """Parameters of an entry.
+
+    Args:
+        schema: the table's columns.
+        partition_fields: names of those that partition it.
+        comments: of columns, by name.
+        part: characters of the schema that one parameter may hold.
+        version: of Spark; None to say nothing of it.
+
+    Raises:
+        UnsupportedTableError: a column has a type that Spark does not have.
+    """
+    by_name = {column.name.lower(): column for column in schema}
+    apart = [by_name[name.lower()] for name in partition_fields if name.lower() in by_name]
+    last = {column.name: column for column in apart}
+    ordered = [column for column in schema if column.name not in last] + list(last.values())
+    fields = [_field(column, comments.get(column.name)) for column in ordered]
+    text = json.dumps({"type": "struct", "fields": fields}, separators=(",", ":"))
+    parts = [text[start : start + part] for start in range(0, len(text), part)]
+    properties = {PROVIDER: "hudi", _PARTS: str(len(parts))}
+    properties |= {f"{_PART}{number}": piece for number, piece in enumerate(parts)}
+    if last:
+        properties[_PARTITION_COLUMNS] = str(len(last))
+        properties |= {f"{_PARTITION_COLUMN}{number}": name for number, name in enumerate(last)}
+    return properties | ({SPARK_VERSION: version} if version else {})
+
+
+def spark_serde_properties(location: str, *, read_optimized: bool) -> dict[str, str]:
+    """Parameters of an entry's SerDe: where Spark's data source finds the table, and how it is to read it.
+
+    Args:
+        location: of the table.
+        read_optimized: base files alone, without log files.
+    """
+    return {SPARK_PATH: location, _READ_OPTIMIZED: str(read_optimized).lower()}
+
+
+def spark_type(kind: pa.DataType, column: str) -> Any:
+    """Spark's JSON of a type: a name, or an object for nested ones.
+
+    Args:
+        kind: of the values.
+        column: for messages.
+
+    Raises:
+        UnsupportedTableError: Spark has no such type.
+    """
+    types = pa.types
+    text: Any = _SIMPLE.get(kind)
+    if isinstance(kind, pa.TimestampType):
+        text = "timestamp" if kind.tz else "timestamp_ntz"
+    elif types.is_time(kind):
+        text = "integer" if types.is_time32(kind) else "long"
+    elif isinstance(kind, pa.Decimal128Type):
+        text = f"decimal({kind.precision},{kind.scale})"
+    elif types.is_fixed_size_binary(kind):
+        text = "binary"
+    elif isinstance(kind, pa.MapType):
+        text = {
+            "type": "map",
+            "keyType": spark_type(kind.key_type, column),
+            "valueType": spark_type(kind.item_type, column),
+            "valueContainsNull": kind.item_field.nullable,
+        }
+    elif isinstance(kind, pa.StructType):
+        text = {"type": "struct", "fields": [_field(kind.field(i), None) for i in range(kind.num_fields)]}
+    elif isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
+        value = kind.value_field
+        text = {
+            "type": "array",
+            "elementType": spark_type(value.type, column),
+            "containsNull": value.nullable,
+        }
+    if text is None:
+        raise UnsupportedTableError(f"column {column}: Spark has no type for {kind}; leave the column out, or cast it")
+    return text
+
+
+def _field(column: pa.Field[Any], comment: str | None) -> dict[str, Any]:
+    kind = spark_type(column.type, column.name)
+    metadata = {"comment": comment} if comment else {}
+    return {"name": column.name, "type": kind, "nullable": column.nullable, "metadata": metadata}
+
+
 QUERY_TYPE: Final = "hoodie.catalog.hive.query.type"
+
 LAST_SYNCED: Final = "last_commit_time_sync"
+
 LAST_COMPLETED: Final = "last_commit_completion_time_sync"
+
 TOTAL_SIZE: Final = "totalSize"
+
 INSTANTS: Final = (entries.INSTANT, LAST_SYNCED, LAST_COMPLETED, TOTAL_SIZE)
+
 """Parameters that say up to which commit an entry was brought."""
 
 _TIMESTAMP: Final = "timestamp"
+
 _NUMBER: Final = "bigint"
+
 # as a type, not as the name of a struct's field
 _HAS_TIMES: Final = re.compile(r"(?<![\w$])timestamp(?![\w$:])")
+
 _HANDLER_SETTINGS: Final = "hoodie.catalog.hive."
+
 _OWN: Final = frozenset(
     {entries.BASE_PATH, entries.TARGET, entries.QUERY_TYPE, entries.META_FIELDS, entries.ENTRY_ID, entries.LOCATIONS}
-    | {entries.MANIFESTS, options.FORMAT, QUERY_TYPE, STORAGE_HANDLER, *INSTANTS}
+    | {entries.MANIFESTS, sync_options.FORMAT, QUERY_TYPE, STORAGE_HANDLER, *INSTANTS}
     # what Hive counted of an earlier state of the table
     | {"COLUMN_STATS_ACCURATE", "numRows", "rawDataSize", "numFiles"}
 )
@@ -91,11 +217,11 @@ class HiveEntries:
             OptionError: an option that does not go with the format.
             UnsupportedTableError: a column that Hive or Spark has no type for; the message names it.
         """
-        base = before or HiveTable(schema, name.name, (), self.location, HUDI, {})
+        base = before or HiveTable(schema, name.name, (), self.location, HUDI_FORMAT, {})
         comments = self._comments(base)
         typed = hive_columns(self._fields, comments, times=self._times(base))
         columns = [replace(column, type=column.type.lower()) for column in typed]
-        apart = self._partition_columns(columns) if self.format == options.APACHE else ()
+        apart = self._partition_columns(columns) if self.format == sync_options.APACHE else ()
         names = {column.name for column in apart}
         return replace(
             base,
@@ -123,9 +249,11 @@ class HiveEntries:
     def _times(self, before: HiveTable) -> str:
         """The type of timestamps: Apache's sync registers them as numbers, unless told otherwise."""
         wanted = self.options.hive.timestamps
-        if self.format == options.HANDLER:
+        if self.format == sync_options.HANDLER:
             if wanted is False:
-                raise OptionError(f"{options.TIMESTAMPS}=false goes with {options.FORMAT}={options.APACHE} only")
+                raise OptionError(
+                    f"{sync_options.TIMESTAMPS}=false goes with {sync_options.FORMAT}={sync_options.APACHE} only"
+                )
             return _TIMESTAMP
         if wanted is None:
             either = zip(
@@ -144,40 +272,42 @@ class HiveEntries:
 
     def _storage_format(self, before: HiveTable, name: EntryName) -> StorageFormat:
         """The classes by which Hive reads the entry; other parameters of the SerDe stay."""
-        if self.format == options.HANDLER:
-            form = ROW_HANDLER if any(pa.types.is_nested(field.type) for field in self._fields) else HANDLER
+        if self.format == sync_options.HANDLER:
+            form = (
+                ROW_HANDLER_FORMAT if any(pa.types.is_nested(field.type) for field in self._fields) else HANDLER_FORMAT
+            )
         else:
             with_logs = name.query_type != READ_OPTIMIZED and self.snapshot.config.table_type != "COPY_ON_WRITE"
-            form = HUDI_REAL_TIME if with_logs else HUDI
+            form = HUDI_REAL_TIME_FORMAT if with_logs else HUDI_FORMAT
         hive = self.options.hive
         serde = {**before.format.serde_parameters, **hive.serde_properties}
         if hive.as_datasource:
-            told = serde.get(spark_properties.PATH, "")
+            told = serde.get(SPARK_PATH, "")
             path = told if told and same_place(told, self.base, self.location) else self.location
             read_optimized = name.query_type == READ_OPTIMIZED
-            serde |= spark_properties.spark_serde_properties(path, read_optimized=read_optimized)
+            serde |= spark_serde_properties(path, read_optimized=read_optimized)
         return replace(form, serde_parameters=serde)
 
     def _parameters(self, before: HiveTable, name: EntryName, comments: Mapping[str, str]) -> dict[str, str]:
         hive = self.options.hive
-        with_handler = self.format == options.HANDLER
-        foreign = (partition_record.PREFIX,) if with_handler else (partition_record.PREFIX, _HANDLER_SETTINGS)
+        with_handler = self.format == sync_options.HANDLER
+        foreign = (partitions.RECORD_PREFIX,) if with_handler else (partitions.RECORD_PREFIX, _HANDLER_SETTINGS)
         kept = {
             key: value
             for key, value in before.parameters.items()
-            if key not in _OWN and not key.startswith((spark_properties.PREFIX, *foreign))
+            if key not in _OWN and not key.startswith((entries.SPARK_PREFIX, *foreign))
         }
         said = {
             "EXTERNAL": "TRUE",
             entries.BASE_PATH: self.base,
             entries.TARGET: HIVE,
             entries.META_FIELDS: str(not self.options.omit_meta_fields).lower(),
-            options.FORMAT: self.format,
+            sync_options.FORMAT: self.format,
             **self._instants(before),
         }
         if with_handler:
             said[STORAGE_HANDLER] = HANDLER_CLASSES[self._storage_format(before, name).input_format]
-            said |= {options.SERVICE: hive.service} if hive.service else {}
+            said |= {sync_options.SERVICE: hive.service} if hive.service else {}
             if self.snapshot.config.table_type != "COPY_ON_WRITE":
                 said[QUERY_TYPE] = name.query_type
         if self.options.locations and self.options.locations.prefixes:
@@ -185,9 +315,7 @@ class HiveEntries:
         spark = {}
         if hive.as_datasource:
             fields = self.snapshot.config.partition_fields
-            spark = spark_properties.spark_properties(
-                self._fields, fields, comments, hive.schema_part, hive.spark_version
-            )
+            spark = spark_properties(self._fields, fields, comments, hive.schema_part, hive.spark_version)
         return {**kept, **hive.table_properties, **spark, **said}
 
     def _instants(self, before: HiveTable) -> dict[str, str]:
@@ -196,7 +324,7 @@ class HiveEntries:
         if last is None:
             return {}
         found = {entries.INSTANT: last.time, LAST_SYNCED: last.time, LAST_COMPLETED: _completed(self.snapshot, last)}
-        if self.format == options.HANDLER:
+        if self.format == sync_options.HANDLER:
             found[TOTAL_SIZE] = self._total_size(before, last)
         return {key: value for key, value in found.items() if value}
 

@@ -10,24 +10,40 @@ A list that goes is therefore first overwritten by one that names a file which n
 
 from __future__ import annotations
 
+import hashlib
+import threading
 import time
+import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute
 
+from catalog.slices.slice_set import Rows
+from catalog.snapshot.snapshot import Snapshot
+from hudi_catalog.metastore import entries
+from hudi_catalog.metastore.entries import PINNED
+from hudi_catalog.metastore.locations import Locations
+from hudi_catalog.metastore.metastore import HiveTable, Metastore
+from hudi_catalog.server.recent import Recent
 from table_format.codecs.arrow_numpy import one_chunk
-from table_format.errors import MissingFileError, UnsupportedTableError
+from table_format.errors import MetastoreError, MissingFileError, ServiceError, UnsupportedTableError
 from table_format.storage import Storage
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
 FOLDER: Final = ".hoodie/.catalog"
+
 _NAME: Final = "manifest"
+
 _USED: Final = ".used"
+
 _DROPPING: Final = ".dropping"
+
 _DROPPED: Final = "this-pinned-snapshot-was-dropped"
+
 _LONGEST_REASON: Final = 240
 
 
@@ -143,3 +159,197 @@ class ManifestFolder:
             for entry in self.storage.list(self.path)
         }
         return sorted(found)
+
+
+def paths_of(root: str, snapshot: Snapshot, rows: Rows | None = None) -> Any:
+    """Paths of base files below a table's root, as an engine spells them.
+
+    Args:
+        root: the table's folder.
+        snapshot: of the table.
+        rows: positions of file slices; None for all that count.
+
+    Returns:
+        An array of strings.
+
+    Raises:
+        ServiceError: log files change the base files, which alone are not the table.
+    """
+    at = snapshot.live_rows if rows is None else rows
+    if snapshot.has_logs[at].any():
+        raise ServiceError(f"{snapshot.config.name}: logs change its files, so they cannot be read by themselves")
+    paths = one_chunk(snapshot.take_files(at).column("path"))
+    return pc.binary_join_element_wise(pa.scalar(root), paths, "/")
+
+
+def list_name(root: str, snapshot: Snapshot, rows: Rows | None = None) -> str:
+    """The name of a list of files, which tells all that an entry made from it depends on.
+
+    An instant alone would not do: a commit that began before it may complete after it.
+
+    Raises:
+        ServiceError: as for `paths_of`.
+        UnsupportedTableError: a path cannot be listed.
+    """
+    digest = hashlib.blake2b(snapshot.schema.serialize().to_pybytes(), digest_size=8)
+    digest.update(manifest_of(paths_of(root, snapshot, rows)))
+    return f"{snapshot.instant or 0}__{digest.hexdigest()}"
+
+
+def manifest_folder(
+    entry: HiveTable, table: Storage, locations: Locations, storage_options: Mapping[str, Any] | None = None
+) -> ManifestFolder:
+    """Where the lists of an entry lie: inside the table, or where the entry says.
+
+    Args:
+        entry: of the table.
+        table: its storage.
+        locations: the engine's spelling.
+        storage_options: keyword arguments for the `pyarrow.fs` file system, where the lists lie elsewhere.
+
+    Raises:
+        MetastoreError: the entry does not say.
+    """
+    number = entries.entry_id(entry)
+    if number is None:
+        raise MetastoreError(f"{entry.schema}.{entry.name}: {entries.ENTRY_ID} is missing or odd; sync the table again")
+    elsewhere = entry.parameters.get(entries.MANIFESTS)
+    storage = Storage(elsewhere, storage_options) if elsewhere else table
+    path = number if elsewhere else f"{FOLDER}/{number}"
+    return ManifestFolder(storage, path, f"{locations.spelled(storage.full_uri(''))}/{path}")
+
+
+GRACE: Final = 60.0
+
+REMEMBERED: Final = 7 * 86400.0
+
+_TRUST: Final = 60.0
+
+_MOST_KNOWN: Final = 10_000
+
+_CLEAN_EVERY: Final = 60.0
+
+_Key = tuple[str, str]
+
+
+class Pins:
+    """The pinned snapshots of a metastore.
+
+    Args:
+        metastore: with the entries.
+        retention: seconds for which one outlives its last use.
+        grace: seconds between the announcement that one goes, and that.
+        remembered: seconds for which the list of one that is gone fails its readers, before nothing is left.
+    """
+
+    def __init__(
+        self, metastore: Metastore, retention: float, *, grace: float = GRACE, remembered: float = REMEMBERED
+    ) -> None:
+        self._metastore = metastore
+        self._retention = retention
+        self._grace = grace
+        self._remembered = remembered
+        self._trust = min(_TRUST, retention / 4)
+        self._lock = threading.Lock()
+        self._busy: dict[_Key, threading.Lock] = {}
+        self._known: Recent[tuple[float, str]] = Recent(_MOST_KNOWN)
+        self._schemas: set[str] = set()
+        self._cleaned: dict[str, float] = {}
+
+    def keep(
+        self, folder: ManifestFolder, name: str, content: Callable[[], bytes], entry: Callable[[str], HiveTable] | None
+    ) -> str:
+        """Make sure that a list of files, and the entry that points at it, are there and stay for a while.
+
+        Args:
+            folder: of the list.
+            name: of the list, by its content.
+            content: makes the list.
+            entry: makes the entry for the name of a list; None for a list alone.
+
+        Returns:
+            The name under which the list is kept.
+        """
+        key = (folder.spelled, name if entry is None else f"{name}/entry")
+        with self._one_at_a_time(key):
+            known = self._known.get(key)
+            if known is not None and time.monotonic() - known[0] < self._trust:
+                return known[1]
+            kept = name if known is None else known[1]
+            while True:
+                self._make(folder, kept, content, entry)
+                if folder.idle(kept) > self._retention / 4 or known is None:
+                    folder.touch(kept)
+                if folder.doomed(kept) is not None:
+                    kept = f"{name}_{uuid.uuid4().hex[:8]}"
+                elif folder.exists(kept):  # not so when the last of it went away just now
+                    break
+            self._known.put(key, (time.monotonic(), kept))
+            return kept
+
+    def _make(
+        self, folder: ManifestFolder, name: str, content: Callable[[], bytes], entry: Callable[[str], HiveTable] | None
+    ) -> None:
+        if not folder.exists(name):
+            folder.write(name, content())
+        if entry is None:
+            return
+        wanted = entry(name)
+        found = self._metastore.table(wanted.schema, wanted.name)
+        if found is None or found.location != wanted.location:
+            if wanted.schema not in self._schemas:
+                self._metastore.create_schema(wanted.schema)
+            try:
+                self._metastore.put_table(wanted)
+            except MetastoreError:
+                self._schemas.discard(wanted.schema)  # somebody may have dropped it
+                raise
+            self._schemas.add(wanted.schema)
+
+    def is_due(self, folder: ManifestFolder) -> bool:
+        """Whether it is time for `clean`; True at most once a minute."""
+        with self._lock:
+            now = time.monotonic()
+            due = now - self._cleaned.get(folder.spelled, float("-inf")) >= _CLEAN_EVERY
+            if due:
+                self._cleaned[folder.spelled] = now
+            return due
+
+    def clean(self, folder: ManifestFolder, pointed_at: Callable[[], str], pin_name: Callable[[str], _Key]) -> int:
+        """Take away what was not used for long.
+
+        Args:
+            folder: of the lists of one registered table.
+            pointed_at: tells the location of the registered table's entry, as it is now.
+            pin_name: schema and name of the entry for a list.
+
+        Returns:
+            How many were taken away.
+        """
+        gone = 0
+        for name in folder.names():
+            announced = folder.doomed(name)
+            if announced is not None and folder.expired(name):
+                if announced >= self._remembered:
+                    folder.delete(name)
+                continue
+            if folder.idle(name) < self._retention or folder.name_at(pointed_at()) == name:
+                continue
+            if announced is None:
+                folder.doom(name)
+            elif announced >= self._grace:
+                self._drop(folder, name, pin_name(name))
+                gone += 1
+        return gone
+
+    def _drop(self, folder: ManifestFolder, name: str, pin: _Key) -> None:
+        entry = self._metastore.table(*pin)
+        if entry is not None and PINNED in entry.parameters and entry.location == folder.location(name):
+            self._metastore.drop_table(*pin)
+        folder.expire(name)
+
+    def _one_at_a_time(self, key: _Key) -> threading.Lock:
+        with self._lock:
+            if len(self._busy) > _MOST_KNOWN:
+                self._busy = {other: lock for other, lock in self._busy.items() if lock.locked()}
+            return self._busy.setdefault(key, threading.Lock())

@@ -45,39 +45,41 @@ class StorageFormat:
     serde_parameters: Mapping[str, str] = field(default_factory=dict)
 
 
-SYMLINK: Final = StorageFormat(
+SYMLINK_FORMAT: Final = StorageFormat(
     _PARQUET_SERDE,
     "org.apache.hadoop.hive.ql.io.SymlinkTextInputFormat",
     "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
 )
 """Parquet files that are listed in text files at the table's location."""
 
-HUDI: Final = StorageFormat(
+HUDI_FORMAT: Final = StorageFormat(
     _PARQUET_SERDE,
     "org.apache.hudi.hadoop.HoodieParquetInputFormat",
     "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
 )
 """What Apache Hudi's own sync registers; Trino's Hudi connector goes by the input format."""
 
-HUDI_REAL_TIME: Final = StorageFormat(
+HUDI_REAL_TIME_FORMAT: Final = StorageFormat(
     _PARQUET_SERDE,
     "org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat",
     "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
 )
 """What Apache Hudi's own sync registers to read log files too."""
 
-HANDLER: Final = StorageFormat(_PARQUET_SERDE, "hudicatalog.hive.HudiInputFormat", "hudicatalog.hive.HudiOutputFormat")
+HANDLER_FORMAT: Final = StorageFormat(
+    _PARQUET_SERDE, "hudicatalog.hive.HudiInputFormat", "hudicatalog.hive.HudiOutputFormat"
+)
 """Our storage handler, whose input format reads what the service plans."""
 
-ROW_HANDLER: Final = StorageFormat(
+ROW_HANDLER_FORMAT: Final = StorageFormat(
     _PARQUET_SERDE, "hudicatalog.hive.HudiRowInputFormat", "hudicatalog.hive.HudiOutputFormat"
 )
 """The same for lists, maps and structs, which Hive does not read vectorized."""
 
 STORAGE_HANDLER: Final = "storage_handler"
 HANDLER_CLASSES: Final = {
-    HANDLER.input_format: "hudicatalog.hive.HudiStorageHandler",
-    ROW_HANDLER.input_format: "hudicatalog.hive.HudiRowStorageHandler",
+    HANDLER_FORMAT.input_format: "hudicatalog.hive.HudiStorageHandler",
+    ROW_HANDLER_FORMAT.input_format: "hudicatalog.hive.HudiRowStorageHandler",
 }
 """What the parameter `storage_handler` of an entry says, by the entry's input format."""
 

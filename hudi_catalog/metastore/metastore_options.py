@@ -19,7 +19,7 @@ TLS_CA = "hoodie.catalog.metastore.tls.ca"
 TLS_CERTIFICATE = "hoodie.catalog.metastore.tls.certificate"
 TLS_KEY = "hoodie.catalog.metastore.tls.key"
 TIMEOUT = "hoodie.catalog.metastore.timeout.seconds"
-KEYS = (
+METASTORE_KEYS = (
     AUTH,
     KERBEROS_SERVICE,
     KERBEROS_HOST,
@@ -77,7 +77,7 @@ class MetastoreOptions:
         Raises:
             OptionError: an unknown key, or a value that does not fit it.
         """
-        values = known_options(options, KEYS, "a Hive Metastore")
+        values = known_options(options, METASTORE_KEYS, "a Hive Metastore")
         auth = values.get(AUTH, NOSASL).upper()
         if auth not in _AUTHS:
             raise OptionError(f"{AUTH}: {values[AUTH]!r} is none of {', '.join(_AUTHS)}")

@@ -23,22 +23,41 @@ from catalog.slices.slice_set import Rows
 from catalog.snapshot.snapshot import Snapshot
 from catalog.table import Table
 from hudi_catalog.metastore import entries
-from hudi_catalog.metastore.file_lists import list_name, manifest_folder, paths_of
 from hudi_catalog.metastore.locations import Locations
-from hudi_catalog.metastore.manifests import ManifestFolder, manifest_of
+from hudi_catalog.metastore.manifests import ManifestFolder, Pins, list_name, manifest_folder, manifest_of, paths_of
 from hudi_catalog.metastore.metastore import HiveTable, Metastore
-from hudi_catalog.metastore.newest import NewestSnapshot
-from hudi_catalog.metastore.options import SyncOptions
-from hudi_catalog.metastore.pins import Pins
+from hudi_catalog.metastore.stored_columns import StoredTypes
+from hudi_catalog.metastore.sync_options import SyncOptions
 from hudi_catalog.server.recent import Recent
+from hudi_catalog.server.tables import NewestState
 from table_format.errors import HudiError, MetastoreError, UnsupportedTableError
 from table_format.storage import Storage
 
+
+class NewestSnapshot(NewestState):
+    """The newest snapshot of a table.
+
+    Args:
+        table: to be held open.
+        query_type: see `Table.snapshot`.
+
+    Attributes:
+        types: what is known of the columns of the table's files.
+    """
+
+    def __init__(self, table: Table, query_type: str) -> None:
+        super().__init__(table, query_type)
+        self.types = StoredTypes()
+
+
 SNAPSHOTS: Final = "__snapshots"
+
 """Ending of the schemas in which pinned snapshots are kept."""
 
 _NAME_LENGTH: Final = 80
+
 _TRIES: Final = 10
+
 _CLEAN_SECONDS: Final = 10.0
 
 

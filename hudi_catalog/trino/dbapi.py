@@ -16,7 +16,7 @@ from hudi_catalog.gateway.rewrite import Rewriter, Rewritten
 from hudi_catalog.gateway.statement import SessionNames
 from hudi_catalog.metastore.metastore_options import parted
 from hudi_catalog.metastore.open_metastore import open_metastore
-from hudi_catalog.metastore.options import SyncOptions
+from hudi_catalog.metastore.sync_options import SyncOptions
 from hudi_catalog.metastore.trino_tables import TrinoTables
 from hudi_catalog.server.query_log import QueryLog
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import catalog
 import hudi_catalog.gateway.options
 import hudi_catalog.hive.options
-import hudi_catalog.metastore.options
+import hudi_catalog.metastore.sync_options
 import hudi_catalog.server.options
 import hudi_catalog.trino.options
 import hudi_catalog.trino.types
@@ -27,7 +27,7 @@ from catalog.table_options import KEYS as TABLE_KEYS
 from catalog.table_options import TableOptions
 from hudi_catalog.cli.main import app
 from hudi_catalog.gateway.statement import Reason
-from hudi_catalog.metastore import metastore_options, writer_options
+from hudi_catalog.metastore import after_commit, metastore_options
 from spark_writer.write_plans import _KEY_PREFIXES
 from table_format.base_file.options import BaseFileOptions
 from table_format.config.option_keys import _APACHES_OTHERS, OUR_WRITER_KEYS, UNSERVED, check_writer_options, is_apaches
@@ -81,17 +81,17 @@ def page_parts() -> tuple[str, str, str]:
 SERVICE_OPTIONS = {
     "service": (hudi_catalog.server.options.KEYS, hudi_catalog.server.options.ServiceOptions.parse),
     "trino": (hudi_catalog.trino.options.KEYS, hudi_catalog.trino.options.TrinoOptions.parse),
-    "hive": (hudi_catalog.hive.options.KEYS, hudi_catalog.hive.options.HiveOptions.parse),
+    "hive": (hudi_catalog.hive.options.SERVICE_KEYS, hudi_catalog.hive.options.HiveOptions.parse),
     "rewriting": (hudi_catalog.gateway.options.REWRITE_KEYS, hudi_catalog.gateway.options.GatewayOptions.parse),
     "proxy": (hudi_catalog.gateway.options.PROXY_KEYS, hudi_catalog.gateway.options.ProxySettings.parse),
     "metastore": (
-        metastore_options.KEYS,
+        metastore_options.METASTORE_KEYS,
         metastore_options.MetastoreOptions.parse,
     ),
-    "sync": (hudi_catalog.metastore.options.KEYS, hudi_catalog.metastore.options.SyncOptions.parse),
+    "sync": (hudi_catalog.metastore.sync_options.SYNC_KEYS, hudi_catalog.metastore.sync_options.SyncOptions.parse),
     "sync after a commit": (
-        writer_options.KEYS,
-        writer_options.WriterSyncOptions.parse,
+        after_commit.WRITER_KEYS,
+        after_commit.WriterSyncOptions.parse,
     ),
 }
 SERVICE_KEYS = {key for keys, _ in SERVICE_OPTIONS.values() for key in keys}

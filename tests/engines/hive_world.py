@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from catalog.table import Table
 from hudi_catalog.hive.serve import HiveSettings, ServingHive, running_hive
-from hudi_catalog.metastore.hive_target import HiveSync, sync
+from hudi_catalog.metastore.hive_sync import HiveSync, sync_to_hive
 from hudi_catalog.metastore.hive_types import hive_columns
 from hudi_catalog.metastore.open_metastore import open_metastore
-from hudi_catalog.metastore.options import HiveSyncOptions, SyncOptions
+from hudi_catalog.metastore.sync_options import HiveSyncOptions, SyncOptions
 from table_format.meta_columns import META_COLUMNS
 from tests.engines.answers import snapshot_files
 from tests.engines.hive_engine import Engine
@@ -67,7 +67,7 @@ class World:
         """
         hive = HiveSyncOptions(format="handler", service=self.address, **more)
         options = SyncOptions(database=self.engine.create_database(schema), table=name, hive=hive)
-        return sync(Table.open(str(self.warehouse / schema / name)), open_metastore(self.metastore), options)
+        return sync_to_hive(Table.open(str(self.warehouse / schema / name)), open_metastore(self.metastore), options)
 
     def declare(
         self,

@@ -23,7 +23,7 @@ import pytest
 
 from catalog import Table
 from hudi_catalog.metastore.hive_types import hive_type
-from hudi_catalog.metastore.reading_rules import HIVE, HIVE_ALONE
+from hudi_catalog.metastore.stored_columns import HIVE_RULES, HIVE_WITHOUT_HANDLER_RULES
 from table_format.schema.evolution import conform
 from tests.engines.hive_engine import ON_TEZ, OWN_SCANS
 from tests.engines.hive_world import World, each_alone
@@ -228,7 +228,7 @@ def test_the_rules_say_what_hive_reads(opened_by_hive: World, mode: Mapping[str,
         expected = conform(pa.table({"c": stored}), pa.schema([("c", kind)])).column("c").to_pylist()
         right = [plain(value, kind, zone) for value in values] == [plain(value, kind) for value in expected]
         # ints are made doubles by way of floats by one of Hive's two readers alone
-        assert right == HIVE.reads_right(stored.type, kind) or (name, mode) == ("int_double", ON_TEZ), name
+        assert right == HIVE_RULES.reads_right(stored.type, kind) or (name, mode) == ("int_double", ON_TEZ), name
 
 
 def test_filters_of_hives_own_lose_rows(opened_by_hive: World) -> None:
@@ -236,5 +236,5 @@ def test_filters_of_hives_own_lose_rows(opened_by_hive: World) -> None:
     for condition in ("int_long < 4294967297", "float_double > 0.1D"):
         assert (0,) not in opened_by_hive.query(f"SELECT id FROM changed WHERE {condition}", "alone")
         assert (0, True) in opened_by_hive.query(f"SELECT id, {condition} FROM changed", "alone")
-    assert not HIVE_ALONE.reads_right(INT, LONG)
-    assert not HIVE_ALONE.reads_right(FLOAT, DOUBLE)
+    assert not HIVE_WITHOUT_HANDLER_RULES.reads_right(INT, LONG)
+    assert not HIVE_WITHOUT_HANDLER_RULES.reads_right(FLOAT, DOUBLE)

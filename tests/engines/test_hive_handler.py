@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudi_catalog.hive.zones import agreed_zone
+from hudi_catalog.hive.filters import agreed_zone
 from hudi_catalog.metastore.metastore import (
-    HANDLER,
     HANDLER_CLASSES,
+    HANDLER_FORMAT,
     STORAGE_HANDLER,
     HiveColumn,
     HivePartition,
@@ -282,13 +282,13 @@ def entry(
     """An entry that somebody made in the metastore, past Hive."""
     [(uri,)] = tables.engine.query("SET hive.metastore.uris")
     store = open_metastore(str(uri).partition("=")[2])
-    said = {STORAGE_HANDLER: HANDLER_CLASSES[HANDLER.input_format], f"{KEY}service": f"127.0.0.1:{port}"}
+    said = {STORAGE_HANDLER: HANDLER_CLASSES[HANDLER_FORMAT.input_format], f"{KEY}service": f"127.0.0.1:{port}"}
     table = HiveTable(
         schema=tables.database,
         name=f"h{next(NAMES)}",
         columns=(HiveColumn("id", "bigint"),),
         location=located(folder),
-        format=HANDLER,
+        format=HANDLER_FORMAT,
         parameters={"EXTERNAL": "TRUE", **said, **(parameters or {})},
         **more,
     )

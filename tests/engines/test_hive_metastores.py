@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from hudi_catalog.metastore import thrift_metastore
-from hudi_catalog.metastore.metastore import EXTERNAL_TABLE, HUDI, SYMLINK, HiveColumn, HivePartition, HiveTable
+from hudi_catalog.metastore.metastore import (
+    EXTERNAL_TABLE,
+    HUDI_FORMAT,
+    SYMLINK_FORMAT,
+    HiveColumn,
+    HivePartition,
+    HiveTable,
+)
 from hudi_catalog.metastore.metastore_options import AUTH, PASSWORD_FILE, TIMEOUT, TLS, TLS_CA, USERNAME
 from hudi_catalog.metastore.open_metastore import open_metastore
 from hudi_catalog.metastore.thrift_connections import UnknownMethodError, hms
@@ -63,7 +70,7 @@ def entry(metastore: ThriftMetastore, tmp_path: Path, request: pytest.FixtureReq
     def made(*columns: HiveColumn, keys: tuple[HiveColumn, ...] = (), **more: object) -> HiveTable:
         name = request.node.originalname.removeprefix("test_")[:60]
         parameters = {"EXTERNAL": "TRUE", "told": "1 % é"}
-        table = HiveTable("client", name, columns, f"file://{folder}", HUDI, parameters, keys)
+        table = HiveTable("client", name, columns, f"file://{folder}", HUDI_FORMAT, parameters, keys)
         return replace(table, **more)  # type: ignore[arg-type]
 
     metastore.drop_table("client", made().name)
@@ -85,7 +92,7 @@ def test_a_table_comes_back_as_it_was_put(metastore: ThriftMetastore, entry: Cal
     got = found(metastore, replace(table, schema="CLIENT", name=table.name.upper()))
     assert (got.columns, got.location, got.table_type) == (table.columns, table.location, EXTERNAL_TABLE)
     assert (got.schema, got.name) == (table.schema, table.name)
-    assert replace(got.format, serde_parameters={}) == HUDI
+    assert replace(got.format, serde_parameters={}) == HUDI_FORMAT
     assert dict(table.parameters).items() <= dict(got.parameters).items()
     assert table.name in metastore.tables("client")
     assert "client" in metastore.schemas()
@@ -163,10 +170,10 @@ def test_every_change_of_columns_arrives(
 
 def test_comments_places_and_classes_change(metastore: ThriftMetastore, entry: Callable[..., HiveTable]) -> None:
     metastore.put_table(entry(HiveColumn("a", "int", "old"), parameters={"EXTERNAL": "TRUE", "gone": "1"}))
-    table = entry(HiveColumn("a", "int", "new"), format=SYMLINK, parameters={"EXTERNAL": "TRUE", "new": "2"})
+    table = entry(HiveColumn("a", "int", "new"), format=SYMLINK_FORMAT, parameters={"EXTERNAL": "TRUE", "new": "2"})
     metastore.put_table(table)
     got = found(metastore, table)
-    assert (got.columns[0].comment, got.format.input_format) == ("new", SYMLINK.input_format)
+    assert (got.columns[0].comment, got.format.input_format) == ("new", SYMLINK_FORMAT.input_format)
     assert "gone" not in got.parameters
     assert got.parameters["new"] == "2"
     metastore.put_table(replace(table, columns=(HiveColumn("a", "int"),)))
@@ -256,16 +263,16 @@ def test_partitions_keep_their_columns_until_they_are_put_anew(
     metastore.put_table(table)
     one = HivePartition(("x",), f"{table.location}/x")
     metastore.put_partitions(table, [one])
-    wider = replace(table, columns=(HiveColumn("a", "bigint"), HiveColumn("b", "string")), format=SYMLINK)
+    wider = replace(table, columns=(HiveColumn("a", "bigint"), HiveColumn("b", "string")), format=SYMLINK_FORMAT)
     metastore.put_table(wider)
     (got,) = metastore.partitions(wider)
     assert got.columns == table.columns
     assert got.format is not None
-    assert got.format.input_format == HUDI.input_format
+    assert got.format.input_format == HUDI_FORMAT.input_format
     metastore.put_partitions(wider, [one])
     (got,) = metastore.partitions(wider)
     assert got.columns == wider.columns
-    assert got.format.input_format == SYMLINK.input_format  # type: ignore[union-attr]
+    assert got.format.input_format == SYMLINK_FORMAT.input_format  # type: ignore[union-attr]
 
 
 def test_other_partition_columns_make_a_new_entry(metastore: ThriftMetastore, entry: Callable[..., HiveTable]) -> None:
@@ -320,7 +327,9 @@ def test_names_passwords_and_encryption(tmp_path: Path, tmp_path_factory: pytest
     try:
         opened = open_metastore(server.uri, options=good)
         assert opened.create_schema("secured")
-        table = HiveTable("secured", "t", (HiveColumn("a", "int"),), tmp_path.as_uri(), HUDI, {"x": "y" * 3999}, (DAY,))
+        table = HiveTable(
+            "secured", "t", (HiveColumn("a", "int"),), tmp_path.as_uri(), HUDI_FORMAT, {"x": "y" * 3999}, (DAY,)
+        )
         opened.put_table(table)
         opened.put_partitions(table, [HivePartition((f"d{n}",), tmp_path.as_uri()) for n in range(300)])
         assert len(opened.partitions(table)) == 300, "an answer of many frames"

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catalog import Table
-from hudi_catalog.metastore.hive_target import sync
+from hudi_catalog.metastore.hive_sync import sync_to_hive
 from hudi_catalog.metastore.metastore import HiveTable
 from hudi_catalog.metastore.open_metastore import open_metastore
-from hudi_catalog.metastore.options import SyncOptions
+from hudi_catalog.metastore.sync_options import SyncOptions
 from hudi_catalog.metastore.thrift_metastore import ThriftMetastore
 from tests.support.local_writes import LocalTable
 from tests.support.memory_metastore import KilledError
@@ -142,9 +142,9 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Table:
 def test_more_partitions_than_fit_one_call(address: tuple[str, int], wide: Table, database: str) -> None:
     store = open_metastore(f"thrift://{address[0]}:{address[1]}")
     options = SyncOptions(database=database)
-    done = sync(wide, store, options, format="apache")
+    done = sync_to_hive(wide, store, options, format="apache")
     assert sum(change.what.startswith("partition ") for change in done.changes) == PARTITIONS
-    assert sync(wide, store, options).changes == ()
+    assert sync_to_hive(wide, store, options).changes == ()
     entry = store.table(database, "t")
     assert entry is not None
     assert store.partition_values(entry) == {(f"p{number:05}",) for number in range(PARTITIONS)}

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hudi_catalog.metastore.metastore import HUDI, HiveColumn, HiveTable
+from hudi_catalog.metastore.metastore import HUDI_FORMAT, HiveColumn, HiveTable
 from hudi_catalog.metastore.open_metastore import open_metastore
 from tools.engines.metastore import MetastoreServer
 
@@ -35,7 +35,7 @@ def test_what_is_registered_stays_however_it_ends(hive_metastore: MetastoreServe
     opened = open_metastore(uri)
     assert opened.create_schema("kept")
     # a metastore makes the folders of tables
-    opened.put_table(HiveTable("kept", "t", (HiveColumn("a", "int"),), (tmp_path / "t").as_uri(), HUDI, {}))
+    opened.put_table(HiveTable("kept", "t", (HiveColumn("a", "int"),), (tmp_path / "t").as_uri(), HUDI_FORMAT, {}))
     java = psutil.Process(process.pid).children(recursive=True)
     listening = [at.laddr.ip for child in java for at in child.net_connections("tcp") if at.status == "LISTEN"]
     assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}, "nobody else gets in"

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 from catalog import Table
-from hudi_catalog.hive.jar import handler_jar
-from hudi_catalog.metastore.hive_target import sync
+from hudi_catalog.hive.handler import handler_jar
+from hudi_catalog.metastore.hive_sync import sync_to_hive
 from hudi_catalog.metastore.metastore import HiveTable, Metastore
 from hudi_catalog.metastore.open_metastore import open_metastore
-from hudi_catalog.metastore.options import SyncOptions
+from hudi_catalog.metastore.sync_options import SyncOptions
 from table_format.errors import ServiceError, UnsupportedTableError
 from tests.conftest import skip_or_fail
 from tests.engines.kinds import Kind, kinds
@@ -104,7 +104,7 @@ def written(hive_metastore: MetastoreServer, tmp_path_factory: pytest.TempPathFa
 
 def by_apaches_formats(uri: str, path: Path) -> None:
     store = open_metastore(uri)
-    sync(Table.open(str(path)), store, SyncOptions(database="apache"), format="apache")
+    sync_to_hive(Table.open(str(path)), store, SyncOptions(database="apache"), format="apache")
     store.close()
 
 
@@ -142,7 +142,7 @@ def test_pyspark_alone(hive_metastore: MetastoreServer, written: dict[str, Path]
     """Without Apache's bundle Spark refuses the entries, whatever their format; our reading by name needs none."""
     store = open_metastore(hive_metastore.uri)
     table = Table.open(str(written["hive"]))
-    sync(table, store, SyncOptions(database="listed"), format="symlink")
+    sync_to_hive(table, store, SyncOptions(database="listed"), format="symlink")
     store.create_schema("plain")
     entry = store.table("apache", "hive")
     assert entry is not None
@@ -204,7 +204,7 @@ DELETE = {
 
 def told(shop: Shop, path: Path, *, dry_run: bool = False) -> list[str]:
     """What our sync changes, or would."""
-    done = sync(Table.open(str(path)), shop.metastore, SyncOptions(database=shop.database), dry_run=dry_run)
+    done = sync_to_hive(Table.open(str(path)), shop.metastore, SyncOptions(database=shop.database), dry_run=dry_run)
     return [change.what for change in done.changes]
 
 
@@ -289,7 +289,7 @@ def test_merge_on_read(shop: Shop) -> None:
     expected = {"": 303 + sum(range(3, 9)), "_rt": 303 + sum(range(3, 9)), "_ro": sum(range(9))}
     found = {ending: sum(shop.rows(name + ending)["v"].to_pylist()) for ending in expected}
     assert found == expected
-    sync(Table.open(str(path)), shop.metastore, SyncOptions(database=shop.database), format="handler")
+    sync_to_hive(Table.open(str(path)), shop.metastore, SyncOptions(database=shop.database), format="handler")
     assert {ending: sum(shop.rows(name + ending)["v"].to_pylist()) for ending in expected} == expected
 
 

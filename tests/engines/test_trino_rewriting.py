@@ -16,9 +16,9 @@ from hudi_catalog.gateway.options import CATALOGS, KEPT_AT_MOST, PATHS, RULES, G
 from hudi_catalog.gateway.rewrite import Rewriter, Rewritten
 from hudi_catalog.gateway.statement import Reason, SessionNames
 from hudi_catalog.metastore.file_metastore import FileMetastore
-from hudi_catalog.metastore.options import SyncOptions
+from hudi_catalog.metastore.sync_options import SyncOptions
+from hudi_catalog.metastore.trino_sync import sync_to_trino
 from hudi_catalog.metastore.trino_tables import TrinoTables
-from hudi_catalog.metastore.trino_target import sync
 from tests.engines.awkward_filters import AwkwardFilters, awkward_table
 from tests.engines.trino_engine import Engine
 from tests.support.local_writes import LocalTable
@@ -59,7 +59,7 @@ class Place:
 
     def register(self, name: str) -> None:
         table = Table.open(str(self.folder / name))
-        sync(table, FileMetastore(str(self.engine.metastore)), SyncOptions(database=SCHEMA, table=name))
+        sync_to_trino(table, FileMetastore(str(self.engine.metastore)), SyncOptions(database=SCHEMA, table=name))
 
 
 @pytest.fixture(scope="module")

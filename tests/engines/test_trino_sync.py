@@ -18,13 +18,13 @@ import pytest
 
 from catalog import Table
 from hudi_catalog.metastore.hive_types import hive_type
-from hudi_catalog.metastore.metastore import SYMLINK, HiveColumn, HiveTable, Metastore
+from hudi_catalog.metastore.manifests import Pins
+from hudi_catalog.metastore.metastore import SYMLINK_FORMAT, HiveColumn, HiveTable, Metastore
 from hudi_catalog.metastore.open_metastore import open_metastore
-from hudi_catalog.metastore.options import SyncOptions
-from hudi_catalog.metastore.pins import Pins
-from hudi_catalog.metastore.reading_rules import TRINO
+from hudi_catalog.metastore.stored_columns import TRINO_RULES
+from hudi_catalog.metastore.sync_options import SyncOptions
+from hudi_catalog.metastore.trino_sync import sync_to_trino
 from hudi_catalog.metastore.trino_tables import TrinoTables
-from hudi_catalog.metastore.trino_target import sync
 from table_format.errors import UnsupportedTableError
 from tests.engines.trino_engine import Engine
 from tests.support.local_writes import LocalTable
@@ -116,7 +116,7 @@ def rows(first: int, count: int) -> pa.Table:
 @pytest.mark.parametrize("name", [*TABLES, *NEWER])
 def test_all_rows_are_read_right(registry: Registry, golden: Callable[[str], Table], name: str) -> None:
     table = golden(name)
-    done = sync(table, registry.metastore, SyncOptions(database="golden", table=name))
+    done = sync_to_trino(table, registry.metastore, SyncOptions(database="golden", table=name))
     expected = table.scan(query_type="read_optimized").to_arrow()
     chosen = ", ".join(f'"{field.name}"' for field in expected.schema)
     found = registry.query(f"SELECT {chosen} FROM HIVE.golden.{done.name}")
@@ -124,7 +124,7 @@ def test_all_rows_are_read_right(registry: Registry, golden: Callable[[str], Tab
     ours = [tuple(map(plain, row, kinds)) for row in zip(*(c.to_pylist() for c in expected.columns), strict=True)]
     theirs = [tuple(map(plain, row, kinds)) for row in found]
     assert sorted(theirs, key=repr) == sorted(ours, key=repr)
-    assert sync(table, registry.metastore, SyncOptions(database="golden", table=name)).changes == ()
+    assert sync_to_trino(table, registry.metastore, SyncOptions(database="golden", table=name)).changes == ()
 
 
 def plain(value: Any, kind: Any) -> Any:
@@ -179,7 +179,7 @@ def test_nothing_that_a_column_can_be_is_lost(registry: Registry, tmp_path: Path
     )
     options = {"hoodie.table.name": "kinds", "hoodie.datasource.write.recordkey.field": "k"}
     LocalTable.create(str(tmp_path / "kinds"), schema, options).write("insert", table)
-    sync(Table.open(str(tmp_path / "kinds")), registry.metastore, SyncOptions(database="kinds_of"))
+    sync_to_trino(Table.open(str(tmp_path / "kinds")), registry.metastore, SyncOptions(database="kinds_of"))
     names = ", ".join(f'"{name}"' for name in values)
     full, empty = registry.query(f"SELECT {names} FROM HIVE.kinds_of.kinds ORDER BY k")
     for name, found in zip(values, full, strict=True):
@@ -194,7 +194,7 @@ def tuple_of(value: Any) -> Any:
 
 def test_a_commit_is_seen_by_the_next_query_and_a_pin_is_not_moved(registry: Registry, tmp_path: Path) -> None:
     written = trips(tmp_path)
-    sync(Table.open(written.client.storage.uri), registry.metastore, SyncOptions(database="moving"))
+    sync_to_trino(Table.open(written.client.storage.uri), registry.metastore, SyncOptions(database="moving"))
     tables = registry.tables()
     synced = tables.find("moving", "trips")
     assert synced is not None
@@ -215,7 +215,7 @@ def test_a_commit_is_seen_by_the_next_query_and_a_pin_is_not_moved(registry: Reg
 
 
 def test_paths_are_spelled_as_trino_spells_them(registry: Registry, module_written: LocalTable) -> None:
-    sync(Table.open(module_written.client.storage.uri), registry.metastore, SyncOptions(database="spelled"))
+    sync_to_trino(Table.open(module_written.client.storage.uri), registry.metastore, SyncOptions(database="spelled"))
     tables = registry.tables()
     synced = tables.find("spelled", "trips")
     assert synced is not None
@@ -234,7 +234,7 @@ def test_paths_are_spelled_as_trino_spells_them(registry: Registry, module_writt
 def test_trinos_own_connector_beside_ours(registry: Registry, module_written: LocalTable) -> None:
     options = SyncOptions(database="beside")
     for _ in range(2):
-        sync(Table.open(module_written.client.storage.uri), registry.metastore, options, also_hudi=True)
+        sync_to_trino(Table.open(module_written.client.storage.uri), registry.metastore, options, also_hudi=True)
         columns = "k, day, x, _hoodie_record_key"
         ours = registry.query(f"SELECT {columns} FROM HIVE.beside.trips")
         theirs = registry.query(f"SELECT {columns} FROM HUDI.beside.trips_hudi")
@@ -248,7 +248,7 @@ def test_trinos_own_connector_beside_ours(registry: Registry, module_written: Lo
 def test_who_reads_a_dropped_list_gets_an_error(registry: Registry, tmp_path: Path) -> None:
     """Never an empty table: a query that is slow to begin may come when its pin is gone."""
     written = trips(tmp_path)
-    sync(Table.open(written.client.storage.uri), registry.metastore, SyncOptions(database="late"))
+    sync_to_trino(Table.open(written.client.storage.uri), registry.metastore, SyncOptions(database="late"))
     tables = registry.tables()
     synced = tables.find("late", "trips")
     assert synced is not None
@@ -271,7 +271,7 @@ def test_a_table_that_trino_would_misread_says_so(registry: Registry, tmp_path: 
     evolve = {"hoodie.datasource.write.reconcile.schema": "true"}
     written.write("upsert", rows(0, 40).append_column("n", pa.array([1] * 40, pa.int32())), evolve)
     table = Table.open(written.client.storage.uri)
-    sync(table, registry.metastore, SyncOptions(database="misread"))
+    sync_to_trino(table, registry.metastore, SyncOptions(database="misread"))
     written.write("insert", rows(100, 1).append_column("n", pa.array([0.5])), evolve)
     tables = registry.tables()
     synced = tables.find("misread", "trips")
@@ -287,7 +287,7 @@ def test_a_table_that_trino_would_misread_says_so(registry: Registry, tmp_path: 
 
 def test_names_can_be_listed_while_pins_come_and_go(registry: Registry, tmp_path: Path) -> None:
     written = trips(tmp_path)
-    sync(Table.open(written.client.storage.uri), registry.metastore, SyncOptions(database="busy"))
+    sync_to_trino(Table.open(written.client.storage.uri), registry.metastore, SyncOptions(database="busy"))
     tables = registry.tables()
     synced = tables.find("busy", "trips")
     assert synced is not None
@@ -331,7 +331,7 @@ EVOLVED: list[tuple[pa.DataType, list[Any], pa.DataType]] = [
 def test_types_that_are_said_to_be_read_right(
     files: Registry, tmp_path: Path, stored: pa.DataType, values: list[Any], wanted: pa.DataType
 ) -> None:
-    assert TRINO.reads_right(stored, wanted)
+    assert TRINO_RULES.reads_right(stored, wanted)
     table = pa.table({"c": pa.array(values, stored)})
     put_files(files, tmp_path, "well", table, wanted)
     told = [plain(value, wanted) for value in table["c"].cast(wanted).to_pylist()]
@@ -359,7 +359,7 @@ def test_types_that_are_refused_are_read_wrong(
     files: Registry, tmp_path: Path, stored: pa.DataType, values: list[Any], wanted: pa.DataType
 ) -> None:
     """Once Trino reads these right, the sync need not refuse them any more."""
-    assert not TRINO.reads_right(stored, wanted)
+    assert not TRINO_RULES.reads_right(stored, wanted)
     put_files(files, tmp_path, "badly", pa.table({"c": pa.array(values, stored)}), wanted)
     found: Any = None
     try:
@@ -378,7 +378,7 @@ def put_files(files: Registry, folder: Path, name: str, table: pa.Table, wanted:
     (folder / "list/manifest").write_text(f"file://{folder}/file.parquet\n")
     files.metastore.create_schema("evolved")
     columns = (HiveColumn("c", hive_type(wanted, "c")),)
-    entry = HiveTable("evolved", name, columns, f"file://{folder}/list", SYMLINK, {"EXTERNAL": "TRUE"})
+    entry = HiveTable("evolved", name, columns, f"file://{folder}/list", SYMLINK_FORMAT, {"EXTERNAL": "TRUE"})
     files.metastore.put_table(entry)
 
 
@@ -398,6 +398,8 @@ def test_a_folder_that_is_not_there_reads_as_empty(files: Registry, tmp_path: Pa
     gone = tmp_path / "gone"
     gone.mkdir()
     columns = (HiveColumn("c", "int"),)
-    files.metastore.put_table(HiveTable("evolved", "gone", columns, f"file://{gone}", SYMLINK, {"EXTERNAL": "TRUE"}))
+    files.metastore.put_table(
+        HiveTable("evolved", "gone", columns, f"file://{gone}", SYMLINK_FORMAT, {"EXTERNAL": "TRUE"})
+    )
     os.rmdir(gone)
     assert files.query("SELECT count(*) FROM HIVE.evolved.gone") == [(0,)]

@@ -12,8 +12,8 @@ from catalog.table import Table
 from hudi_catalog.gateway.options import CATALOGS
 from hudi_catalog.gateway.serve import GatewaySettings, ServingGateway, running_gateway
 from hudi_catalog.metastore.file_metastore import FileMetastore
-from hudi_catalog.metastore.options import SyncOptions
-from hudi_catalog.metastore.trino_target import TrinoSync, sync
+from hudi_catalog.metastore.sync_options import SyncOptions
+from hudi_catalog.metastore.trino_sync import TrinoSync, sync_to_trino
 from hudi_catalog.trino.serve import ServingTrino, TrinoSettings, running_trino
 from tests.engines.trino_engine import Engine
 
@@ -55,7 +55,7 @@ class World:
         """Make a table known to Trino's own connectors."""
         table = Table.open(str(self.warehouse / schema / name))
         options = SyncOptions(database=schema, table=name)
-        return sync(table, FileMetastore(str(self.engine.metastore)), options, also_hudi=also_hudi)
+        return sync_to_trino(table, FileMetastore(str(self.engine.metastore)), options, also_hudi=also_hudi)
 
     def through_service(self, sql: str, schema: str, **session: Any) -> list[tuple[Any, ...]]:
         """Rows by way of A."""

@@ -13,9 +13,9 @@ from hudi_catalog.gateway.options import GatewayOptions
 from hudi_catalog.gateway.rewrite import Rewriter
 from hudi_catalog.gateway.statement import Reason, SessionNames
 from hudi_catalog.metastore.file_metastore import FileMetastore
-from hudi_catalog.metastore.options import SyncOptions
+from hudi_catalog.metastore.sync_options import SyncOptions
+from hudi_catalog.metastore.trino_sync import sync_to_trino
 from hudi_catalog.metastore.trino_tables import TrinoTables
-from hudi_catalog.metastore.trino_target import sync
 from tests.property.profile import examples
 from tests.support.local_writes import LocalTable
 
@@ -49,7 +49,7 @@ def rewriter(tmp_path_factory: pytest.TempPathFactory) -> Rewriter:
     written = LocalTable.create(str(folder / "trips"), rows.schema, options)
     written.write("insert", rows)
     metastore = FileMetastore(str(folder / "metastore"))
-    sync(Table.open(written.client.storage.uri), metastore, SyncOptions(database="db"))
+    sync_to_trino(Table.open(written.client.storage.uri), metastore, SyncOptions(database="db"))
     return Rewriter(TrinoTables(metastore), GatewayOptions(kept_at_most=1.0))
 
 

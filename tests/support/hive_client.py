@@ -15,8 +15,8 @@ from thriftpy2.transport import memory
 import hudi_catalog.hive
 from catalog import Catalog
 from hudi_catalog.hive.options import HiveOptions
-from hudi_catalog.hive.service import HiveService
-from hudi_catalog.hive.tables import TableFolders
+from hudi_catalog.hive.planning import TableFolders
+from hudi_catalog.hive.serve import HiveService
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.security import Secret
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from catalog import Table
-from hudi_catalog.metastore.hive_target import sync
+from hudi_catalog.metastore.hive_sync import sync_to_hive
 from hudi_catalog.metastore.metastore import HivePartition, HiveTable, Metastore
-from hudi_catalog.metastore.options import SyncOptions
+from hudi_catalog.metastore.sync_options import SyncOptions
 from tests.support.local_writes import LocalTable
 from tests.support.memory_metastore import KilledError
 
@@ -121,7 +121,7 @@ class History:
 
     def sync(self, store: Metastore, *, dry_run: bool = False) -> tuple[Any, ...]:
         options = SyncOptions(database=self.database)
-        return sync(Table.open(self.folder), store, options, format=self.form, dry_run=dry_run).changes
+        return sync_to_hive(Table.open(self.folder), store, options, format=self.form, dry_run=dry_run).changes
 
     def check(self) -> None:
         """The entry says what the history made of the table."""

@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 from catalog import Table
-from hudi_catalog.metastore.reading_rules import HIVE, HIVE_ALONE, TRINO
-from hudi_catalog.metastore.stored_types import StoredTypes
+from hudi_catalog.metastore.stored_columns import HIVE_RULES, HIVE_WITHOUT_HANDLER_RULES, TRINO_RULES, StoredTypes
 from table_format.codecs.avro_schema import avro_text, avro_to_arrow
 from table_format.codecs.avro_schema_tree import columns_of_hudi_types
 from table_format.errors import SchemaError, UnsupportedTableError
@@ -53,7 +52,9 @@ def test_rows_are_those_that_apache_reads(folder, name):
 
 
 @pytest.mark.parametrize("name", ["vec_cow", "vecb_cow"])
-@pytest.mark.parametrize("rules", [TRINO, HIVE, HIVE_ALONE], ids=["trino", "hive", "hive_alone"])
+@pytest.mark.parametrize(
+    "rules", [TRINO_RULES, HIVE_RULES, HIVE_WITHOUT_HANDLER_RULES], ids=["trino", "hive", "hive_alone"]
+)
 def test_engines_that_open_the_files_are_kept_from_vectors(folder, name, rules):
     """To them the files hold plain bytes."""
     with pytest.raises(UnsupportedTableError, match="column x is list"):

@@ -21,9 +21,9 @@ from catalog.workers import Workers, each
 from hudi_catalog.gateway.rewrite import Rewriter
 from hudi_catalog.hive.serve import HiveSettings, running_hive
 from hudi_catalog.metastore.file_metastore import FileMetastore
-from hudi_catalog.metastore.options import SyncOptions
+from hudi_catalog.metastore.sync_options import SyncOptions
+from hudi_catalog.metastore.trino_sync import sync_to_trino
 from hudi_catalog.metastore.trino_tables import TrinoTables
-from hudi_catalog.metastore.trino_target import sync
 from hudi_catalog.server.options import TABLE_TIMEOUT, THREADS
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.trino.serve import TrinoSettings, running_trino
@@ -166,20 +166,20 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_commands_over_many_tables_go_on_beside_one_that_hangs(warehouse: Path, tmp_path: Path) -> None:
     flags = ("--table-timeout", str(LIMIT), "--json")
-    sync = ("sync", "--all", str(warehouse), "--metastore", str(tmp_path / "metastore"))
+    sync_to_trino = ("sync", "--all", str(warehouse), "--metastore", str(tmp_path / "metastore"))
     with hung(warehouse / "dead" / PROPERTIES):
         done = command("tables", str(warehouse), *flags)
         assert done.returncode == 0, done.stderr
         dead, good = json.loads(done.stdout)
         assert (good["name"], dead["name"]) == ("good", "dead")
         assert "its storage does not answer" in dead["problem"]
-        done = command("sync", str(warehouse / "dead"), *sync[3:], "--table-timeout", str(LIMIT))
+        done = command("sync", str(warehouse / "dead"), *sync_to_trino[3:], "--table-timeout", str(LIMIT))
         assert done.returncode == 1
         assert f"{warehouse}/dead: its storage does not answer" in done.stderr
     # a file that only the sync reads, so that the listing is well
     (commit,) = (warehouse / "dead/.hoodie").glob("*.commit")
     with hung(commit):
-        done = command(*sync, *flags)
+        done = command(*sync_to_trino, *flags)
         assert done.returncode == 1
         dead, good = json.loads(done.stdout)
         assert str(commit) in dead["problem"]
@@ -210,7 +210,7 @@ def test_other_tables_are_planned_for_hive_while_one_hangs(warehouse: Path, opti
 def test_statements_over_other_tables_are_rewritten_while_one_hangs(warehouse: Path, tmp_path: Path) -> None:
     metastore, log = FileMetastore(str(tmp_path / "metastore")), QueryLog()
     for name in ("good", "dead"):
-        sync(Table.open(str(warehouse / name)), metastore, SyncOptions(table=name))
+        sync_to_trino(Table.open(str(warehouse / name)), metastore, SyncOptions(table=name))
     place = warehouse / "dead" / PROPERTIES
     tables = TrinoTables(metastore, late=LateTables(LIMIT))
     rewriter = Rewriter(tables, log=log)

@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog import Table
-from hudi_catalog.metastore.reading_rules import HIVE, TRINO
-from hudi_catalog.metastore.stored_types import StoredTypes
+from hudi_catalog.metastore.stored_columns import HIVE_RULES, TRINO_RULES, StoredTypes
 from table_format.errors import SchemaError, UnsupportedTableError
 from tests.support.local_writes import LocalTable
 
@@ -106,7 +105,7 @@ def test_other_filters(folder):
         assert table.scan(where).to_arrow().num_rows == sum(map(test, values)) > 0, where
 
 
-@pytest.mark.parametrize("rules", [TRINO, HIVE], ids=["trino", "hive"])
+@pytest.mark.parametrize("rules", [TRINO_RULES, HIVE_RULES], ids=["trino", "hive"])
 def test_engines_that_open_the_files_are_kept_from_them(folder, rules):
     with pytest.raises(UnsupportedTableError, match="column ts is string now, and was int64"):
         StoredTypes(rules).check(Table.open(str(folder)).snapshot())

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from hudi_catalog.hive.jar import handler_jar
+from hudi_catalog.hive.handler import handler_jar
 from table_format.errors import ServiceError
 from tools.engines.artifacts import Artifact, EngineMissingError, cache_folder, download, locked, present
 

@@ -24,9 +24,9 @@ from hudi_catalog.gateway.options import (
 from hudi_catalog.gateway.rewrite import Rewriter, Rewritten
 from hudi_catalog.gateway.statement import Reason, SessionNames
 from hudi_catalog.metastore.file_metastore import FileMetastore
-from hudi_catalog.metastore.options import SyncOptions
+from hudi_catalog.metastore.sync_options import SyncOptions
+from hudi_catalog.metastore.trino_sync import sync_to_trino
 from hudi_catalog.metastore.trino_tables import TrinoTables
-from hudi_catalog.metastore.trino_target import sync
 from hudi_catalog.server.query_log import QueryLog
 from table_format.errors import OptionError, UnsupportedTableError
 from tests.support.local_writes import LocalTable
@@ -77,7 +77,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
         }
         written = LocalTable.create(str(folder / f"db/{name}"), rows(0, 1).schema, options)
         written.write("insert", rows(0, 40))
-        sync(Table.open(written.client.storage.uri), metastore, SyncOptions(database="db"))
+        sync_to_trino(Table.open(written.client.storage.uri), metastore, SyncOptions(database="db"))
     return Place(written, metastore, TrinoTables(metastore), QueryLog())
 
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from hudi_catalog.hive.columns import check_columns, declared_columns, declared_right
-from hudi_catalog.hive.settings import ScanSettings
+from hudi_catalog.hive.options import ScanSettings
 from hudi_catalog.metastore.hive_types import hive_columns
 from table_format.errors import SchemaError, ServiceError
 

@@ -5,7 +5,7 @@ from threading import Barrier
 
 import pytest
 
-from hudi_catalog.hive.leases import QueryLeases
+from hudi_catalog.hive.planning import QueryLeases
 
 
 class Clock:

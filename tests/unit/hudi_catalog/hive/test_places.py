@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_catalog.hive.places import Places
+from hudi_catalog.hive.planning import Places
 from hudi_catalog.metastore.locations import Locations
 from table_format.errors import TableNotFoundError
 

@@ -9,9 +9,8 @@ from typer.testing import CliRunner
 
 from hudi_catalog.cli.main import app
 from hudi_catalog.metastore import after_commit
-from hudi_catalog.metastore.after_commit import prepare
+from hudi_catalog.metastore.after_commit import WRITER_KEYS, WriterSyncOptions, prepare
 from hudi_catalog.metastore.file_metastore import FileMetastore
-from hudi_catalog.metastore.writer_options import KEYS, WriterSyncOptions
 from table_format.errors import AfterCommitError, MetastoreError, OptionError
 from tests.support.local_writes import LocalTable
 from tests.unit.hudi_catalog.metastore.conftest import rows
@@ -200,7 +199,7 @@ def test_a_later_sync_makes_up_for_a_failed_one(written: LocalTable, metastore: 
 
 
 def test_options_by_their_keys() -> None:
-    assert WriterSyncOptions.parse(None) == WriterSyncOptions.parse({KEYS[0]: " "}) == WriterSyncOptions()
+    assert WriterSyncOptions.parse(None) == WriterSyncOptions.parse({WRITER_KEYS[0]: " "}) == WriterSyncOptions()
     with pytest.raises(OptionError, match="no such option of the sync after a commit"):
         WriterSyncOptions.parse({"hoodie.datasource.hive_sync.table": "t"})
 

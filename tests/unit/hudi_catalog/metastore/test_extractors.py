@@ -2,8 +2,8 @@
 
 import pytest
 
-from hudi_catalog.metastore.extractors import check_extractor
 from hudi_catalog.metastore.metastore import HivePartition
+from hudi_catalog.metastore.partitions import check_extractor
 from table_format.errors import OptionError
 
 PACKAGE = "org.apache.hudi.hive."

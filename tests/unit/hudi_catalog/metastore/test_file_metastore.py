@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hudi_catalog.metastore.file_metastore import FileMetastore
-from hudi_catalog.metastore.metastore import HUDI, SYMLINK, HiveColumn, HivePartition, HiveTable
+from hudi_catalog.metastore.metastore import HUDI_FORMAT, SYMLINK_FORMAT, HiveColumn, HivePartition, HiveTable
 from table_format.errors import MetastoreError
 
 TABLE = HiveTable(
@@ -16,7 +16,7 @@ TABLE = HiveTable(
     "t",
     (HiveColumn("a", "bigint", "what it is for, 価"), HiveColumn("b", "array<struct<x:int>>")),
     "file:///a b/%25",
-    SYMLINK,
+    SYMLINK_FORMAT,
     {"EXTERNAL": "TRUE", "k": "ä=\n"},
 )
 
@@ -108,7 +108,7 @@ def test_names_stay_inside_the_folder(metastore: FileMetastore, name: str) -> No
 
 def test_partitions(metastore: FileMetastore, tmp_path: Path) -> None:
     columns = (HiveColumn("p", "string"), HiveColumn("d", "date"))
-    table = HiveTable("s", "t", TABLE.columns, "file:///t", HUDI, {}, columns)
+    table = HiveTable("s", "t", TABLE.columns, "file:///t", HUDI_FORMAT, {}, columns)
     metastore.put_table(table)
     one = HivePartition(("a b/c%=x", "2020-01-01"), "file:///t/one")
     two = HivePartition(("__HIVE_DEFAULT_PARTITION__", "2020-01-02"), "file:///t/two")
@@ -124,7 +124,9 @@ def test_partitions(metastore: FileMetastore, tmp_path: Path) -> None:
 
 def test_readers_never_see_half_a_table(metastore: FileMetastore) -> None:
     """Readers, writers and droppers at once: a reader sees a whole table or none."""
-    versions = [HiveTable("s", "t", TABLE.columns * n, f"file:///{n}", SYMLINK, {"n": str(n)}) for n in range(1, 30)]
+    versions = [
+        HiveTable("s", "t", TABLE.columns * n, f"file:///{n}", SYMLINK_FORMAT, {"n": str(n)}) for n in range(1, 30)
+    ]
     problems: list[BaseException] = []
     done = threading.Event()
 

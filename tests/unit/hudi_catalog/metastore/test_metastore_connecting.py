@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from thriftpy2.transport import TBufferedTransport, TFramedTransport, TSocket, TTransportException
 
-from hudi_catalog.metastore import sasl_client, thrift_connecting
-from hudi_catalog.metastore.metastore_options import KEYS, MetastoreOptions, parted
-from hudi_catalog.metastore.sasl_client import SaslClient
+from hudi_catalog.metastore import thrift_connections
+from hudi_catalog.metastore.metastore_options import METASTORE_KEYS, MetastoreOptions, parted
+from hudi_catalog.metastore.thrift_connections import SaslClient
 from hudi_catalog.metastore.thrift_metastore import ThriftMetastore
 from hudi_catalog.server.security import TlsFiles, server_context
 from table_format.errors import MetastoreError, MissingPackageError, OptionError
@@ -185,8 +185,8 @@ class SealingServer(SaslServer):
 def test_kerberos_goes_to_pure_sasl(
     monkeypatch: pytest.MonkeyPatch, more: dict[str, str], expected: tuple[Any, ...]
 ) -> None:
-    monkeypatch.setattr(sasl_client, "SASLClient", Kerberos)
-    monkeypatch.setattr(thrift_connecting, "_check_libraries", lambda _: None)
+    monkeypatch.setattr("puresasl.client.SASLClient", Kerberos)
+    monkeypatch.setattr(thrift_connections, "_check_libraries", lambda _: None)
     server = SealingServer(b"ticket")
     metastore = opened(server, options(auth="KERBEROS", **more))
     assert metastore.create_schema("s" * 9000)
@@ -212,8 +212,8 @@ def test_what_kerberos_says_is_told(monkeypatch: pytest.MonkeyPatch, said: tuple
         def process(self, challenge: bytes | None = None) -> bytes:
             raise RuntimeError(*said)
 
-    monkeypatch.setattr(sasl_client, "SASLClient", NoTicket)
-    monkeypatch.setattr(thrift_connecting, "_check_libraries", lambda _: None)
+    monkeypatch.setattr("puresasl.client.SASLClient", NoTicket)
+    monkeypatch.setattr(thrift_connections, "_check_libraries", lambda _: None)
     server = SaslServer()
     with pytest.raises(MetastoreError, match=rf"authentication by KERBEROS failed: Could not start SASL: {told}$"):
         opened(server, options(auth="KERBEROS")).schemas()
@@ -221,8 +221,8 @@ def test_what_kerberos_says_is_told(monkeypatch: pytest.MonkeyPatch, said: tuple
 
 
 def test_a_server_that_leaves_out_its_proof(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sasl_client, "SASLClient", Kerberos)
-    monkeypatch.setattr(thrift_connecting, "_check_libraries", lambda _: None)
+    monkeypatch.setattr("puresasl.client.SASLClient", Kerberos)
+    monkeypatch.setattr(thrift_connections, "_check_libraries", lambda _: None)
     server = SaslServer(b"ticket")
     with pytest.raises(MetastoreError, match=r"authentication by KERBEROS failed: the server did not prove its name"):
         opened(server, options(auth="KERBEROS")).schemas()
@@ -238,7 +238,7 @@ def test_frames_are_read_as_a_whole() -> None:
             asked.append(count)
             return stream.read(min(count, 1000))
 
-    whole: Any = thrift_connecting.WholeReads
+    whole: Any = thrift_connections.WholeReads
     reader = whole(sock=Encrypted())
     assert reader.read(0) == b""
     assert reader.read(5) == sent[:5]
@@ -255,7 +255,7 @@ def test_messages_are_as_they_are_or_sealed(monkeypatch: pytest.MonkeyPatch) -> 
     assert plain.encode(b"message") == (True, b"message")
     assert not plain.start("GSSAPI x")[0]
     assert plain.getError()
-    monkeypatch.setattr(sasl_client, "SASLClient", Kerberos)
+    monkeypatch.setattr("puresasl.client.SASLClient", Kerberos)
     sealing = SaslClient("h", "s")
     assert sealing.encode(b"message") == (True, struct.pack(">I", 14) + sealed(b"message"))
     assert sealing.decode(struct.pack(">I", 14) + sealed(b"message")) == (True, b"message")
@@ -365,9 +365,9 @@ def test_a_password_that_is_empty_or_that_others_may_read_is_refused(tmp_path: P
 def test_options_are_told_apart() -> None:
     own, others = parted({PREFIX + "auth": "NONE", "hoodie.catalog.sync.format": "apache"})
     assert (own, others) == ({PREFIX + "auth": "NONE"}, {"hoodie.catalog.sync.format": "apache"})
-    assert all(key.startswith(PREFIX) for key in KEYS)
-    assert len(KEYS) == len(dataclasses.fields(MetastoreOptions))
+    assert all(key.startswith(PREFIX) for key in METASTORE_KEYS)
+    assert len(METASTORE_KEYS) == len(dataclasses.fields(MetastoreOptions))
 
 
 def test_nothing_of_sasl_is_imported_without_need() -> None:
-    assert "puresasl" not in vars(sys.modules["hudi_catalog.metastore.thrift_connecting"])
+    assert "puresasl" not in vars(sys.modules["hudi_catalog.metastore.thrift_connections"])

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from hudi_catalog.metastore.entries import PINNED
 from hudi_catalog.metastore.file_metastore import FileMetastore
-from hudi_catalog.metastore.manifests import ManifestFolder, manifest_of
-from hudi_catalog.metastore.metastore import SYMLINK, HiveTable
-from hudi_catalog.metastore.pins import Pins
+from hudi_catalog.metastore.manifests import ManifestFolder, Pins, manifest_of
+from hudi_catalog.metastore.metastore import SYMLINK_FORMAT, HiveTable
 from table_format.errors import UnsupportedTableError
 from table_format.storage import Storage
 
@@ -51,7 +50,7 @@ class Process:
 
     def entry(self, name: str) -> HiveTable:
         schema, table = self.pin_name(name)
-        return HiveTable(schema, table, (), self.folder.location(name), SYMLINK, {PINNED: "true"})
+        return HiveTable(schema, table, (), self.folder.location(name), SYMLINK_FORMAT, {PINNED: "true"})
 
     def pin_name(self, name: str) -> tuple[str, str]:
         return "s__snapshots", f"t__{name}"
@@ -160,7 +159,7 @@ def test_an_entry_that_points_elsewhere_is_not_dropped(process: Any, later: Any)
     one = process()
     one.keep()
     schema, table = one.pin_name("a")
-    one.metastore.put_table(HiveTable(schema, table, (), "file:///elsewhere", SYMLINK, {PINNED: "true"}))
+    one.metastore.put_table(HiveTable(schema, table, (), "file:///elsewhere", SYMLINK_FORMAT, {PINNED: "true"}))
     for seconds in (RETENTION + 1, GRACE + 1):
         later(seconds)
         one.clean()

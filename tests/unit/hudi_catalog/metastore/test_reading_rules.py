@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from hudi_catalog.metastore.reading_rules import HIVE, HIVE_ALONE, TRINO
+from hudi_catalog.metastore.stored_columns import HIVE_RULES, HIVE_WITHOUT_HANDLER_RULES, TRINO_RULES
 
 INT, LONG, FLOAT, DOUBLE = pa.int32(), pa.int64(), pa.float32(), pa.float64()
 TEXT, BYTES = pa.string(), pa.binary()
@@ -58,23 +58,23 @@ WRONG = (
 
 @pytest.mark.parametrize(("stored", "wanted"), AS_STORED)
 def test_hive_reads_right(stored: pa.DataType, wanted: pa.DataType) -> None:
-    assert HIVE.reads_right(stored, wanted)
-    assert HIVE_ALONE.reads_right(stored, wanted)
+    assert HIVE_RULES.reads_right(stored, wanted)
+    assert HIVE_WITHOUT_HANDLER_RULES.reads_right(stored, wanted)
 
 
 @pytest.mark.parametrize(("stored", "wanted"), BY_HANDLER_ALONE)
 def test_hive_reads_right_without_filters_in_the_reader(stored: pa.DataType, wanted: pa.DataType) -> None:
-    assert HIVE.reads_right(stored, wanted)
-    assert not HIVE_ALONE.reads_right(stored, wanted)
+    assert HIVE_RULES.reads_right(stored, wanted)
+    assert not HIVE_WITHOUT_HANDLER_RULES.reads_right(stored, wanted)
 
 
 @pytest.mark.parametrize(("stored", "wanted"), WRONG)
 def test_hive_reads_wrong(stored: pa.DataType, wanted: pa.DataType) -> None:
-    assert not HIVE.reads_right(stored, wanted)
-    assert not HIVE_ALONE.reads_right(stored, wanted)
+    assert not HIVE_RULES.reads_right(stored, wanted)
+    assert not HIVE_WITHOUT_HANDLER_RULES.reads_right(stored, wanted)
 
 
 def test_engines_differ() -> None:
-    assert TRINO.reads_right(INT, LONG)
-    assert not TRINO.reads_right(FLOAT, DOUBLE)
-    assert TRINO.reads_right(pa.timestamp("ns"), pa.timestamp("us"))
+    assert TRINO_RULES.reads_right(INT, LONG)
+    assert not TRINO_RULES.reads_right(FLOAT, DOUBLE)
+    assert TRINO_RULES.reads_right(pa.timestamp("ns"), pa.timestamp("us"))

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from hudi_catalog.metastore.spark_properties import spark_properties, spark_serde_properties, spark_type
+from hudi_catalog.metastore.hive_entries import spark_properties, spark_serde_properties, spark_type
 from table_format.errors import UnsupportedTableError
 
 NESTED = pa.struct([pa.field("A", pa.int64(), nullable=False), pa.field("b", pa.list_(pa.int64()))])

@@ -3,7 +3,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hudi_catalog.metastore.stored_names import differing_names
+from hudi_catalog.metastore.stored_columns import differing_names
 from table_format.schema.internal_schema import Column, InternalSchema
 from table_format.table.schema_history import SchemaHistory
 

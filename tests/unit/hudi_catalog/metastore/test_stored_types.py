@@ -7,14 +7,13 @@ import pytest
 
 from catalog import Table
 from hudi_catalog.metastore.file_metastore import FileMetastore
-from hudi_catalog.metastore.reading_rules import TRINO
-from hudi_catalog.metastore.stored_types import StoredTypes
+from hudi_catalog.metastore.stored_columns import TRINO_RULES, StoredTypes
+from hudi_catalog.metastore.trino_sync import sync_to_trino
 from hudi_catalog.metastore.trino_tables import TrinoTables
-from hudi_catalog.metastore.trino_target import sync
 from table_format.errors import UnsupportedTableError
 from tests.support.local_writes import LocalTable
 from tests.unit.hudi_catalog.metastore.conftest import rows
-from tests.unit.hudi_catalog.metastore.test_trino_target import files_of, listed
+from tests.unit.hudi_catalog.metastore.test_trino_sync import files_of, listed
 
 NUMBER, WIDE, REAL = pa.int32(), pa.int64(), pa.float32()
 RIGHT = [
@@ -47,13 +46,13 @@ WRONG = [
 
 @pytest.mark.parametrize(("stored", "wanted"), RIGHT)
 def test_what_is_read_right(stored: pa.DataType, wanted: pa.DataType) -> None:
-    assert TRINO.reads_right(stored, wanted)
-    assert TRINO.reads_right(wanted, wanted)
+    assert TRINO_RULES.reads_right(stored, wanted)
+    assert TRINO_RULES.reads_right(wanted, wanted)
 
 
 @pytest.mark.parametrize(("stored", "wanted"), WRONG)
 def test_what_is_read_wrong(stored: pa.DataType, wanted: pa.DataType) -> None:
-    assert not TRINO.reads_right(stored, wanted)
+    assert not TRINO_RULES.reads_right(stored, wanted)
 
 
 def with_type(first: int, kind: pa.DataType) -> pa.Table:
@@ -66,7 +65,7 @@ def test_older_files_decide(written: LocalTable, metastore: FileMetastore) -> No
     evolve = {"hoodie.datasource.write.reconcile.schema": "true"}
     base = written.client.storage.uri
     written.write("upsert", with_type(0, NUMBER), evolve)
-    sync(Table.open(base), metastore)
+    sync_to_trino(Table.open(base), metastore)
     tables = TrinoTables(metastore)
     synced = tables.find("db", "trips")
     written.write("insert", with_type(100, WIDE).slice(0, 1), evolve)
@@ -82,19 +81,19 @@ def test_older_files_decide(written: LocalTable, metastore: FileMetastore) -> No
         assert wrong in line
         assert not Path(line.removeprefix("file://")).exists()
     with pytest.raises(UnsupportedTableError, match=wrong):
-        sync(Table.open(base), metastore)
+        sync_to_trino(Table.open(base), metastore)
     written.write("insert_overwrite_table", with_type(0, pa.float64()), evolve)
     tables.point_at(synced, tables.newest(synced))
-    assert sync(Table.open(base), metastore).changes == ()
+    assert sync_to_trino(Table.open(base), metastore).changes == ()
     assert sorted(listed(metastore.table("db", "trips"))) == files_of(Table.open(base))
 
 
 def test_every_instants_files_are_looked_at_once(written: LocalTable, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
-    from hudi_catalog.metastore import stored_types
+    from hudi_catalog.metastore import stored_columns
 
-    schema_of = stored_types._schema_of
-    monkeypatch.setattr(stored_types, "_schema_of", lambda *a: looked.append(a[1]) or schema_of(*a))
+    schema_of = stored_columns._schema_of
+    monkeypatch.setattr(stored_columns, "_schema_of", lambda *a: looked.append(a[1]) or schema_of(*a))
     table = Table.open(written.client.storage.uri)
     types = StoredTypes()
     for _ in range(2):

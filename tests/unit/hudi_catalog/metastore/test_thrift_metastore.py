@@ -9,7 +9,7 @@ import pytest
 
 from hudi_catalog.metastore import thrift_metastore
 from hudi_catalog.metastore.file_metastore import FileMetastore
-from hudi_catalog.metastore.metastore import HUDI, SYMLINK, HiveColumn, HivePartition, HiveTable
+from hudi_catalog.metastore.metastore import HUDI_FORMAT, SYMLINK_FORMAT, HiveColumn, HivePartition, HiveTable
 from hudi_catalog.metastore.metastore_options import MetastoreOptions
 from hudi_catalog.metastore.open_metastore import open_metastore
 from hudi_catalog.metastore.thrift_connections import hms as idl
@@ -18,7 +18,7 @@ from table_format.errors import MetastoreError, OptionError
 from tests.unit.hudi_catalog.metastore.hive_server import HiveServer
 
 TABLE = HiveTable(
-    "s", "t", (HiveColumn("a", "bigint", "é"), HiveColumn("b", "string")), "file:///x y/%25", SYMLINK, {"k": "v"}
+    "s", "t", (HiveColumn("a", "bigint", "é"), HiveColumn("b", "string")), "file:///x y/%25", SYMLINK_FORMAT, {"k": "v"}
 )
 
 
@@ -95,7 +95,7 @@ def test_somebody_else_was_faster(server: HiveServer, metastore: ThriftMetastore
 
     server.handler.create_database = made_meanwhile  # type: ignore[method-assign]
     assert not metastore.create_schema("new")
-    other = HiveTable("s", "t", (), "file:///other", SYMLINK, {})
+    other = HiveTable("s", "t", (), "file:///other", SYMLINK_FORMAT, {})
     get = server.handler.get_table
 
     def first_none(dbname: str, tbl_name: str) -> object:
@@ -115,7 +115,7 @@ def test_definitions_that_a_metastore_does_not_alter_are_made_anew(
     server: HiveServer, metastore: ThriftMetastore
 ) -> None:
     metastore.put_table(TABLE)
-    changed = HiveTable("s", "t", (HiveColumn("a", "string"),), "file:///z", SYMLINK, {})
+    changed = HiveTable("s", "t", (HiveColumn("a", "string"),), "file:///z", SYMLINK_FORMAT, {})
     metastore.put_table(changed)
     found = metastore.table("s", "t")
     assert found is not None
@@ -132,7 +132,7 @@ def test_what_a_metastore_refuses_is_told(server: HiveServer, metastore: ThriftM
     with pytest.raises(MetastoreError, match="not allowed"):
         metastore.put_table(TABLE)
     with pytest.raises(MetastoreError, match="no database nowhere"):
-        metastore.put_table(HiveTable("nowhere", "t", (), "file:///x", SYMLINK, {}))
+        metastore.put_table(HiveTable("nowhere", "t", (), "file:///x", SYMLINK_FORMAT, {}))
     assert metastore.table("s", "t") is not None, "the connection goes on"
 
 
@@ -184,7 +184,7 @@ def test_the_next_address_is_taken(server: HiveServer) -> None:
 
 
 def test_partitions(server: HiveServer, metastore: ThriftMetastore) -> None:
-    table = HiveTable("s", "t", TABLE.columns, "file:///t", HUDI, {}, (HiveColumn("p", "string"),))
+    table = HiveTable("s", "t", TABLE.columns, "file:///t", HUDI_FORMAT, {}, (HiveColumn("p", "string"),))
     metastore.put_table(table)
     many = [HivePartition((f"p{n}",), f"file:///t/{n}") for n in range(1201)]
     metastore.put_partitions(table, many)
@@ -206,11 +206,11 @@ def test_partitions_have_columns_and_a_format_of_their_own(metastore: ThriftMeta
     table = replace(TABLE, partition_columns=(HiveColumn("p", "string"),))
     metastore.put_table(table)
     metastore.put_partitions(table, [HivePartition(("1",), "file:///1")])
-    metastore.put_table(replace(table, columns=(*table.columns, HiveColumn("new", "int")), format=HUDI))
+    metastore.put_table(replace(table, columns=(*table.columns, HiveColumn("new", "int")), format=HUDI_FORMAT))
     (found,) = metastore.partitions(table)
     assert found.columns == table.columns
     assert found.format is not None
-    assert found.format.input_format == SYMLINK.input_format
+    assert found.format.input_format == SYMLINK_FORMAT.input_format
 
 
 def test_values_of_partitions_are_any_text(metastore: ThriftMetastore) -> None:

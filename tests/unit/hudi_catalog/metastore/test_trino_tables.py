@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 
 from catalog import Table
-from hudi_catalog.metastore import newest, trino_tables
+from hudi_catalog.metastore import trino_tables
 from hudi_catalog.metastore.entries import ENTRY_ID
 from hudi_catalog.metastore.file_metastore import FileMetastore
-from hudi_catalog.metastore.metastore import SYMLINK, HiveTable
-from hudi_catalog.metastore.options import SyncOptions
+from hudi_catalog.metastore.metastore import SYMLINK_FORMAT, HiveTable
+from hudi_catalog.metastore.sync_options import SyncOptions
+from hudi_catalog.metastore.trino_sync import sync_to_trino
 from hudi_catalog.metastore.trino_tables import TrinoTables
-from hudi_catalog.metastore.trino_target import sync
 from table_format.errors import HudiError, MetastoreError, ServiceError
 from tests.support.local_writes import LocalTable
 from tests.unit.hudi_catalog.metastore.conftest import rows
-from tests.unit.hudi_catalog.metastore.test_trino_target import files_of, listed
+from tests.unit.hudi_catalog.metastore.test_trino_sync import files_of, listed
 
 Opened = Callable[[], Table]
 ALWAYS = SyncOptions(entry_age=0.0)
@@ -31,12 +31,12 @@ ALWAYS = SyncOptions(entry_age=0.0)
 
 @pytest.fixture
 def tables(opened: Opened, metastore: FileMetastore) -> TrinoTables:
-    sync(opened(), metastore)
+    sync_to_trino(opened(), metastore)
     return TrinoTables(metastore, ALWAYS)
 
 
 def test_only_registered_tables_are_found(tables: TrinoTables, metastore: FileMetastore) -> None:
-    metastore.put_table(HiveTable("db", "plain", (), "file:///x", SYMLINK, {}))
+    metastore.put_table(HiveTable("db", "plain", (), "file:///x", SYMLINK_FORMAT, {}))
     assert tables.find("DB", "TRIPS") is not None
     assert tables.find("db", "plain") is None
     assert tables.find("db", "nothing") is None
@@ -56,7 +56,7 @@ def test_an_entry_cannot_name_another_folder(tables: TrinoTables, metastore: Fil
 
 
 def test_an_entry_is_believed_for_a_while(opened: Opened, metastore: FileMetastore) -> None:
-    sync(opened(), metastore)
+    sync_to_trino(opened(), metastore)
     tables = TrinoTables(metastore, SyncOptions(entry_age=0.2))
     assert tables.find("db", "trips") is not None
     metastore.drop_table("db", "trips")
@@ -137,7 +137,7 @@ def test_the_entry_follows_commits(
     written.write("insert", rows(100, 10))
     tables.point_at(synced, tables.newest(synced))
     assert sorted(listed(metastore.table("db", "trips"))) == files_of(opened())
-    assert sync(opened(), metastore).changes == ()
+    assert sync_to_trino(opened(), metastore).changes == ()
 
 
 def test_who_lags_behind_does_not_move_the_entry_back(
@@ -188,7 +188,7 @@ def test_a_table_that_is_gone_says_so(
 
 def test_files_with_logs_are_not_listed(copied: Any, metastore: FileMetastore) -> None:
     table = Table.open(copied("v9_1200__mor_log"))
-    done = sync(table, metastore)
+    done = sync_to_trino(table, metastore)
     tables = TrinoTables(metastore, ALWAYS)
     synced = tables.find(done.schema, done.name)
     assert not tables.newest(synced).has_logs.any()
@@ -233,7 +233,7 @@ def test_many_at_once(tables: TrinoTables, written: LocalTable, metastore: FileM
 
 
 def test_a_look_that_failed_is_not_shared(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    held = newest.NewestSnapshot(opened(), "snapshot")
+    held = trino_tables.NewestSnapshot(opened(), "snapshot")
     first = held.get()
     numbers = itertools.count()
     look = held._look
@@ -250,7 +250,7 @@ def test_a_look_that_failed_is_not_shared(opened: Opened, monkeypatch: pytest.Mo
 
 
 def test_those_who_wait_share_one_look(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    held = newest.NewestSnapshot(opened(), "snapshot")
+    held = trino_tables.NewestSnapshot(opened(), "snapshot")
     look, looks = held._look, []
 
     def slowly() -> Any:

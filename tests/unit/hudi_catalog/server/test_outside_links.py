@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from catalog.catalog import Catalog
-from hudi_catalog.hive.tables import TableFolders
+from hudi_catalog.hive.planning import TableFolders
 from hudi_catalog.server.options import OUTSIDE_LINKS
 from hudi_catalog.server.tables import OpenTables
 from hudi_catalog.trino.serve import TrinoSettings, running_trino

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_catalog.metastore.partition_record import PREFIX, record_of, recorded
+from hudi_catalog.metastore.partitions import RECORD_PREFIX, record_of, recorded
 from table_format.codecs.avro_file import read_avro_file
 from table_format.codecs.inflation import InflationError, inflate
 from table_format.errors import CorruptFileError, UnsupportedTableError
@@ -149,4 +149,4 @@ def test_a_record_of_partitions_that_inflates_is_none():
     assert recorded(record_of(paths)) == frozenset(paths)
     stream = zlib.compressobj(9)
     bomb = stream.compress(bytes(20 * MEBIBYTE)) + stream.flush()
-    assert recorded({PREFIX + "0": base64.b64encode(bomb).decode()}) == frozenset()
+    assert recorded({RECORD_PREFIX + "0": base64.b64encode(bomb).decode()}) == frozenset()

@@ -13,9 +13,9 @@ import pytest
 from catalog import Table
 from hudi_catalog.metastore.entries import symlink_entry
 from hudi_catalog.metastore.file_metastore import FileMetastore
-from hudi_catalog.metastore.metastore import HUDI, SYMLINK, HiveColumn, HiveTable
-from hudi_catalog.metastore.options import SyncOptions
-from hudi_catalog.metastore.trino_target import sync
+from hudi_catalog.metastore.metastore import HUDI_FORMAT, SYMLINK_FORMAT, HiveColumn, HiveTable
+from hudi_catalog.metastore.sync_options import SyncOptions
+from hudi_catalog.metastore.trino_sync import sync_to_trino
 from table_format.errors import MetastoreError, OptionError, UnsupportedTableError
 from table_format.meta_columns import META_COLUMNS
 from tests.support.golden_renames import RELEASES, lay_out
@@ -37,13 +37,13 @@ def files_of(table: Table) -> list[str]:
 
 def test_the_entry_lists_exactly_the_snapshots_files(opened: Opened, metastore: FileMetastore) -> None:
     table = opened()
-    done = sync(table, metastore)
+    done = sync_to_trino(table, metastore)
     assert (done.schema, done.name, done.instant) == ("db", "trips", table.snapshot().instant)
     entry = metastore.table("db", "trips")
     assert entry is not None
     assert sorted(listed(entry)) == files_of(table)
     assert all(Path(path.removeprefix("file://")).exists() for path in listed(entry))
-    assert entry.format == SYMLINK
+    assert entry.format == SYMLINK_FORMAT
     assert entry.partition_columns == ()
     assert [(c.name, c.type) for c in entry.columns] == [
         *((name, "string") for name in META_COLUMNS),
@@ -56,13 +56,13 @@ def test_the_entry_lists_exactly_the_snapshots_files(opened: Opened, metastore: 
 
 def test_nothing_is_left_to_do(opened: Opened, metastore: FileMetastore) -> None:
     for also_hudi in (False, True, True):
-        sync(opened(), metastore, also_hudi=also_hudi)
-    assert sync(opened(), metastore, also_hudi=True).changes == ()
+        sync_to_trino(opened(), metastore, also_hudi=also_hudi)
+    assert sync_to_trino(opened(), metastore, also_hudi=True).changes == ()
 
 
 def test_a_dry_run_changes_nothing(opened: Opened, metastore: FileMetastore, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
-    done = sync(opened(), metastore, dry_run=True, also_hudi=True)
+    done = sync_to_trino(opened(), metastore, dry_run=True, also_hudi=True)
     told = [str(change) for change in done.changes]
     assert told[0] == "+ schema db"
     assert "+ column db.trips.k: bigint 'the key'" in told
@@ -71,10 +71,10 @@ def test_a_dry_run_changes_nothing(opened: Opened, metastore: FileMetastore, tmp
 
 
 def test_a_new_commit_moves_the_entry(written: LocalTable, opened: Opened, metastore: FileMetastore) -> None:
-    sync(opened(), metastore)
+    sync_to_trino(opened(), metastore)
     first = metastore.table("db", "trips")
     written.write("upsert", rows(10, 30))
-    done = sync(opened(), metastore)
+    done = sync_to_trino(opened(), metastore)
     second = metastore.table("db", "trips")
     assert first is not None
     assert second is not None
@@ -87,14 +87,14 @@ def test_a_new_commit_moves_the_entry(written: LocalTable, opened: Opened, metas
 
 
 def test_added_columns_and_comments(written: LocalTable, opened: Opened, metastore: FileMetastore) -> None:
-    sync(opened(), metastore)
+    sync_to_trino(opened(), metastore)
     entry = metastore.table("db", "trips")
     assert entry is not None
     said = [HiveColumn(c.name, c.type, "by a user" if c.name in {"k", "x"} else c.comment) for c in entry.columns]
     metastore.put_table(symlink_entry(HiveTable(**{**vars(entry), "columns": tuple(said)}), *snapshot_of(opened)))
     wider = rows(0, 5).append_column(pa.field("note", pa.list_(pa.string())), pa.array([["n"]] * 5))
     written.write("upsert", wider, {"hoodie.datasource.write.reconcile.schema": "true"})
-    done = sync(opened(), metastore)
+    done = sync_to_trino(opened(), metastore)
     assert "+ column db.trips.note: array<string>" in map(str, done.changes)
     after = metastore.table("db", "trips")
     assert after is not None
@@ -115,16 +115,16 @@ def test_options(opened: Opened, metastore: FileMetastore, tmp_path: Path) -> No
             "hoodie.catalog.sync.manifests": f"{tmp_path}/warehouse/lists",
         }
     )
-    sync(opened(), metastore, options)
+    sync_to_trino(opened(), metastore, options)
     entry = metastore.table("other", "t2")
     assert entry is not None
     assert [c.name for c in entry.columns] == ["k", "day", "x"]
     assert re.fullmatch(r"local:///w/lists/[0-9a-f]{12}/[0-9]{17}__[0-9a-f]{16}", entry.location)
     manifest = Path(entry.location.replace("local:///w", f"{tmp_path}/warehouse"), "manifest").read_text()
     assert all(line.startswith("local:///w/db/trips/d ") for line in manifest.splitlines())
-    assert sync(opened(), metastore, options).changes == ()
+    assert sync_to_trino(opened(), metastore, options).changes == ()
     unsaid = replace(options, locations=None)
-    assert sync(opened(), metastore, unsaid).changes == (), "unless told otherwise, as the entry says"
+    assert sync_to_trino(opened(), metastore, unsaid).changes == (), "unless told otherwise, as the entry says"
 
 
 @pytest.mark.parametrize(
@@ -144,31 +144,31 @@ def test_options_that_fit_nothing(options: dict[str, str]) -> None:
 
 
 def test_another_table_is_not_written_over(opened: Opened, metastore: FileMetastore, golden: Any) -> None:
-    foreign = HiveTable("db", "trips", (HiveColumn("a", "int"),), "file:///x", SYMLINK, {})
+    foreign = HiveTable("db", "trips", (HiveColumn("a", "int"),), "file:///x", SYMLINK_FORMAT, {})
     metastore.put_table(foreign)
     with pytest.raises(MetastoreError, match="a table that the sync did not make; drop it"):
-        sync(opened(), metastore)
+        sync_to_trino(opened(), metastore)
     assert metastore.table("db", "trips") == foreign
     metastore.drop_table("db", "trips")
-    sync(opened(), metastore)
+    sync_to_trino(opened(), metastore)
     with pytest.raises(MetastoreError, match=r"db.trips is the Hudi table file:"):
-        sync(golden("v6_0150__bkt_hive").open(), metastore, SyncOptions(database="db", table="trips"))
+        sync_to_trino(golden("v6_0150__bkt_hive").open(), metastore, SyncOptions(database="db", table="trips"))
 
 
 def test_a_lost_list_is_made_again(opened: Opened, metastore: FileMetastore) -> None:
-    sync(opened(), metastore)
+    sync_to_trino(opened(), metastore)
     entry = metastore.table("db", "trips")
     assert entry is not None
     content = listed(entry)
     Path(entry.location.removeprefix("file://"), "manifest").unlink()
-    sync(opened(), metastore)
+    sync_to_trino(opened(), metastore)
     assert listed(metastore.table("db", "trips")) == content
 
 
 @pytest.mark.parametrize("name", ["v6_0150__mor_log", "v8_1020__mor_bkt", "v9_1200__mor_pending"])
 def test_merge_on_read_tables_are_read_optimized(copied: Any, metastore: FileMetastore, name: str) -> None:
     table = Table.open(copied(name))
-    done = sync(table, metastore)
+    done = sync_to_trino(table, metastore)
     assert done.name == f"{table.name}_ro"
     entry = metastore.table(done.schema, done.name)
     read = sum(pq.read_metadata(path.removeprefix("file://")).num_rows for path in listed(entry))
@@ -178,7 +178,7 @@ def test_merge_on_read_tables_are_read_optimized(copied: Any, metastore: FileMet
 def test_tables_whose_files_lack_columns_are_refused(copied: Any, metastore: FileMetastore) -> None:
     path = copied("v6_0150__bkt_hive", {"hoodie.datasource.write.drop.partition.columns": "true"})
     with pytest.raises(UnsupportedTableError, match=r"lack the partition columns part .*serve trino"):
-        sync(Table.open(path), metastore)
+        sync_to_trino(Table.open(path), metastore)
     assert metastore.schemas() == []
 
 
@@ -186,14 +186,14 @@ def test_tables_whose_files_lack_columns_are_refused(copied: Any, metastore: Fil
 def test_renamed_columns_are_refused(release: str, tmp_path: Path, metastore: FileMetastore) -> None:
     base, _ = lay_out(release, str(tmp_path))
     with pytest.raises(UnsupportedTableError, match=r"was renamed, replaced or changed since files of [0-9]+"):
-        sync(Table.open(base), metastore)
+        sync_to_trino(Table.open(base), metastore)
 
 
 def test_partitions_for_the_hudi_connector(written: LocalTable, opened: Opened, metastore: FileMetastore) -> None:
-    sync(opened(), metastore, also_hudi=True)
+    sync_to_trino(opened(), metastore, also_hudi=True)
     entry = metastore.table("db", "trips_hudi")
     assert entry is not None
-    assert entry.format == HUDI
+    assert entry.format == HUDI_FORMAT
     assert [c.name for c in entry.partition_columns] == ["day"]
     assert "day" not in [c.name for c in entry.columns]
     base = "file://" + opened().client.storage.base
@@ -201,7 +201,7 @@ def test_partitions_for_the_hudi_connector(written: LocalTable, opened: Opened, 
     found = {one.values: one.location for one in metastore.partitions(entry)}
     assert found == {(f"d {n}%",): f"{base}/d {n}%" for n in range(3)}
     written.write("delete_partition", partitions=["d 1%"])
-    done = sync(opened(), metastore, also_hudi=True)
+    done = sync_to_trino(opened(), metastore, also_hudi=True)
     assert [change.kind for change in done.changes if change.what.startswith("partition ")] == ["drop"]
     assert {one.values for one in metastore.partitions(entry)} == {("d 0%",), ("d 2%",)}
 
@@ -209,4 +209,4 @@ def test_partitions_for_the_hudi_connector(written: LocalTable, opened: Opened, 
 @pytest.mark.parametrize("name", ["v6_0150__bkt_slash", "v6_1200__rli_part"])
 def test_partitions_of_unknown_values_are_refused(golden: Any, metastore: FileMetastore, name: str) -> None:
     with pytest.raises(UnsupportedTableError, match="cannot be registered for Trino's Hudi connector"):
-        sync(golden(name).open(), metastore, also_hudi=True, dry_run=True)
+        sync_to_trino(golden(name).open(), metastore, also_hudi=True, dry_run=True)

@@ -1,29 +1,61 @@
-"""Registering a Hudi table for Trino: the entry, and the list of files that it points at."""
+"""The entry under which Trino's own Hudi connector reads a table.
+
+That connector lists the table's folders itself, those of the partitions that the metastore names: of a partitioned
+table without partitions in the metastore it silently reads nothing.
+"""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from catalog.snapshot.snapshot import Snapshot
 from catalog.table import READ_OPTIMIZED, SNAPSHOT, Table
-from hudi_catalog.metastore import entries, spark_properties
+from hudi_catalog.metastore import entries, hive_entries
 from hudi_catalog.metastore.changes import Change, changes_of, schema_changes
-from hudi_catalog.metastore.file_lists import list_name, manifest_folder, paths_of
-from hudi_catalog.metastore.hive_names import hive_schema
-from hudi_catalog.metastore.hudi_connector import READER, TARGET, hudi_entry
+from hudi_catalog.metastore.entries import check_owner, deletions, hive_schema
 from hudi_catalog.metastore.locations import Locations
-from hudi_catalog.metastore.manifests import manifest_of
-from hudi_catalog.metastore.metastore import SYMLINK, HiveTable, Metastore
-from hudi_catalog.metastore.options import SyncOptions
-from hudi_catalog.metastore.owners import check_owner, deletions
-from hudi_catalog.metastore.partition_sync import PartitionChanges, partitions_of, registered
-from hudi_catalog.metastore.pins import Pins
-from hudi_catalog.metastore.stored_types import StoredTypes
+from hudi_catalog.metastore.manifests import Pins, list_name, manifest_folder, manifest_of, paths_of
+from hudi_catalog.metastore.metastore import HUDI_FORMAT, SYMLINK_FORMAT, HiveTable, Metastore
+from hudi_catalog.metastore.partitions import PartitionChanges, partitions_of, registered
+from hudi_catalog.metastore.stored_columns import StoredTypes
+from hudi_catalog.metastore.sync_options import SyncOptions
+
+HUDI_CONNECTOR: Final = "Trino's Hudi connector"
+
+HUDI_TARGET: Final = "hudi"
+
+
+def hudi_entry(entry: HiveTable, snapshot: Snapshot, name: str, location: str) -> HiveTable:
+    """The entry beside ours; partition columns stand apart from the others in it, for the connector asks for that.
+
+    Args:
+        entry: ours.
+        snapshot: of the table.
+        name: of the other entry.
+        location: of the table, as the engine spells it.
+    """
+    fields = [field.lower() for field in snapshot.config.partition_fields]
+    by_name = {column.name: column for column in entry.columns}
+    parameters = {
+        "EXTERNAL": "TRUE",
+        entries.BASE_PATH: entry.parameters[entries.BASE_PATH],
+        entries.TARGET: HUDI_TARGET,
+    }
+    return replace(
+        entry,
+        name=name,
+        columns=tuple(column for column in entry.columns if column.name not in fields),
+        partition_columns=tuple(by_name[field] for field in fields),
+        location=location,
+        format=HUDI_FORMAT,
+        parameters=parameters,
+    )
+
 
 _READ_OPTIMIZED = "_ro"
 
@@ -52,7 +84,7 @@ class TrinoSync:
         return (self.name,)
 
 
-def sync(
+def sync_to_trino(
     table: Table,
     metastore: Metastore,
     options: SyncOptions | None = None,
@@ -99,9 +131,9 @@ def sync(
     if also_hudi:
         other = hudi_entry(wanted, snapshot, options.hudi_name.format(table=name), place.spelled)
         there = metastore.table(schema, other.name)
-        check_owner(there, TARGET, place.base, place.spelled, metastore)
+        check_owner(there, HUDI_TARGET, place.base, place.spelled, metastore)
         pairs.append((there, other))
-        listed = partitions_of(snapshot, place.spelled, READER).values()
+        listed = partitions_of(snapshot, place.spelled, HUDI_CONNECTOR).values()
         partitions = PartitionChanges(metastore, other, listed, registered(metastore, there, other))
     changes = schema_changes(metastore, schema, may_create=options.hive.create_database)
     altered = [(after, changes_of(there, after)) for there, after in pairs]
@@ -134,11 +166,11 @@ def _with_spark(
     columns = {column.name: column for column in entry.columns}
     fields = pa.schema([field for field in snapshot.schema if field.name.lower() in columns])
     comments = {field.name: columns[field.name.lower()].comment or "" for field in fields}
-    said = spark_properties.spark_properties(
+    said = hive_entries.spark_properties(
         fields, snapshot.config.partition_fields, comments, hive.schema_part, hive.spark_version
     )
-    kept = {key: v for key, v in entry.parameters.items() if not key.startswith(spark_properties.PREFIX)}
-    serde = spark_properties.spark_serde_properties(location, read_optimized=read_optimized)
+    kept = {key: v for key, v in entry.parameters.items() if not key.startswith(entries.SPARK_PREFIX)}
+    serde = hive_entries.spark_serde_properties(location, read_optimized=read_optimized)
     form = replace(entry.format, serde_parameters={**entry.format.serde_parameters, **serde})
     return replace(entry, parameters=kept | said, format=form)
 
@@ -176,7 +208,7 @@ class _Place:
     def _with_identity(self, before: HiveTable | None, schema: str, name: str, query_type: str) -> HiveTable:
         """The entry, as much of it as does not depend on the snapshot."""
         options = self.options
-        entry = before or HiveTable(schema, name, (), "", SYMLINK, {})
+        entry = before or HiveTable(schema, name, (), "", SYMLINK_FORMAT, {})
         said = {
             entries.BASE_PATH: self.base,
             entries.TARGET: entries.TRINO,

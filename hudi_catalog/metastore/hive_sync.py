@@ -12,14 +12,33 @@ from typing import Any, Final
 
 from catalog.snapshot.snapshot import Snapshot
 from catalog.table import SNAPSHOT, Table
-from hudi_catalog.metastore import entries, partition_record, trino_target
+from hudi_catalog.metastore import entries, trino_sync
 from hudi_catalog.metastore.changes import Change, changes_of, schema_changes
-from hudi_catalog.metastore.extractors import check_extractor
+from hudi_catalog.metastore.entries import (
+    HIVE,
+    EntryName,
+    check_owner,
+    deletions,
+    hive_names,
+    hive_schema,
+    hudi_format,
+    same_place,
+)
 from hudi_catalog.metastore.hive_entries import INSTANTS, HiveEntries
-from hudi_catalog.metastore.hive_names import EntryName, hive_names, hive_schema
 from hudi_catalog.metastore.locations import Locations
 from hudi_catalog.metastore.metastore import HivePartition, HiveTable, Metastore
-from hudi_catalog.metastore.options import (
+from hudi_catalog.metastore.partitions import (
+    RECORD_PREFIX,
+    PartitionChanges,
+    check_extractor,
+    keeps_partitions,
+    partitions_of,
+    record_of,
+    recorded,
+    registered,
+)
+from hudi_catalog.metastore.stored_columns import HIVE_WITHOUT_HANDLER_RULES, StoredTypes
+from hudi_catalog.metastore.sync_options import (
     APACHE,
     AS_DATASOURCE,
     FORMAT,
@@ -29,14 +48,12 @@ from hudi_catalog.metastore.options import (
     SYMLINK,
     SyncOptions,
 )
-from hudi_catalog.metastore.owners import HIVE, check_owner, deletions, hudi_format, same_place
-from hudi_catalog.metastore.partition_sync import PartitionChanges, keeps_partitions, partitions_of, registered
-from hudi_catalog.metastore.reading_rules import HIVE_ALONE
-from hudi_catalog.metastore.stored_types import StoredTypes
 from table_format.errors import OptionError
 
 _READER: Final = "Apache Hudi's input formats"
+
 _MOST_ROUNDS: Final = 4
+
 _OTHERWISE: Final = "register it with the storage handler (handler format), for which paths need tell nothing"
 
 
@@ -59,7 +76,7 @@ class HiveSync:
     warnings: tuple[str, ...] = ()
 
 
-def sync(
+def sync_to_hive(
     table: Table,
     metastore: Metastore,
     options: SyncOptions | None = None,
@@ -91,7 +108,7 @@ def sync(
         # Spark would take the entry for plain Parquet files, and list the folder: replaced rows, or none
         raise OptionError(f"{AS_DATASOURCE}=false goes with {FORMAT}={APACHE} only")
     if wanted == SYMLINK:
-        done = trino_target.sync(
+        done = trino_sync.sync_to_trino(
             table, metastore, options, for_spark=True, dry_run=dry_run, storage_options=storage_options
         )
         return HiveSync(done.schema, (done.name,), done.instant, done.changes, done.warnings)
@@ -114,7 +131,7 @@ def _until_newest(one: _TableSync, table: Table, *, dry_run: bool) -> HiveSync:
 def _format_there(table: Table, metastore: Metastore, options: SyncOptions) -> str | None:
     """By what an entry of the table reads it already; None where there is none."""
     schema, base = hive_schema(table, options), table.client.storage.full_uri("")
-    own = trino_target.entry_name(table, options)
+    own = trino_sync.entry_name(table, options)
     for key in dict.fromkeys([*((schema, name.name) for name in hive_names(table, options)), own]):
         entry = metastore.table(*key)
         if entry is not None and base == entry.parameters.get(entries.BASE_PATH, base):
@@ -197,12 +214,12 @@ class _TableSync:
         partitions: Mapping[str, HivePartition] = {}
         away: Collection[str] = ()
         if self._format == APACHE:
-            entries.check_files_have_columns(snapshot, HIVE_ALONE)
-            StoredTypes(HIVE_ALONE).check(snapshot)
+            entries.check_files_have_columns(snapshot, HIVE_WITHOUT_HANDLER_RULES)
+            StoredTypes(HIVE_WITHOUT_HANDLER_RULES).check(snapshot)
             partitions = partitions_of(snapshot, location, _READER, _OTHERWISE)
             check_extractor(self._options.hive.extractor, partitions)
             if partitions:
-                after = replace(after, parameters={**after.parameters, **partition_record.record_of(partitions)})
+                after = replace(after, parameters={**after.parameters, **record_of(partitions)})
             if self._options.hive.dropped == KEEP:
                 away = self._dropped(before, after, partitions)
                 partitions = {path: one for path, one in partitions.items() if path not in away}
@@ -212,7 +229,7 @@ class _TableSync:
         """The partitions that the last sync registered and that are gone from the metastore."""
         if before is None or not keeps_partitions(before, after):
             return set()
-        once = partition_record.recorded(before.parameters)
+        once = recorded(before.parameters)
         there = self._metastore.partition_values(before) if once else set()
         return {path for path, one in partitions.items() if path in once and one.values not in there}
 
@@ -224,7 +241,7 @@ class _TableSync:
         if defined_anew and after.partition_columns and not self._dry_run:
             # a metastore may forget the partitions now: those alone are dropped on purpose that were so before
             said = {key: value for key, value in unmarked.parameters.items() if not _is_mark(key)}
-            said |= partition_record.record_of(entry.away) if entry.away else {}
+            said |= record_of(entry.away) if entry.away else {}
             before = replace(unmarked, parameters=said)
             self._metastore.put_table(before)
         found: Mapping[tuple[str, ...], HivePartition | None]
@@ -253,7 +270,7 @@ def _with_marks(after: HiveTable, before: HiveTable | None) -> dict[str, str]:
 
 
 def _is_mark(key: str) -> bool:
-    return key in INSTANTS or key.startswith(partition_record.PREFIX)
+    return key in INSTANTS or key.startswith(RECORD_PREFIX)
 
 
 def _is_marked(entry: HiveTable | None) -> bool:

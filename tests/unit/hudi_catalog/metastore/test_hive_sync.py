@@ -10,18 +10,18 @@ import pyarrow as pa
 import pytest
 
 from catalog import Table
-from hudi_catalog.metastore import options as keys
-from hudi_catalog.metastore.hive_target import sync
+from hudi_catalog.metastore import sync_options as keys
+from hudi_catalog.metastore.hive_sync import sync_to_hive
 from hudi_catalog.metastore.metastore import (
-    HANDLER,
-    HUDI,
-    HUDI_REAL_TIME,
-    ROW_HANDLER,
+    HANDLER_FORMAT,
+    HUDI_FORMAT,
+    HUDI_REAL_TIME_FORMAT,
+    ROW_HANDLER_FORMAT,
     HiveColumn,
     HivePartition,
     HiveTable,
 )
-from hudi_catalog.metastore.options import SyncOptions
+from hudi_catalog.metastore.sync_options import SyncOptions
 from table_format.errors import MetastoreError, OptionError, UnsupportedTableError
 from table_format.meta_columns import META_COLUMNS
 from tests.support.golden_renames import RELEASES, lay_out
@@ -48,10 +48,10 @@ def days(store: MemoryMetastore, name: str = "trips") -> list[str]:
 
 
 def test_an_entry_for_the_handler(opened: Opened, store: MemoryMetastore) -> None:
-    done = sync(opened(), store, options(SERVICE="planner:9790"))
+    done = sync_to_hive(opened(), store, options(SERVICE="planner:9790"))
     assert (done.schema, done.names, done.instant) == ("db", ("trips",), opened().snapshot().instant)
     entry = held(store)
-    assert replace(entry.format, serde_parameters={}) == HANDLER
+    assert replace(entry.format, serde_parameters={}) == HANDLER_FORMAT
     assert entry.partition_columns == ()
     assert [(c.name, c.type) for c in entry.columns] == [
         *((name, "string") for name in META_COLUMNS),
@@ -76,61 +76,61 @@ def test_an_entry_for_the_handler(opened: Opened, store: MemoryMetastore) -> Non
 def test_what_hive_would_delete_the_table_with_is_warned_of(opened: Opened, store: MemoryMetastore, by: str) -> None:
     base = "file://" + opened().client.storage.base
     store.folders["db"] = ["s3://lake/db.db", "file:/elsewhere"]
-    assert sync(opened(), store, format=by).warnings == ()
+    assert sync_to_hive(opened(), store, format=by).warnings == ()
     store.folders["db"] = ["s3://lake/db.db", f"file:{Path(opened().client.storage.base).parent}"]
-    (danger,) = sync(opened(), store, format=by).warnings
+    (danger,) = sync_to_hive(opened(), store, format=by).warnings
     assert danger.startswith(f"{base} lies inside file:/")
     assert "DROP DATABASE db deletes the table's files" in danger
     assert "ALTER DATABASE … SET LOCATION" in danger
     store.folders["db"] = [f"{base[:-1]}"]
-    assert sync(opened(), store, format=by).warnings == (), "another folder, with a shorter name"
+    assert sync_to_hive(opened(), store, format=by).warnings == (), "another folder, with a shorter name"
     entry = held(store)
     store.put_table(replace(entry, parameters={**entry.parameters, "external.table.purge": "TRUE"}))
-    (danger,) = sync(opened(), store).warnings
+    (danger,) = sync_to_hive(opened(), store).warnings
     assert danger.startswith("db.trips has external.table.purge=true: DROP TABLE deletes the table's files")
 
 
 def test_an_entry_tells_how_large_the_table_is(written: LocalTable, opened: Opened, store: MemoryMetastore) -> None:
     """Else Hive lists the table's folder while it compiles a query."""
-    sync(opened(), store)
+    sync_to_hive(opened(), store)
     first = held(store).parameters["totalSize"]
     assert int(first) == opened().snapshot().live_bytes > 0
     written.write("insert", rows(100, 50))
-    sync(opened(), store)
+    sync_to_hive(opened(), store)
     assert int(held(store).parameters["totalSize"]) == opened().snapshot().live_bytes > int(first)
     # what somebody else counted is believed for as long as the commit is the same
     entry = held(store)
     store.put_table(replace(entry, parameters={**entry.parameters, "totalSize": "7"}))
-    assert sync(opened(), store).changes == ()
-    sync(opened(), store, format="apache")
+    assert sync_to_hive(opened(), store).changes == ()
+    sync_to_hive(opened(), store, format="apache")
     assert "totalSize" not in held(store).parameters
 
 
 @pytest.mark.parametrize("form", ["handler", "apache", "symlink"])
 def test_nothing_is_left_to_do(written: LocalTable, opened: Opened, store: MemoryMetastore, form: str) -> None:
-    assert sync(opened(), store, format=form).changes
-    assert sync(opened(), store, format=form).changes == ()
+    assert sync_to_hive(opened(), store, format=form).changes
+    assert sync_to_hive(opened(), store, format=form).changes == ()
     written.write("upsert", rows(0, 3))
-    told = [str(change) for change in sync(opened(), store, format=form).changes]
+    told = [str(change) for change in sync_to_hive(opened(), store, format=form).changes]
     assert any("hoodie.catalog.instant" in text for text in told)
     assert not any("column" in text for text in told)
     before = store.steps
-    assert sync(opened(), store).changes == (), "without a format, the entry's own"
+    assert sync_to_hive(opened(), store).changes == (), "without a format, the entry's own"
     assert store.steps - before < 7
 
 
 @pytest.mark.parametrize("form", ["handler", "apache", "symlink"])
 def test_a_dry_run_changes_nothing(opened: Opened, store: MemoryMetastore, form: str) -> None:
-    told = list(map(str, sync(opened(), store, format=form, dry_run=True).changes))
+    told = list(map(str, sync_to_hive(opened(), store, format=form, dry_run=True).changes))
     assert told[:2] == ["+ schema db", told[1]]
     assert "+ column db.trips.k: bigint 'the key'" in told
     assert (store.databases, store.held) == ({"default"}, {})
     if form != "symlink":
-        assert list(map(str, sync(opened(), store, format=form).changes)) == told
+        assert list(map(str, sync_to_hive(opened(), store, format=form).changes)) == told
 
 
 def test_spark_reads_the_entry_as_apaches_sync_lets_it(opened: Opened, store: MemoryMetastore) -> None:
-    sync(opened(), store, options(SCHEMA_PART="100", SPARK_VERSION="3.5.0"))
+    sync_to_hive(opened(), store, options(SCHEMA_PART="100", SPARK_VERSION="3.5.0"))
     said = held(store).parameters
     count = int(said["spark.sql.sources.schema.numParts"])
     parts = [said[f"spark.sql.sources.schema.part.{number}"] for number in range(count)]
@@ -142,14 +142,14 @@ def test_spark_reads_the_entry_as_apaches_sync_lets_it(opened: Opened, store: Me
     assert said["spark.sql.sources.provider"] == "hudi"
     assert (said["spark.sql.sources.schema.numPartCols"], said["spark.sql.sources.schema.partCol.0"]) == ("1", "day")
     assert said["spark.sql.create.version"] == "3.5.0"
-    sync(opened(), store, options(AS_DATASOURCE="false"), format="apache")
+    sync_to_hive(opened(), store, options(AS_DATASOURCE="false"), format="apache")
     assert not [key for key in held(store).parameters if key.startswith("spark.sql.sources")]
 
 
 def test_partitions_for_apaches_input_formats(written: LocalTable, opened: Opened, store: MemoryMetastore) -> None:
-    done = sync(opened(), store, format="apache")
+    done = sync_to_hive(opened(), store, format="apache")
     entry = held(store)
-    assert replace(entry.format, serde_parameters={}) == HUDI
+    assert replace(entry.format, serde_parameters={}) == HUDI_FORMAT
     assert [c.name for c in entry.partition_columns] == ["day"]
     assert "day" not in [c.name for c in entry.columns]
     assert "storage_handler" not in entry.parameters
@@ -158,35 +158,35 @@ def test_partitions_for_apaches_input_formats(written: LocalTable, opened: Opene
     assert found == {(f"d {n}%",): f"{base}/d {n}%" for n in range(3)}
     assert any(str(change).startswith("+ partition day=d 0% of db.trips: file:") for change in done.changes)
     written.write("delete_partition", partitions=["d 1%"])
-    dropped = [str(c) for c in sync(opened(), store).changes if c.what.startswith("partition")]
+    dropped = [str(c) for c in sync_to_hive(opened(), store).changes if c.what.startswith("partition")]
     assert dropped == [f"- partition day=d 1% of db.trips: {base}/d 1%"]
     assert days(store) == ["d 0%", "d 2%"]
     written.write("insert_overwrite", rows(1, 1))
-    sync(opened(), store)
+    sync_to_hive(opened(), store)
     assert days(store) == ["d 0%", "d 1%", "d 2%"]
     written.write("insert_overwrite_table", rows(2, 1))
-    sync(opened(), store)
+    sync_to_hive(opened(), store)
     assert days(store) == ["d 2%"]
 
 
 def test_upserts_and_a_dropped_partition_between_two_syncs(
     written: LocalTable, opened: Opened, store: MemoryMetastore
 ) -> None:
-    sync(opened(), store, format="apache")
+    sync_to_hive(opened(), store, format="apache")
     written.write("upsert", rows(0, 30))
     written.write("delete_partition", partitions=["d 2%"])
     written.write("upsert", rows(0, 1))
-    sync(opened(), store)
+    sync_to_hive(opened(), store)
     assert days(store) == ["d 0%", "d 1%"]
 
 
 def test_a_missed_partition_is_repaired_though_the_instant_is_newer(opened: Opened, store: MemoryMetastore) -> None:
-    sync(opened(), store, format="apache")
+    sync_to_hive(opened(), store, format="apache")
     entry = held(store)
     store.drop_partitions(entry, [("d 1%",)])
     ahead = {**entry.parameters, "last_commit_time_sync": "99990101000000000"}
     store.put_table(replace(entry, parameters=ahead))
-    changes = sync(opened(), store).changes
+    changes = sync_to_hive(opened(), store).changes
     assert [c.kind for c in changes if c.what == "partition day=d 1% of db.trips"] == ["create"]
     assert days(store) == ["d 0%", "d 1%", "d 2%"]
     assert held(store).parameters["last_commit_time_sync"] == opened().snapshot().instant
@@ -196,52 +196,52 @@ def test_partitions_that_were_dropped_on_purpose_stay_dropped(
     written: LocalTable, opened: Opened, store: MemoryMetastore
 ) -> None:
     keep = options(DROPPED="keep")
-    sync(opened(), store, keep, format="apache")
+    sync_to_hive(opened(), store, keep, format="apache")
     store.drop_partitions(held(store), [("d 1%",)])
-    assert sync(opened(), store, keep).changes == ()
+    assert sync_to_hive(opened(), store, keep).changes == ()
     written.write("upsert", pa.concat_tables([rows(0, 30), rows(100, 1).set_column(1, "day", pa.array(["new"]))]))
-    sync(opened(), store, keep)
+    sync_to_hive(opened(), store, keep)
     assert days(store) == ["d 0%", "d 2%", "new"], "what is new is registered, also beside a write to the dropped one"
-    sync(opened(), store, keep)
+    sync_to_hive(opened(), store, keep)
     assert days(store) == ["d 0%", "d 2%", "new"]
-    sync(opened(), store)
+    sync_to_hive(opened(), store)
     assert days(store) == ["d 0%", "d 1%", "d 2%", "new"]
     store.drop_partitions(held(store), [("d 1%",)])
     written.write("delete_partition", partitions=["d 1%"])
-    sync(opened(), store, keep)
+    sync_to_hive(opened(), store, keep)
     written.write("upsert", rows(1, 1))
-    sync(opened(), store, keep)
+    sync_to_hive(opened(), store, keep)
     assert days(store) == ["d 0%", "d 1%", "d 2%", "new"], "made anew, after the table had dropped it too"
 
 
 def test_a_wrong_place_of_a_partition_is_put_right_with_the_next_commit(
     written: LocalTable, opened: Opened, store: MemoryMetastore
 ) -> None:
-    sync(opened(), store, format="apache")
+    sync_to_hive(opened(), store, format="apache")
     entry = held(store)
     written.write("upsert", rows(0, 1))
     store.put_partitions(entry, [HivePartition(("d 1%",), "file:///elsewhere"), HivePartition(("gone",), "file:///x")])
-    told = {c.what: c.kind for c in sync(opened(), store).changes if c.what.startswith("partition")}
+    told = {c.what: c.kind for c in sync_to_hive(opened(), store).changes if c.what.startswith("partition")}
     assert told == {"partition day=d 1% of db.trips": "alter", "partition day=gone of db.trips": "drop"}
     assert {one.location for one in store.partitions(entry)} == {f"{entry.location}/d {n}%" for n in range(3)}
 
 
 @pytest.mark.parametrize("form", ["handler", "apache"])
 def test_added_and_nested_columns(written: LocalTable, opened: Opened, store: MemoryMetastore, form: str) -> None:
-    sync(opened(), store, format=form)
+    sync_to_hive(opened(), store, format=form)
     wider = rows(0, 5).append_column(
         pa.field("Note", pa.list_(pa.struct([("A", pa.string())]))), pa.array([[{"A": "n"}]] * 5)
     )
     written.write("upsert", wider, EVOLVING)
-    told = list(map(str, sync(opened(), store).changes))
+    told = list(map(str, sync_to_hive(opened(), store).changes))
     assert "+ column db.trips.note: array<struct<a:string>>" in told
     entry = held(store)
     if form == "handler":
-        assert replace(entry.format, serde_parameters={}) == ROW_HANDLER
+        assert replace(entry.format, serde_parameters={}) == ROW_HANDLER_FORMAT
         assert entry.parameters["storage_handler"] == "hudicatalog.hive.HudiRowStorageHandler"
     else:
         assert {one.columns for one in store.partitions(entry)} == {entry.columns}, "partitions have the column too"
-    assert sync(opened(), store).changes == ()
+    assert sync_to_hive(opened(), store).changes == ()
 
 
 def promoted(written: LocalTable) -> None:
@@ -251,12 +251,12 @@ def promoted(written: LocalTable) -> None:
 
 
 def test_promoted_columns(written: LocalTable, opened: Opened, store: MemoryMetastore) -> None:
-    sync(opened(), store)
+    sync_to_hive(opened(), store)
     promoted(written)
-    sync(opened(), store)
+    sync_to_hive(opened(), store)
     assert {c.name: c.type for c in held(store).columns}["n"] == "bigint"
     with pytest.raises(UnsupportedTableError, match=r"column n is int64 now, and was int32.*handler format"):
-        sync(opened(), store, format="apache")
+        sync_to_hive(opened(), store, format="apache")
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -264,9 +264,9 @@ def test_renamed_columns(release: str, tmp_path: Path, store: MemoryMetastore) -
     base, _ = lay_out(release, str(tmp_path))
     told = r"column \w+ was renamed, replaced or changed since files of .*Hive, .*storage handler \(handler format\)"
     with pytest.raises(UnsupportedTableError, match=told):
-        sync(Table.open(base), store, format="apache")
+        sync_to_hive(Table.open(base), store, format="apache")
     assert store.databases == {"default"}
-    assert sync(Table.open(base), store).changes, "the handler's service reads them"
+    assert sync_to_hive(Table.open(base), store).changes, "the handler's service reads them"
 
 
 STRATEGIES = [
@@ -284,17 +284,17 @@ def test_merge_on_read_tables(
     golden: Any, store: MemoryMetastore, name: str, given: dict[str, str], wanted: dict[str, str]
 ) -> None:
     table = golden(name).open()
-    done = sync(table, store, options(**given))
+    done = sync_to_hive(table, store, options(**given))
     assert sorted(done.names) == sorted(f"{table.name}{suffix}" for suffix in wanted)
     for suffix, query_type in wanted.items():
         entry = held(store, f"{table.name}{suffix}", "default")
         assert entry.parameters["hoodie.catalog.hive.query.type"] == query_type
         told = entry.format.serde_parameters["hoodie.query.as.ro.table"]
         assert told == str(query_type == "read_optimized").lower()
-    sync(table, store, options(**given), format="apache")
+    sync_to_hive(table, store, options(**given), format="apache")
     for suffix, query_type in wanted.items():
         form = replace(held(store, f"{table.name}{suffix}", "default").format, serde_parameters={})
-        assert form == (HUDI if query_type == "read_optimized" else HUDI_REAL_TIME)
+        assert form == (HUDI_FORMAT if query_type == "read_optimized" else HUDI_REAL_TIME_FORMAT)
         assert "hoodie.catalog.hive.query.type" not in held(store, f"{table.name}{suffix}", "default").parameters
 
 
@@ -310,30 +310,30 @@ def of_apache(entry: HiveTable) -> HiveTable:
 
 
 def test_an_entry_of_apaches_sync_is_taken_over(opened: Opened, store: MemoryMetastore) -> None:
-    sync(opened(), store, format="apache")
+    sync_to_hive(opened(), store, format="apache")
     theirs = of_apache(held(store))
     store.held["db", "trips"] = replace(theirs, parameters={**theirs.parameters, "hudi_writer_version": "1.2.0"})
-    changes = sync(opened(), store).changes
+    changes = sync_to_hive(opened(), store).changes
     assert all("property hoodie.catalog." in change.what for change in changes)
     entry = held(store)
     assert entry.owner == "spark"
     assert entry.format == theirs.format
     assert entry.parameters["hudi_writer_version"] == "1.2.0"
-    assert sync(opened(), store).changes == ()
-    sync(opened(), store, format="handler")
+    assert sync_to_hive(opened(), store).changes == ()
+    sync_to_hive(opened(), store, format="handler")
     assert held(store).partition_columns == ()
     assert store.partitions(held(store)) == []
-    sync(opened(), store, format="apache")
+    sync_to_hive(opened(), store, format="apache")
     assert len(store.partitions(held(store))) == 3
 
 
 def test_what_others_said_stays(opened: Opened, store: MemoryMetastore) -> None:
-    sync(opened(), store, options(SERVICE="a:1"))
+    sync_to_hive(opened(), store, options(SERVICE="a:1"))
     entry = held(store)
     columns = tuple(HiveColumn(c.name, c.type, "by a user" if c.name in {"k", "x"} else None) for c in entry.columns)
     said = {**entry.parameters, "mine": "1", "COLUMN_STATS_ACCURATE": "{}", "hoodie.catalog.hive.as.of": "2024"}
     store.put_table(replace(entry, columns=columns, parameters=said))
-    sync(opened(), store, options(TABLE_PROPERTIES="b=2\nc=x=y"))
+    sync_to_hive(opened(), store, options(TABLE_PROPERTIES="b=2\nc=x=y"))
     entry = held(store)
     assert {c.name: c.comment for c in entry.columns if c.comment} == {"k": "the key", "x": "by a user"}
     said = dict(entry.parameters)
@@ -343,21 +343,21 @@ def test_what_others_said_stays(opened: Opened, store: MemoryMetastore) -> None:
 
 
 def test_other_tables_are_not_written_over(opened: Opened, store: MemoryMetastore, golden: Any) -> None:
-    foreign = HiveTable("db", "trips", (HiveColumn("a", "int"),), "file:///x", HUDI, {})
+    foreign = HiveTable("db", "trips", (HiveColumn("a", "int"),), "file:///x", HUDI_FORMAT, {})
     store.databases.add("db")
     store.put_table(foreign)
     for form in ("handler", "apache", "symlink"):
         with pytest.raises(MetastoreError, match="a table that the sync did not make; drop it"):
-            sync(opened(), store, format=form)
+            sync_to_hive(opened(), store, format=form)
     assert store.held == {("db", "trips"): foreign}
     store.drop_table("db", "trips")
-    sync(opened(), store, format="symlink")
+    sync_to_hive(opened(), store, format="symlink")
     with pytest.raises(MetastoreError, match="this table's entry for trino"):
-        sync(opened(), store, format="handler")
+        sync_to_hive(opened(), store, format="handler")
     store.drop_table("db", "trips")
-    sync(opened(), store)
+    sync_to_hive(opened(), store)
     with pytest.raises(MetastoreError, match=r"db.trips is the Hudi table file:"):
-        sync(golden("v6_0150__bkt_hive").open(), store, options(DATABASE="db", TABLE="trips"))
+        sync_to_hive(golden("v6_0150__bkt_hive").open(), store, options(DATABASE="db", TABLE="trips"))
 
 
 REFUSED: list[tuple[dict[str, str], type[Exception], str]] = [
@@ -378,13 +378,13 @@ def test_options_that_do_not_fit(
     opened: Opened, store: MemoryMetastore, given: dict[str, str], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        sync(opened(), store, options(**{"FORMAT": "apache", **given}))
+        sync_to_hive(opened(), store, options(**{"FORMAT": "apache", **given}))
     assert store.held == {}
 
 
 def test_extractors_that_fit(opened: Opened, store: MemoryMetastore) -> None:
     for name in ("MultiPartKeysValueExtractor", "SinglePartPartitionValueExtractor"):
-        sync(
+        sync_to_hive(
             opened(), store, options(EXTRACTOR=f"org.apache.hudi.hive.{name}", PARTITION_FIELDS="Day"), format="apache"
         )
     assert len(days(store)) == 3
@@ -393,26 +393,26 @@ def test_extractors_that_fit(opened: Opened, store: MemoryMetastore) -> None:
 def test_only_when_something_else_changed(written: LocalTable, opened: Opened, store: MemoryMetastore) -> None:
     given = options(CONDITIONAL="true")
     for form in ("handler", "apache"):
-        first = sync(opened(), store, given, format=form).instant
+        first = sync_to_hive(opened(), store, given, format=form).instant
         written.write("upsert", rows(0, 1))
-        assert sync(opened(), store, given).changes == ()
+        assert sync_to_hive(opened(), store, given).changes == ()
         assert held(store).parameters["last_commit_time_sync"] == first
 
 
 def test_spelling_of_places(opened: Opened, store: MemoryMetastore, tmp_path: Path) -> None:
     there = options(LOCATIONS=f"{tmp_path}/warehouse=hdfs://nn/w")
-    sync(opened(), store, there, format="apache")
+    sync_to_hive(opened(), store, there, format="apache")
     assert held(store).location == "hdfs://nn/w/db/trips"
     assert {one.location for one in store.partitions(held(store))} == {f"hdfs://nn/w/db/trips/d {n}%" for n in range(3)}
     assert held(store).format.serde_parameters["path"] == "hdfs://nn/w/db/trips"
-    assert sync(opened(), store).changes == (), "unless told otherwise, as the entry says"
-    sync(opened(), store, format="handler")
+    assert sync_to_hive(opened(), store).changes == (), "unless told otherwise, as the entry says"
+    sync_to_hive(opened(), store, format="handler")
     assert held(store).location == "hdfs://nn/w/db/trips"
-    sync(opened(), store, options(LOCATIONS=f"{tmp_path}/warehouse=hdfs://other/w"))
+    sync_to_hive(opened(), store, options(LOCATIONS=f"{tmp_path}/warehouse=hdfs://other/w"))
     assert held(store).location == "hdfs://other/w/db/trips"
-    sync(opened(), store, options(LOCATIONS=""))
+    sync_to_hive(opened(), store, options(LOCATIONS=""))
     assert held(store).location == f"file://{tmp_path}/warehouse/db/trips"
-    assert sync(opened(), store).changes == ()
+    assert sync_to_hive(opened(), store).changes == ()
 
 
 def test_a_table_without_commits(tmp_path: Path, store: MemoryMetastore) -> None:
@@ -424,17 +424,17 @@ def test_a_table_without_commits(tmp_path: Path, store: MemoryMetastore) -> None
     }
     LocalTable.create(str(tmp_path / "new"), schema, given)
     for form in ("apache", "handler"):
-        done = sync(Table.open(str(tmp_path / "new")), store, format=form)
+        done = sync_to_hive(Table.open(str(tmp_path / "new")), store, format=form)
         assert done.instant == ""
         assert "last_commit_time_sync" not in held(store, "new", "default").parameters
-        assert sync(Table.open(str(tmp_path / "new")), store).changes == ()
+        assert sync_to_hive(Table.open(str(tmp_path / "new")), store).changes == ()
 
 
 def test_paths_that_do_not_tell_the_values(golden: Any, store: MemoryMetastore) -> None:
     table = golden("v6_0150__bkt_slash").open()
     with pytest.raises(UnsupportedTableError, match=r"values of partition '[0-9/]+'; register it with the storage"):
-        sync(table, store, format="apache")
-    assert sync(table, store, format="handler").changes
+        sync_to_hive(table, store, format="apache")
+    assert sync_to_hive(table, store, format="handler").changes
 
 
 @pytest.mark.parametrize(("given", "expected"), [("true", "timestamp"), ("false", "bigint")])
@@ -444,15 +444,15 @@ def test_nested_timestamps_stay_as_the_entry_has_them(
     kind = pa.struct([("timestamp", pa.timestamp("us", "UTC"))])
     value = pa.array([{"timestamp": 1}] * 3, pa.struct([("timestamp", pa.int64())])).cast(kind)
     written.write("upsert", rows(0, 3).append_column("at", value), EVOLVING)
-    sync(opened(), store, options(TIMESTAMPS=given), format="apache")
-    sync(opened(), store)
+    sync_to_hive(opened(), store, options(TIMESTAMPS=given), format="apache")
+    sync_to_hive(opened(), store)
     assert {c.name: c.type for c in held(store).columns}["at"] == f"struct<timestamp:{expected}>"
 
 
 def test_an_entry_whose_drop_would_delete_the_files_becomes_one_whose_drop_does_not(
     opened: Opened, store: MemoryMetastore
 ) -> None:
-    sync(opened(), store)
+    sync_to_hive(opened(), store)
     store.held["db", "trips"] = replace(held(store), table_type="MANAGED_TABLE")
-    assert "~ type of db.trips: MANAGED_TABLE → EXTERNAL_TABLE" in map(str, sync(opened(), store).changes)
+    assert "~ type of db.trips: MANAGED_TABLE → EXTERNAL_TABLE" in map(str, sync_to_hive(opened(), store).changes)
     assert held(store).table_type == "EXTERNAL_TABLE"

@@ -1,12 +1,35 @@
-"""What to put into Hive's configuration so that its storage handler asks the service."""
+"""The jar of Hive's storage handler, which comes with this package."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from xml.sax.saxutils import escape
 
-from hudi_catalog.hive.settings import SECRET_FILE, SERVICE, TLS, TLS_CA
+from hudi_catalog.hive.options import SECRET_FILE, SERVICE, TLS, TLS_CA
 from hudi_catalog.server.endpoints import address_for_clients
+from table_format.errors import ServiceError
+
+NAME = "hudi-hive-handler.jar"
+
+
+def handler_jar(folder: Path | None = None) -> str:
+    """Path of the jar that HiveServer2 and its tasks need.
+
+    Args:
+        folder: where it is looked for; this package when None.
+
+    Raises:
+        ServiceError: it is not there, since nothing built it yet.
+    """
+    path = (folder or Path(__file__).parent).absolute() / NAME
+    if not path.is_file():
+        raise ServiceError(
+            f"{path} is missing: in a checkout run `make hive-jar`, which needs Maven and a JDK; "
+            "else install a wheel of hudi-catalog, which has it"
+        )
+    return str(path)
 
 
 def site_lines(host: str, port: int, *, tls: bool = False, secret: bool = False) -> list[str]:
@@ -38,3 +61,8 @@ def site_lines(host: str, port: int, *, tls: bool = False, secret: bool = False)
 
 def _property(name: str, value: str) -> Iterator[str]:
     yield from ("<property>", f"  <name>{name}</name>", f"  <value>{escape(value)}</value>", "</property>")
+
+
+def hive_jar() -> None:
+    """Print the path of the storage handler's jar, which Hive needs to read tables."""
+    sys.stdout.write(handler_jar() + "\n")

@@ -11,32 +11,58 @@ from table_format.config.option_values import choice, flag, key_value_lines, kno
 from table_format.errors import OptionError
 
 DATABASE = "hoodie.datasource.hive_sync.database"
+
 TABLE = "hoodie.datasource.hive_sync.table"
+
 OMIT_META_FIELDS = "hoodie.datasource.hive_sync.omit_metadata_fields"
+
 PARTITION_FIELDS = "hoodie.datasource.hive_sync.partition_fields"
+
 EXTRACTOR = "hoodie.datasource.hive_sync.partition_extractor_class"
+
 STRATEGY = "hoodie.datasource.hive_sync.table.strategy"
+
 SKIP_RO_SUFFIX = "hoodie.datasource.hive_sync.skip_ro_suffix"
+
 SNAPSHOT_NAME = "hoodie.meta.sync.sync_snapshot_with_table_name"
+
 TABLE_PROPERTIES = "hoodie.datasource.hive_sync.table_properties"
+
 SERDE_PROPERTIES = "hoodie.datasource.hive_sync.serde_properties"
+
 AS_DATASOURCE = "hoodie.datasource.hive_sync.sync_as_datasource"
+
 SCHEMA_PART = "hoodie.datasource.hive_sync.schema_string_length_thresh"
+
 COMMENTS = "hoodie.datasource.hive_sync.sync_comment"
+
 CREATE_DATABASE = "hoodie.datasource.hive_sync.auto_create_database"
+
 TIMESTAMPS = "hoodie.datasource.hive_sync.support_timestamp"
+
 CONDITIONAL = "hoodie.datasource.meta_sync.condition.sync"
+
 SPARK_VERSION = "hoodie.meta_sync.spark.version"
+
 FORMAT = "hoodie.catalog.sync.format"
+
 DROPPED = "hoodie.catalog.sync.partitions.dropped"
+
 SERVICE = "hoodie.catalog.hive.service"
+
 LOCATIONS = "hoodie.catalog.sync.locations"
+
 MANIFESTS = "hoodie.catalog.sync.manifests"
+
 RETENTION = "hoodie.catalog.sync.pins.retention"
+
 ENTRY_AGE = "hoodie.catalog.sync.entries.age"
+
 OPEN_TABLES = "hoodie.catalog.sync.tables.open"
+
 HUDI_NAME = "hoodie.catalog.sync.trino.hudi.name"
-KEYS = (
+
+SYNC_KEYS = (
     *(DATABASE, TABLE, OMIT_META_FIELDS, PARTITION_FIELDS, EXTRACTOR, STRATEGY, SKIP_RO_SUFFIX, TABLE_PROPERTIES),
     *(SERDE_PROPERTIES, AS_DATASOURCE, SCHEMA_PART, COMMENTS, CREATE_DATABASE, TIMESTAMPS, CONDITIONAL),
     *(SPARK_VERSION, SNAPSHOT_NAME, FORMAT, DROPPED, SERVICE),
@@ -44,14 +70,23 @@ KEYS = (
 )
 
 HANDLER: Final = "handler"
+
 APACHE: Final = "apache"
+
 SYMLINK: Final = "symlink"
+
 FORMATS: Final = (HANDLER, APACHE, SYMLINK)
+
 ALL: Final = "ALL"
+
 READ_OPTIMIZED_ONLY: Final = "RO"
+
 REAL_TIME_ONLY: Final = "RT"
+
 STRATEGIES: Final = (ALL, READ_OPTIMIZED_ONLY, REAL_TIME_ONLY)
+
 REPAIR: Final = "repair"
+
 KEEP: Final = "keep"
 
 
@@ -178,7 +213,7 @@ class SyncOptions:
         Raises:
             OptionError: an unknown key, or a value that does not fit it.
         """
-        values = known_options(options, KEYS, "the sync")
+        values = known_options(options, SYNC_KEYS, "the sync")
         hudi_name = values.get(HUDI_NAME, cls.hudi_name)
         if "{table}" not in hudi_name or hudi_name == "{table}":
             raise OptionError(f"{HUDI_NAME}: {hudi_name!r} must hold {{table}} and something besides")

@@ -7,13 +7,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudi_catalog.metastore.hive_target import sync
+from hudi_catalog.metastore.hive_sync import sync_to_hive
 from hudi_catalog.metastore.metastore import HivePartition, HiveTable
 from table_format.errors import MetastoreError
 from tests.support.local_writes import LocalTable
 from tests.support.memory_metastore import MemoryMetastore
 from tests.unit.hudi_catalog.metastore.conftest import rows
-from tests.unit.hudi_catalog.metastore.test_hive_target import EVOLVING, Opened, days, held, options
+from tests.unit.hudi_catalog.metastore.test_hive_sync import EVOLVING, Opened, days, held, options
 
 
 def state(store: MemoryMetastore) -> Any:
@@ -41,21 +41,21 @@ def test_a_sync_that_dies_anywhere_is_made_good_by_the_next(
     written: LocalTable, opened: Opened, store: MemoryMetastore, form: str, first: str | None
 ) -> None:
     if first:
-        sync(opened(), store, format=first)
+        sync_to_hive(opened(), store, format=first)
         store.put_partitions(held(store), [HivePartition(("gone",), "file:///x")] if first == "apache" else [])
         written.write("delete_partition", partitions=["d 1%"])
         wider = rows(0, 5).append_column("note", pa.array(["n"] * 5))
         written.write("upsert", wider.set_column(1, "day", pa.array(["new"] * 5)), EVOLVING)
     whole, table = copy.deepcopy(store), opened()
-    sync(table, whole, format=form)
+    sync_to_hive(table, whole, format=form)
     tried = 0
-    for at, half_done, broken in kills(lambda one: sync(table, one, format=form), store):
+    for at, half_done, broken in kills(lambda one: sync_to_hive(table, one, format=form), store):
         if form == "apache" and (entry := broken.held.get(("db", "trips"))) is not None:
             synced = entry.parameters.get("last_commit_time_sync") == table.snapshot().instant
             assert not synced or broken.parts == whole.parts, "it says that it is done, and is not"
-        sync(table, broken, format=form)
+        sync_to_hive(table, broken, format=form)
         assert state(broken) == state(whole), (at, half_done)
-        assert sync(table, broken, format=form).changes == ()
+        assert sync_to_hive(table, broken, format=form).changes == ()
         tried += 1
     assert tried > 4
 
@@ -65,12 +65,12 @@ def test_partitions_lost_with_an_entry_that_is_made_anew_are_not_taken_for_dropp
 ) -> None:
     timed = rows(0, 3).append_column("at", pa.array([1, 2, 3], pa.timestamp("us", "UTC")))
     written.write("upsert", timed, EVOLVING)
-    sync(opened(), store, options(DROPPED="keep"), format="apache")
+    sync_to_hive(opened(), store, options(DROPPED="keep"), format="apache")
     store.drop_partitions(held(store), [("d 1%",)])
     table, keep = opened(), options(DROPPED="keep", TIMESTAMPS="true")
-    for at, half_done, broken in kills(lambda one: sync(table, one, keep), store):
+    for at, half_done, broken in kills(lambda one: sync_to_hive(table, one, keep), store):
         there = bool(broken.held)  # what goes with the entry is not known any more
-        sync(table, broken, keep, format="apache")
+        sync_to_hive(table, broken, keep, format="apache")
         assert days(broken) == ["d 0%", *([] if there else ["d 1%"]), "d 2%"], (at, half_done)
 
 
@@ -78,8 +78,8 @@ def test_a_sync_that_died_before_its_last_step_is_ended_also_where_nothing_else_
     opened: Opened, store: MemoryMetastore
 ) -> None:
     table, given = opened(), options(CONDITIONAL="true")
-    for at, half_done, broken in kills(lambda one: sync(table, one, given, format="apache"), store):
-        sync(table, broken, given, format="apache")
+    for at, half_done, broken in kills(lambda one: sync_to_hive(table, one, given, format="apache"), store):
+        sync_to_hive(table, broken, given, format="apache")
         assert held(broken).parameters["hoodie.catalog.instant"] == table.snapshot().instant, (at, half_done)
 
 
@@ -98,16 +98,16 @@ class Overtaken(MemoryMetastore):
 @pytest.mark.parametrize("form", ["handler", "apache"])
 def test_a_sync_that_was_overtaken_leaves_nothing_older(written: LocalTable, opened: Opened, form: str) -> None:
     store = Overtaken()
-    sync(opened(), store, format=form)
+    sync_to_hive(opened(), store, format=form)
     written.write("upsert", rows(0, 1))
 
     def later() -> None:
         wider = rows(0, 5).append_column("note", pa.array(["n"] * 5))
         written.write("upsert", wider.set_column(1, "day", pa.array(["new"] * 5)), EVOLVING)
-        sync(opened(), store)
+        sync_to_hive(opened(), store)
 
     store.later = later
-    done = sync(opened(), store)
+    done = sync_to_hive(opened(), store)
     assert done.instant == held(store).parameters["last_commit_time_sync"] == opened().snapshot().instant
     assert "note" in [column.name for column in held(store).columns]
-    assert sync(opened(), store).changes == ()
+    assert sync_to_hive(opened(), store).changes == ()

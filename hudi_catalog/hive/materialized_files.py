@@ -16,18 +16,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from hudi_catalog.hive.settings import MATERIALIZE
+from hudi_catalog.hive.options import MATERIALIZE
 from table_format.errors import AlreadyExistsError, StorageError
 from table_format.storage import FileEntry, Storage
 
 FOLDER: Final = ".hoodie/.catalog/hive"
+
 _MADE: Final = ".parquet"
+
 _USED: Final = ".used"
+
 _MAKING: Final = ".making"
+
 _WRITING: Final = ".writing"
+
 # Somebody who has been at it for longer may have died.
 _MAKING_SECONDS: Final = 60.0
+
 _POLL_SECONDS: Final = 0.1
+
 _LEFTOVER_SECONDS: Final = 86_400.0
 
 

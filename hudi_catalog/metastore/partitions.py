@@ -1,24 +1,139 @@
-"""Partitions as a metastore holds them: which a table has, and what makes the metastore's those.
+"""Which partitions the last sync dealt with, kept in the parameters of the entry.
 
-All partitions are compared with each sync, whatever was synced before: one that was missed is found, and one that was
-dropped and written again between two syncs is not lost. Their places and columns are compared too when anything else
-about the entry changed.
+By it a partition that somebody dropped from the metastore is told from one that was never registered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import base64
+import re
+import zlib
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow.compute
 
 from catalog.snapshot.snapshot import Snapshot
 from hudi_catalog.metastore.changes import ALTER, CREATE, DROP, Change
 from hudi_catalog.metastore.metastore import HivePartition, HiveTable, Metastore
+from hudi_catalog.metastore.sync_options import EXTRACTOR
 from pushdown.verdict import CannotPrune
-from table_format.errors import UnsupportedTableError
+from table_format.codecs.inflation import MEBIBYTE, inflate, most_inflated
+from table_format.errors import OptionError, UnsupportedTableError
 from table_format.keys.partition_values import DEFAULT_PARTITION
+
+RECORD_PREFIX: Final = "hoodie.catalog.sync.partitions."
+
+_PART: Final = 4000
+
+_BETWEEN: Final = "\0"
+
+# Paths of numbered partitions shrink to a twentieth.
+_FLOOR: Final = 8 * MEBIBYTE
+
+_RATIO: Final = 128
+
+
+def record_of(paths: Collection[str]) -> dict[str, str]:
+    """Parameters that name some partitions: their paths, compressed, in parts that any metastore holds.
+
+    >>> sorted(record_of(["a/b", "c"])) == [RECORD_PREFIX + "0"]
+    True
+    """
+    packed = zlib.compress(_BETWEEN.join(sorted(paths)).encode(), 9)
+    text = base64.b64encode(packed).decode()
+    return {f"{RECORD_PREFIX}{start // _PART}": text[start : start + _PART] for start in range(0, len(text), _PART)}
+
+
+def recorded(parameters: Mapping[str, str]) -> frozenset[str]:
+    """The paths that an entry's parameters name; none where there is no record, or somebody damaged it.
+
+    >>> sorted(recorded(record_of(["a/b", "c"]))), recorded({})
+    (['a/b', 'c'], frozenset())
+    """
+    numbered = {
+        key.removeprefix(RECORD_PREFIX): value for key, value in parameters.items() if key.startswith(RECORD_PREFIX)
+    }
+    text = "".join(numbered[str(number)] for number in range(len(numbered)) if str(number) in numbered)
+    try:
+        packed = base64.b64decode(text, validate=True)
+        most = most_inflated(len(packed), floor=_FLOOR, ratio=_RATIO)
+        paths = inflate("zlib", packed, most).decode() if text else ""
+    except ValueError:
+        return frozenset()
+    return frozenset(paths.split(_BETWEEN)) if paths else frozenset()
+
+
+_DAY: Final = re.compile(r"(?:\w+=)?(\d{4})/(?:\w+=)?(\d{1,2})/(?:\w+=)?(\d{1,2})", re.ASCII)
+
+_HOUR: Final = re.compile(r"(?:\w+=)?(\d{4})/(?:\w+=)?(\d{1,2})/(?:\w+=)?(\d{1,2})/(?:\w+=)?(\d{1,2})", re.ASCII)
+
+_Values = tuple[str, ...] | None
+
+
+def check_extractor(given: str | None, partitions: Mapping[str, HivePartition]) -> None:
+    """Refuse a class that tells other values than the paths do.
+
+    Args:
+        given: its name, with or without its package; None for none.
+        partitions: of the table, by their paths.
+
+    Raises:
+        OptionError: there is no such class, or it tells other values; the message names a path and both values.
+    """
+    if given is None:
+        return
+    name = given.rsplit(".", 1)[-1]
+    told = _EXTRACTORS.get(name)
+    if told is None:
+        raise OptionError(f"{EXTRACTOR}: {given} is not known; leave it out, or name {', '.join(_EXTRACTORS)}")
+    for path, partition in partitions.items():
+        values = told(path)
+        if values != partition.values:
+            wrong = "no values" if values is None else _text(values)
+            raise OptionError(
+                f"{EXTRACTOR}: {name} tells {wrong} of partition {path!r}, where the table's own settings tell "
+                f"{_text(partition.values)}; leave the option out"
+            )
+
+
+def _text(values: tuple[str, ...]) -> str:
+    return f"[{', '.join(values)}]"
+
+
+def _multiple(path: str) -> _Values:
+    """Each part of the path is a value, after `column=` if that stands there."""
+    return tuple(part.partition("=")[2] if "=" in part else part for part in path.split("/")) if path else ()
+
+
+def _hive_style(path: str) -> _Values:
+    """One part, `column=value`."""
+    _, equals, value = path.partition("=")
+    return (value,) if equals and "=" not in value else None
+
+
+def _day(path: str) -> _Values:
+    match = _DAY.fullmatch(path)
+    return None if match is None else (f"{int(match[1]):04}-{int(match[2]):02}-{int(match[3]):02}",)
+
+
+def _hour(path: str) -> _Values:
+    match = _HOUR.fullmatch(path)
+    if match is None:
+        return None
+    return (f"{int(match[1]):04}-{int(match[2]):02}-{int(match[3]):02}-{int(match[4]):02}",)
+
+
+_EXTRACTORS: Final[Mapping[str, Callable[[str], _Values]]] = {
+    "MultiPartKeysValueExtractor": _multiple,
+    "HiveStylePartitionValueExtractor": _hive_style,
+    "SinglePartPartitionValueExtractor": lambda path: (path,),
+    "SlashEncodedDayPartitionValueExtractor": _day,
+    "SlashEncodedHourPartitionValueExtractor": _hour,
+    "NonPartitionedExtractor": lambda _: (),
+}
+
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 

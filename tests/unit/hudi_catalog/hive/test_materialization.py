@@ -15,10 +15,9 @@ import pytest
 from catalog import Table
 from catalog.splits.slice_rows import slice_batches, slice_files, slice_rows
 from catalog.table import READ_OPTIMIZED, SNAPSHOT
-from hudi_catalog.hive import copies, made_files, slice_writer
-from hudi_catalog.hive.copies import Copies
-from hudi_catalog.hive.made_files import MadeFile, MadeFiles
-from hudi_catalog.hive.slice_names import SliceNames, folder_name
+from hudi_catalog.hive import materialization, materialized_files
+from hudi_catalog.hive.materialization import Copies, SliceNames, folder_name
+from hudi_catalog.hive.materialized_files import MadeFile, MadeFiles
 from table_format.base_file.options import BaseFileOptions
 from table_format.errors import StorageError
 from table_format.storage import Storage
@@ -184,7 +183,9 @@ def test_files_that_cannot_be_looked_at_are_not_taken_for_right(copied: Copied) 
 def test_a_slice_without_rows(copied: Copied, monkeypatch: pytest.MonkeyPatch) -> None:
     path = copied("v9_1200__mor_log")
     batches = slice_batches
-    monkeypatch.setattr(slice_writer, "slice_batches", lambda *a: ((at, rows.slice(0, 0)) for at, rows in batches(*a)))
+    monkeypatch.setattr(
+        materialization, "slice_batches", lambda *a: ((at, rows.slice(0, 0)) for at, rows in batches(*a))
+    )
     found = asked(path, settings=AS_SNAPSHOT)
     snapshot = Table.open(path).snapshot()
     plain = sum(
@@ -198,9 +199,9 @@ def test_a_slice_without_rows(copied: Copied, monkeypatch: pytest.MonkeyPatch) -
 def test_large_slices_have_several_row_groups(copied: Copied, monkeypatch: pytest.MonkeyPatch) -> None:
     path = copied("v6_0150__mor_log")
     small = BaseFileOptions(block_size=2000)
-    monkeypatch.setattr(slice_writer, "_OPTIONS", small)
+    monkeypatch.setattr(materialization, "_OPTIONS", small)
     batches = slice_batches
-    monkeypatch.setattr(slice_writer, "slice_batches", lambda *a: batches(*a, batch_rows=10))
+    monkeypatch.setattr(materialization, "slice_batches", lambda *a: batches(*a, batch_rows=10))
     assert told(asked(path, settings=AS_SNAPSHOT)) == told(Table.open(path).scan().to_arrow())
     assert max(pq.ParquetFile(file).num_row_groups for file in made(path)) > 1
     footer: Any = pq.ParquetFile(made(path)[0]).metadata
@@ -217,14 +218,14 @@ def log_table(copied: Copied) -> str:
 def writes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Paths of the files that were written."""
     paths: list[str] = []
-    write = slice_writer.write_slice
+    write = materialization.write_slice
 
     def slowly(snapshot: Any, files: Any, path: str) -> int:
         paths.append(path)
         time.sleep(0.05)
         return write(snapshot, files, path)
 
-    monkeypatch.setattr(copies, "write_slice", slowly)
+    monkeypatch.setattr(materialization, "write_slice", slowly)
     return paths
 
 
@@ -367,7 +368,7 @@ def test_a_copy_that_fails_leaves_nothing(
         def __exit__(self, *_args: object) -> None: ...
 
     with monkeypatch.context() as patch:
-        patch.setattr(slice_writer.parquet, "ParquetWriter", FullDisk)
+        patch.setattr(materialization.parquet, "ParquetWriter", FullDisk)
         with pytest.raises(StorageError, match=r"\.writing: cannot be written: .*No space left"):
             service.of(snapshot, rows)
         service.close()
@@ -403,5 +404,5 @@ def test_finding_takes_the_one_used_last(tmp_path: Path) -> None:
     found = MadeFiles(storage, 1000.0).find("f")
     assert [(name, one.path) for name, one in found.items()] == [("s", f"{FOLDER}/f/s.1.parquet")]
     assert MadeFiles(storage, 1000.0).find("g") == {}
-    assert made_files.FOLDER == FOLDER
+    assert materialized_files.FOLDER == FOLDER
     assert isinstance(found["s"], MadeFile)

@@ -1,33 +1,164 @@
-"""Copies of file slices for the queries of a service: found, made a few at a time, and cleaned up."""
+"""Names for copies of file slices: two slices have one name only if a query sees the same rows of both."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import itertools
 import logging
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from catalog.late_tables import LateTables
 from catalog.snapshot.snapshot import Snapshot
-from catalog.splits.slice_rows import SliceFiles, files_of_slices
+from catalog.splits.slice_rows import SliceFiles, files_of_slices, slice_batches
 from catalog.workers import Workers
-from hudi_catalog.hive.made_files import FOLDER, MadeFile, MadeFiles
-from hudi_catalog.hive.slice_names import SliceNames, folder_name
-from hudi_catalog.hive.slice_writer import write_slice
-from table_format.errors import LateTableError, ServiceError, StorageError
+from hudi_catalog.hive.materialized_files import FOLDER, MadeFile, MadeFiles
+from hudi_catalog.server.recent import Recent
+from table_format.base_file.options import BaseFileOptions
+from table_format.errors import HudiError, LateTableError, ServiceError, StorageError
+from table_format.log.blocks import read_log_blocks
+from table_format.storage import Storage
+
+_FORM: Final = 1
+
+"""Goes up when copies of the same slices come to be written otherwise."""
+
+# What a table's properties say that no row depends on, and that changes while the table is used.
+_IRRELEVANT: Final = ("hoodie.table.metadata.", "hoodie.table.checksum", "hoodie.table.index.")
+
+_MOST_LOGS: Final = 100_000
+
+_DIGITS: Final = 20
+
+
+def folder_name(snapshot: Snapshot) -> str:
+    """A name for what all slices of a snapshot have in common: their columns, and how they are merged."""
+    columns = [(field.name, str(field.type), field.nullable) for field in snapshot.schema]
+    properties = sorted(item for item in snapshot.config.raw.items() if not item[0].startswith(_IRRELEVANT))
+    history = snapshot.schema_history
+    return _digest(_FORM, columns, properties, None if history is None else history.current)
+
+
+class SliceNames:
+    """Names slices. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._instants: Recent[tuple[str, ...]] = Recent(_MOST_LOGS)
+
+    def name(self, snapshot: Snapshot, files: SliceFiles) -> str:
+        """A name for the rows of one slice, to be used together with the folder's.
+
+        Raises:
+            CorruptFileError: a log file breaks the format.
+            MissingFileError: a log file is not there.
+        """
+        counted: Sequence[str] = ()
+        if files.logs and snapshot.timeline.layout == 1:
+            # there, blocks of several writes lie in one file, and which of them count can be different later
+            found = {instant for log in files.logs for instant in self._block_instants(snapshot.client.storage, *log)}
+            as_of, timeline = snapshot.as_of, snapshot.timeline
+            counted = sorted(one for one in found if timeline.is_committed(one) and (as_of is None or one <= as_of))
+        return _digest(files.partition, files.base, files.instant, files.logs, counted)
+
+    def _block_instants(self, storage: Storage, path: str, size: int | None) -> tuple[str, ...]:
+        key = (storage.uri, path, size)
+        known = self._instants.get(key)
+        if known is None:
+            blocks = read_log_blocks(storage.read(path), path)
+            known = tuple({block.instant for block in blocks if block.instant is not None})
+            if size is not None:  # else nothing would tell that the file has grown
+                self._instants.put(key, known)
+        return known
+
+
+def _digest(*content: object) -> str:
+    return hashlib.sha256(repr(content).encode()).hexdigest()[:_DIGITS]
+
+
+parquet: Any = pq  # the stubs lag behind the functions
+
+_OPTIONS: Final = BaseFileOptions(block_size=32 << 20)
+
+# Without it Hive takes dates before 1582-10-15 for days of the Julian calendar.
+_TEXTS: Final = {"writer.date.proleptic": "true"}
+
+
+def write_slice(snapshot: Snapshot, files: SliceFiles, path: str) -> int:
+    """Write the rows of a slice, with the columns and types that the table has.
+
+    No more than a row group is held at a time, unless the slice has log files: then all of it.
+
+    Args:
+        snapshot: of the table.
+        files: of the slice.
+        path: of the new file, in the table's folder.
+
+    Returns:
+        Bytes of the file.
+
+    Raises:
+        CorruptFileError: a file of the slice cannot be read.
+        UnsupportedTableError: log files of a kind that is not read, or partition columns that nothing tells.
+        StorageError: the file cannot be written.
+    """
+    schema = pa.schema([field.remove_metadata() for field in snapshot.schema])
+    groups = _groups(snapshot, files, schema)
+    first = next(groups, schema.empty_table())
+    with _named(path), snapshot.client.storage.open_output(path) as stream:
+        arguments = _OPTIONS.writer_arguments(first)
+        with parquet.ParquetWriter(stream, schema, store_schema=False, **arguments) as writer:
+            for group in itertools.chain([first], groups):
+                if group.num_rows:
+                    writer.write_table(group, row_group_size=group.num_rows)
+            writer.add_key_value_metadata(_TEXTS)
+        size: int = stream.tell()
+    return size
+
+
+def _groups(snapshot: Snapshot, files: SliceFiles, schema: pa.Schema) -> Iterator[pa.Table]:
+    """The rows in pieces of a row group's size."""
+    held: list[pa.Table] = []
+    for _, piece in slice_batches(snapshot, files, schema.names):
+        held.append(piece.cast(schema))
+        if sum(one.nbytes for one in held) >= _OPTIONS.block_size:
+            yield pa.concat_tables(held)
+            held = []
+    if held:
+        yield pa.concat_tables(held)
+
+
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    try:
+        yield
+    except HudiError:
+        raise
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be written: {error}") from error
+
 
 _LOGGER = logging.getLogger(__name__)
+
 _MOST_TABLES: Final = 1000
+
 _TRUST_SECONDS: Final = 60.0
+
 _CLEAN_SECONDS: Final = 3600.0
+
 _TELL_SECONDS: Final = 10.0
+
 _STOPPING: Final = "the service is being stopped; run the query again"
 
 
