@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from table_format.actions.commit import WriteStat
-from table_format.base_file.reader import write_base_file
+from table_format.base_file.writer import write_base_file
 from table_format.codecs.avro_schema import schema_text
 from table_format.config.properties import ensure_partition_metadata
 from table_format.meta_columns import add_meta_columns

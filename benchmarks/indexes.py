@@ -24,7 +24,7 @@ from benchmarks import lineitem
 from benchmarks.writing import RIVAL, spark_session
 from catalog.table import Table
 from spark_writer import write_hudi
-from table_format.base_file.reader import BLOOM
+from table_format.base_file.footer import BLOOM
 from tests.support.apache_hudi_client import ApacheHudi
 
 OURS, WHOLE, APACHE = "hudi-catalog", "hudi-catalog, whole files", "Apache Hudi"

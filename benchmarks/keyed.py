@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from table_format.actions.commit import WriteStat
-from table_format.base_file.reader import write_base_file
+from table_format.base_file.writer import write_base_file
 from table_format.codecs.arrow_numpy import fixed_rows, from_numpy
 from table_format.codecs.avro_schema import schema_text
 from table_format.config.properties import ensure_partition_metadata

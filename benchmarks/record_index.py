@@ -26,7 +26,7 @@ from benchmarks.writing import RIVAL, spark_session
 from spark_writer import HudiTable
 from spark_writer.progress import default_parallelism
 from spark_writer.record_index.job import IndexedWrite
-from table_format.base_file.options import BaseFileOptions
+from table_format.base_file.writer import BaseFileOptions
 from table_format.codecs.arrow_numpy import from_numpy
 from table_format.keys.bucket_index import BucketHashRule
 from table_format.keys.key_generator import key_spec_of_properties

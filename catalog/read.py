@@ -18,7 +18,7 @@ from catalog.snapshot.snapshot import IndexedColumn
 from catalog.splits.slice_rows import slice_rows
 from pushdown.errors import RowCastError
 from pushdown.rows import matches
-from table_format.base_file.reader import footer
+from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import from_numpy, valid_mask
 from table_format.meta_columns import RECORD_KEY
 

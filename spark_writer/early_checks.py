@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from spark_writer.shuffle import distinct_slots
 from spark_writer.write_plans import WritePlans, in_partitions, key_plan
-from table_format.base_file.options import BaseFileOptions
+from table_format.base_file.writer import BaseFileOptions
 from table_format.errors import OptionError, UnsupportedTableError
 from table_format.keys.bucket_index import partition_bucket_rules
 from table_format.schema.evolution import storage_schema

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from catalog.snapshot.snapshot import Snapshot
 from pushdown.statistics import ColumnStatistics
-from table_format.base_file.footer_statistics import FooterStatistics, footer_statistics
-from table_format.base_file.reader import BaseFileFooter, footer
+from table_format.base_file.footer import BaseFileFooter, FooterStatistics, footer, footer_statistics
 from table_format.errors import CorruptFileError, MissingFileError
 
 nulls: Any = pa.nulls  # its stubs take one type at a time

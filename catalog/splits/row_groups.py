@@ -12,8 +12,7 @@ from pushdown.evaluate import Outcomes, evaluate
 from pushdown.expression import HudiExpression, Predicate
 from pushdown.statistics import ColumnStatistics
 from pushdown.walk import leaves
-from table_format.base_file.footer_statistics import FooterStatistics, footer_statistics
-from table_format.base_file.reader import BaseFileFooter
+from table_format.base_file.footer import BaseFileFooter, FooterStatistics, footer_statistics
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from catalog.splits.row_groups import matching_groups
 from catalog.splits.split_table import log_paths
 from pushdown.expression import HudiExpression
 from pushdown.verdict import CannotPrune
-from table_format.base_file.batches import base_file_batches
-from table_format.base_file.reader import BaseFileFooter, footer, read_base_file
+from table_format.base_file.footer import BaseFileFooter, footer
+from table_format.base_file.reader import base_file_batches, read_base_file
 from table_format.codecs.arrow_numpy import from_numpy
 from table_format.errors import UnsupportedTableError
 from table_format.merge.file_slice import read_file_slice

@@ -17,7 +17,7 @@ from catalog.splits.residuals import NOTHING, Residuals
 from catalog.splits.row_groups import FilePart, divide
 from catalog.splits.splits import SPLIT_FIELDS
 from pushdown.verdict import CannotPrune
-from table_format.base_file.reader import footer
+from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import from_numpy
 from table_format.errors import CorruptFileError, MissingFileError
 

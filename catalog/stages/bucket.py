@@ -19,7 +19,7 @@ from catalog.stages.hash_keys import HashedKeys, HashFields, HashParts, hash_fie
 from catalog.stages.kept import kept
 from catalog.stages.stage import StageInput
 from pushdown.verdict import Candidates, CannotPrune, Verdict
-from table_format.base_file.reader import footer
+from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import valid_mask
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.keys.bucket_index import partition_bucket_rules

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from table_format.base_file.footer_statistics import FooterStatistics
+from table_format.base_file.footer import FooterStatistics
 
 _MOST_ENTRIES = 200_000
 

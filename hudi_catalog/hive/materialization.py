@@ -26,7 +26,7 @@ from catalog.splits.slice_rows import SliceFiles, files_of_slices, slice_batches
 from catalog.workers import Workers
 from hudi_catalog.hive.materialized_files import FOLDER, MadeFile, MadeFiles
 from hudi_catalog.server.recent import Recent
-from table_format.base_file.options import BaseFileOptions
+from table_format.base_file.writer import BaseFileOptions
 from table_format.errors import HudiError, LateTableError, ServiceError, StorageError
 from table_format.log.blocks import read_log_blocks
 from table_format.storage import Storage

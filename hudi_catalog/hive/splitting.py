@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from catalog.splits.row_groups import RowGroups, divide_all
 from hudi_catalog.hive.files import HiveFile
 from pushdown.expression import HudiExpression
-from table_format.base_file.reader import footer
+from table_format.base_file.footer import footer
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.storage import Storage
 

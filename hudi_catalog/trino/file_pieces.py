@@ -16,7 +16,7 @@ from catalog.snapshot.snapshot import IndexedColumn, Snapshot
 from catalog.splits.row_groups import divide
 from catalog.splits.split_table import log_paths
 from hudi_catalog.trino.split_id import SplitSlice
-from table_format.base_file.reader import footer
+from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.meta_columns import RECORD_KEY

@@ -30,7 +30,7 @@ from hudi_catalog.trino.values import wire_values
 from hudi_catalog.trino.wire import domain_of
 from pushdown.expression import HudiExpression, all_of
 from pushdown.rows import matches
-from table_format.base_file.reader import footer
+from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import Mask, from_numpy, one_chunk, to_numpy
 from table_format.errors import MissingFileError, ServiceError, SplitError
 

@@ -14,7 +14,7 @@ from spark_writer.progress import default_parallelism
 from spark_writer.record_index.job import IndexedWrite
 from spark_writer.record_index.replaced import index_changes
 from spark_writer.write_plans import Outcome, WritePlans, groups_of, in_partitions
-from table_format.base_file.options import BaseFileOptions
+from table_format.base_file.writer import BaseFileOptions
 from table_format.config.table_config import EVENT_TIME
 from table_format.errors import OptionError, RecordError, RecordIndexError
 from table_format.metadata_table.record_index import RecordIndex

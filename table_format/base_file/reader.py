@@ -1,136 +1,15 @@
-"""Base files: the Parquet files of a table, with Hudi's keys in their footers."""
+"""Reading base files, the Parquet files of a table: whole, or in batches so that memory does not grow with the file."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from table_format.base_file.bloom import (
-    BloomFilter,
-    dynamic_bloom,
-    filter_size,
-    fitting_size,
-    parse_bloom,
-    simple_bloom,
-)
-from table_format.base_file.options import BaseFileOptions
-from table_format.codecs.arrow_numpy import DISORDERED_BYTE, has_bytes_from, pc
-from table_format.codecs.avro_schema import avro_to_arrow
-from table_format.errors import CorruptFileError, StorageError
-from table_format.meta_columns import RECORD_KEY
+from table_format.base_file.footer import BaseFileFooter, footer_of, named_corruption, parquet
 from table_format.schema.evolution import conform
-from table_format.storage import Storage, stream_errors
-
-parquet: Any = pq
-AVRO_SCHEMA = "parquet.avro.schema"
-MODEL_NAME = "writer.model.name"
-BLOOM = "org.apache.hudi.bloomfilter"
-BLOOM_TYPE = "hoodie_bloom_filter_type_code"
-MIN_KEY = "hoodie_min_record_key"
-MAX_KEY = "hoodie_max_record_key"
-_OLD_BLOOM = "com.uber.hoodie.bloomfilter"
-
-
-@dataclass(frozen=True, slots=True)
-class BaseFileResult:
-    """What was written.
-
-    Attributes:
-        size: bytes of the file.
-        row_count: its rows.
-        metadata: its Parquet footer.
-    """
-
-    size: int
-    row_count: int
-    metadata: pq.FileMetaData
-
-
-@dataclass(frozen=True, slots=True)
-class BaseFileFooter:
-    """What the footer of a base file tells.
-
-    Attributes:
-        schema: columns as the file has them, meta columns included.
-        key_values: the footer's texts.
-        metadata: the Parquet footer itself.
-        size: bytes of the file.
-        path: the file, for messages.
-    """
-
-    schema: pa.Schema
-    key_values: Mapping[str, str]
-    metadata: pq.FileMetaData
-    size: int
-    path: str
-
-    @property
-    def row_count(self) -> int:
-        """Rows of the file."""
-        return self.metadata.num_rows
-
-    @property
-    def min_key(self) -> str | None:
-        """The first record key in Java's string order, where the writer left it."""
-        return self.key_values.get(MIN_KEY)
-
-    @property
-    def max_key(self) -> str | None:
-        """The last record key in Java's string order, where the writer left it."""
-        return self.key_values.get(MAX_KEY)
-
-    @property
-    def bloom(self) -> BloomFilter | None:
-        """The bloom filter of record keys, where the writer left one."""
-        text = self.key_values.get(BLOOM) or self.key_values.get(_OLD_BLOOM)
-        return parse_bloom(text, self.key_values.get(BLOOM_TYPE), self.path) if text else None
-
-
-def write_base_file(
-    storage: Storage,
-    path: str,
-    table: pa.Table,
-    avro_schema_json: str,
-    options: Mapping[str, str] | None = None,
-    *,
-    footer_texts: Mapping[str, str] | None = None,
-) -> BaseFileResult:
-    """Write a base file.
-
-    Lists have three levels (`list`/`element`), decimals are fixed-length byte arrays, timestamps microseconds: the
-    forms that Apache Hudi's readers take. All columns of a nullable Avro type are optional.
-
-    Args:
-        storage: the table's.
-        path: of the new file; what stands there is replaced.
-        table: rows with meta columns (unless the table has none), sorted by record key to make the file small and its
-            row groups prunable. Dictionary columns are written as their values, faster than those.
-        avro_schema_json: the Avro schema with meta fields; columns are brought to it.
-        options: write options, see `BaseFileOptions`.
-        footer_texts: further keys for the footer, such as the Spark version that tells Spark's readers the calendar.
-    """
-    settings = BaseFileOptions.of(options or {})
-    table = as_schema(table, avro_to_arrow(avro_schema_json))
-    texts = {**(footer_texts or {}), AVRO_SCHEMA: avro_schema_json, MODEL_NAME: "avro"}
-    if RECORD_KEY in table.column_names:
-        texts |= _key_texts(table.column(RECORD_KEY), settings)
-    table = table.replace_schema_metadata(None)
-    collected: list[pq.FileMetaData] = []
-    with stream_errors(path), storage.open_output(path) as stream:
-        writer = parquet.ParquetWriter(
-            stream, table.schema, metadata_collector=collected, store_schema=False, **settings.writer_arguments(table)
-        )
-        with writer:
-            if len(table):
-                writer.write_table(table, row_group_size=settings.rows_per_group(table))
-            writer.add_key_value_metadata(texts)
-        size = stream.tell()
-    return BaseFileResult(size, len(table), collected[0])
+from table_format.storage import Storage
 
 
 def read_base_file(
@@ -180,73 +59,6 @@ def read_base_file(
     return as_schema(table, schema)
 
 
-def footer(storage: Storage, path: str) -> BaseFileFooter:
-    """The footer of a base file, without its data.
-
-    Raises:
-        CorruptFileError: the file is no Parquet file, or it is cut off.
-        MissingFileError: there is no such file.
-    """
-    with storage.open_input(path) as stream, named_corruption(path, stream):
-        return footer_of(parquet.ParquetFile(stream), path, stream.size())
-
-
-def footer_of(file: Any, path: str, size: int) -> BaseFileFooter:
-    """The footer of an open `pyarrow.parquet.ParquetFile`."""
-    texts = {key.decode(): value.decode("utf-8", "replace") for key, value in (file.metadata.metadata or {}).items()}
-    return BaseFileFooter(file.schema_arrow.remove_metadata(), texts, file.metadata, size, path)
-
-
-def key_range(keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> tuple[str, str] | None:
-    """The least and greatest key in Java's string order (UTF-16 code units); None when there are no keys."""
-    whole: Any = _in_one_piece(pa.chunked_array([keys]) if isinstance(keys, pa.Array) else keys)
-    if whole.null_count:
-        whole = whole.drop_null()
-    if len(whole) == 0:
-        return None
-    # Surrogates sort below U+E000 in UTF-16, above it in UTF-8; only such keys need the slow comparison.
-    if not has_bytes_from(whole, DISORDERED_BYTE):
-        if pc.all(pc.less_equal(whole.slice(0, len(whole) - 1), whole.slice(1))).as_py():
-            return whole[0].as_py(), whole[-1].as_py()
-        bounds = pc.min_max(whole).as_py()
-        return bounds["min"], bounds["max"]
-    keys = whole
-    units = {text.encode("utf-16-be", "surrogatepass"): text for text in keys.to_pylist() if text is not None}
-    return units[min(units)], units[max(units)]
-
-
-def _key_texts(keys: pa.ChunkedArray[Any], settings: BaseFileOptions) -> dict[str, str]:
-    texts = {}
-    bounds = key_range(keys)
-    if bounds is not None:
-        texts[MIN_KEY], texts[MAX_KEY] = bounds
-    if settings.bloom_enabled:
-        bloom = bloom_of(keys, settings)
-        texts[BLOOM] = bloom.to_text()
-        if bloom.records_per_vector:
-            texts[BLOOM_TYPE] = bloom.type_code
-    return texts
-
-
-def bloom_of(column: pa.ChunkedArray[Any], settings: BaseFileOptions) -> BloomFilter:
-    """The bloom filter of a file's record keys that the options ask for."""
-    keys = _in_one_piece(column)
-    if settings.bloom_entries is None:
-        return simple_bloom(keys, *fitting_size(len(keys), settings.bloom_false_positives, settings.bloom_most_bits))
-    bits, hashes = filter_size(settings.bloom_entries, settings.bloom_false_positives)
-    if settings.bloom_dynamic:
-        return dynamic_bloom(keys, bits, hashes, settings.bloom_entries, settings.bloom_dynamic_most)
-    return simple_bloom(keys, bits, hashes)
-
-
-def _in_one_piece(column: Any) -> pa.Array[Any]:
-    column = column.combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    result: pa.Array[Any] = column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
-    return result
-
-
 def as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table in the schema's columns; dictionary columns of the right values stay as they are."""
     if table.schema.equals(schema):
@@ -271,16 +83,77 @@ def only_nulls(schema: pa.Schema, rows: int) -> pa.Table:
     return pa.Table.from_arrays([nulls(rows, field.type) for field in schema], schema=schema)
 
 
-@contextlib.contextmanager
-def named_corruption(path: str, stream: Any) -> Iterator[None]:
-    """Errors of reading become those of this product, which name the file."""
-    try:
-        yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-        if isinstance(error, StorageError):
-            raise
-        if isinstance(error, OSError) and (error.errno or "AWS Error" in str(error)):
-            raise StorageError(f"{path}: {error}") from error
-        # Readers find the end of a Parquet file first; most damage shows there.
-        offset = max(0, stream.size() - 8)
-        raise CorruptFileError(path, offset, f"not a whole Parquet file: {error}") from error
+_BATCH_BYTES = 16 << 20
+_LEAST_ROWS = 256
+
+
+def base_file_batches(
+    storage: Storage,
+    path: str,
+    names: Sequence[str],
+    schema: pa.Schema,
+    *,
+    shape: Callable[[pa.Table], pa.Table] | None = None,
+    choose: Callable[[BaseFileFooter], Sequence[int]] | None = None,
+    start: int = 0,
+    batch_rows: int = 65_536,
+) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of a base file in the file's order, a row group or less at a time.
+
+    Args:
+        storage: the table's.
+        path: the file.
+        names: of the file's columns to read; those that it lacks are left out.
+        schema: at least one column of the table, to which the file's are brought as `base_file.read_base_file` does.
+            Of a file with none of the names they are null.
+        shape: makes columns of that schema of those that were read, in place of matching them by name.
+        choose: tells by the footer which row groups to read; all when None.
+        start: rows of the file to leave out, row groups that are not read counted too.
+        batch_rows: rows in a piece at most; fewer where rows are wide.
+
+    Yields:
+        Position in the file of the first row, and the rows.
+
+    Raises:
+        CorruptFileError: the file is no Parquet file, or it is cut off or damaged.
+        MissingFileError: there is no such file.
+        SchemaError: a column cannot be brought to the schema's type.
+    """
+    with storage.open_input(path) as stream, named_corruption(path, stream):
+        file = parquet.ParquetFile(stream, coerce_int96_timestamp_unit="us", pre_buffer=True)
+        present = set(file.schema_arrow.names)
+        found = [name for name in names if name in present]
+        groups = set(range(file.num_row_groups) if choose is None else choose(footer_of(file, path, stream.size())))
+        first = 0
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            if group in groups and first + rows > start:
+                at = first
+                for piece in _pieces(file, group, found, schema, _fitting_rows(file, group, found, batch_rows)):
+                    skipped = max(0, start - at)
+                    if skipped < piece.num_rows:
+                        part = piece.slice(skipped)
+                        yield at + skipped, as_schema(part, schema) if shape is None or not found else shape(part)
+                    at += piece.num_rows
+            first += rows
+
+
+def _pieces(file: Any, group: int, names: Sequence[str], schema: pa.Schema, most: int) -> Iterator[pa.Table]:
+    """The rows of a row group as the file has them; of none of the names, nulls in the schema's columns."""
+    if names:
+        for batch in file.iter_batches(most, row_groups=[group], columns=list(names), use_threads=False):
+            yield pa.Table.from_batches([batch]).replace_schema_metadata(None)
+        return
+    rows = file.metadata.row_group(group).num_rows
+    for at in range(0, rows, most):
+        yield only_nulls(schema, min(most, rows - at))
+
+
+def _fitting_rows(file: Any, group: int, names: Sequence[str], most: int) -> int:
+    """How many rows of a row group may be decoded at once."""
+    metadata, wanted = file.metadata.row_group(group), set(names)
+    chunks = [metadata.column(index) for index in range(metadata.num_columns)]
+    size = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema.split(".")[0] in wanted)
+    width = 8 * len(wanted) + size // max(1, metadata.num_rows)
+    fitting: int = _BATCH_BYTES // max(1, width)
+    return max(_LEAST_ROWS, min(most, fitting))

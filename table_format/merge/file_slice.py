@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from table_format.base_file.reader import footer, read_base_file
+from table_format.base_file.footer import footer
+from table_format.base_file.reader import read_base_file
 from table_format.codecs.arrow_numpy import Mask, Positions, from_numpy, one_chunk, pc, to_numpy, valid_mask
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.log.blocks import LogBlock, read_log_blocks, surviving_blocks

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from table_format.base_file.reader import footer, only_nulls, read_base_file
+from table_format.base_file.footer import footer
+from table_format.base_file.reader import only_nulls, read_base_file
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.instant import Instant
 from table_format.schema.evolution import conform

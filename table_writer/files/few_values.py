@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from table_format.base_file.reader import BaseFileFooter
+from table_format.base_file.footer import BaseFileFooter
 from table_format.meta_columns import RECORD_KEY
 
 # Bytes of a value in a dictionary-encoded chunk, its share of the dictionary included: about 1000 distinct values.

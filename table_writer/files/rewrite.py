@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from table_format.base_file.reader import BaseFileResult, footer, write_base_file
+from table_format.base_file.footer import footer
+from table_format.base_file.writer import BaseFileResult, write_base_file
 from table_format.codecs.arrow_numpy import one_chunk
 from table_format.meta_columns import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
 from table_format.table.schema_history import read_columns

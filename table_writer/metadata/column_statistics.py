@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import compute
 
-from table_format.base_file.footer_statistics import FooterStatistics, footer_statistics
-from table_format.base_file.reader import BaseFileFooter
+from table_format.base_file.footer import BaseFileFooter, FooterStatistics, footer_statistics
 from table_format.codecs.varint import write_varint
 from table_format.errors import OptionError, did_you_mean
 from table_format.meta_columns import COMMIT_TIME, META_COLUMNS, PARTITION_PATH, RECORD_KEY

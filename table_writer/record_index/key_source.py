@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from table_format.base_file.batches import base_file_batches
-from table_format.base_file.reader import footer
+from table_format.base_file.footer import footer
+from table_format.base_file.reader import base_file_batches
 from table_format.errors import CorruptFileError, RecordIndexError
 from table_format.merge.file_slice import read_file_slice
 from table_format.merge.rules import MergeRules

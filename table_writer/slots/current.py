@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-from table_format.base_file.reader import footer
+from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import from_numpy
 from table_format.errors import OptionError, UnsupportedTableError
 from table_format.keys.bucket_index import possible_buckets

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import compute
 
-from table_format.base_file.options import BaseFileOptions
+from table_format.base_file.writer import BaseFileOptions
 from table_format.codecs.arrow_numpy import one_chunk
 from table_writer.surgery.compact import BINARY, LIST, Struct
 from table_writer.surgery.footer import ChunkField, Footer, MetadataField, chunks_of, parse_footer

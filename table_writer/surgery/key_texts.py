@@ -12,17 +12,8 @@ import pyarrow.parquet as pq
 from pyarrow import compute
 
 from table_format.base_file.bloom import BloomFilter, filter_size, fitting_size, simple_bloom
-from table_format.base_file.options import BaseFileOptions
-from table_format.base_file.reader import (
-    BLOOM,
-    BLOOM_TYPE,
-    MAX_KEY,
-    MIN_KEY,
-    BaseFileFooter,
-    bloom_of,
-    key_range,
-    named_corruption,
-)
+from table_format.base_file.footer import BLOOM, BLOOM_TYPE, MAX_KEY, MIN_KEY, BaseFileFooter, named_corruption
+from table_format.base_file.writer import BaseFileOptions, bloom_of, key_range
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.errors import CorruptFileError
 from table_format.meta_columns import RECORD_KEY

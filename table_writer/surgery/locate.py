@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from table_format.base_file.reader import BaseFileFooter
+from table_format.base_file.footer import BaseFileFooter
 from table_format.codecs.arrow_numpy import from_numpy
 from table_format.errors import CorruptFileError
 from table_format.meta_columns import RECORD_KEY

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from table_format.base_file.options import BaseFileOptions
-from table_format.base_file.reader import AVRO_SCHEMA, MODEL_NAME
+from table_format.base_file.footer import AVRO_SCHEMA, MODEL_NAME
+from table_format.base_file.writer import BaseFileOptions
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.meta_columns import FILE_NAME, RECORD_KEY

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from table_format.base_file.reader import BaseFileFooter, as_schema, footer_of, named_corruption
+from table_format.base_file.footer import BaseFileFooter, footer_of, named_corruption
+from table_format.base_file.reader import as_schema
 from table_format.schema.evolution import storage_type
 from table_format.storage import Storage
 from table_writer.files.few_values import few_valued_columns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from table_format.base_file.reader import BaseFileFooter
+from table_format.base_file.footer import BaseFileFooter
 
 # Before 1.8, parquet-java wrote wrong statistics of strings (PARQUET-251) and delta encodings that readers treat by
 # the file's creator (PARQUET-246), which is one for all row groups.

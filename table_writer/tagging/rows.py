@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import compute
 
-from table_format.base_file.options import BaseFileOptions
+from table_format.base_file.writer import BaseFileOptions
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, spans_of, to_numpy
 from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
 from table_writer.execution.blocks import in_one_piece, keyed_rows, stream, user_rows

@@ -29,7 +29,7 @@ from hudi_catalog.cli.main import app
 from hudi_catalog.gateway.statement import Reason
 from hudi_catalog.metastore import after_commit, metastore_options
 from spark_writer.write_plans import _KEY_PREFIXES
-from table_format.base_file.options import BaseFileOptions
+from table_format.base_file.writer import BaseFileOptions
 from table_format.config.option_keys import _APACHES_OTHERS, OUR_WRITER_KEYS, UNSERVED, check_writer_options, is_apaches
 from table_format.errors import OptionError
 from table_format.keys.key_generator import key_spec_of_properties

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame
 
-from table_format.base_file.options import BaseFileOptions
+from table_format.base_file.writer import BaseFileOptions
 from table_format.storage import Storage
 from table_writer.surgery.splice import Dropped, FileEdit, NewColumns, splice
 from tests.support.parquet_pages import check_pages

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from table_format.base_file.options import BaseFileOptions
-from table_format.base_file.reader import footer, key_range
+from table_format.base_file.footer import footer
+from table_format.base_file.writer import BaseFileOptions, key_range
 from table_format.storage import Storage
 from table_writer.surgery.compact import read_struct, write_struct
 from table_writer.surgery.key_texts import key_texts

@@ -11,8 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from table_format.base_file.bloom import dynamic_bloom, murmur, parse_bloom, simple_bloom
-from table_format.base_file.footer_statistics import footer_statistics
-from table_format.base_file.reader import footer, read_base_file, write_base_file
+from table_format.base_file.footer import footer, footer_statistics
+from table_format.base_file.reader import read_base_file
+from table_format.base_file.writer import write_base_file
 from table_format.codecs.avro_schema import arrow_to_avro, avro_text, avro_to_arrow, schema_text
 from table_format.errors import RecordError
 from table_format.keys.bucket_index import BucketHashRule, bucket_ids_of_keys, hash_parts

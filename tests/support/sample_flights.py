@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from table_format.actions.commit import WriteStat
-from table_format.base_file.reader import write_base_file
+from table_format.base_file.writer import write_base_file
 from table_format.codecs.avro_schema import schema_text
 from table_format.config.properties import ensure_partition_metadata
 from table_format.keys.key_generator import from_table_config

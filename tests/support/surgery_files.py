@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from table_format.base_file.options import BaseFileOptions
-from table_format.base_file.reader import footer, read_base_file
+from table_format.base_file.footer import footer
+from table_format.base_file.reader import read_base_file
+from table_format.base_file.writer import BaseFileOptions
 from table_format.codecs.avro_schema import schema_text
 from table_format.meta_columns import META_FIELDS, PARTITION_PATH, RECORD_KEY, constant
 from table_format.schema.evolution import storage_schema

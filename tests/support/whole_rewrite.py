@@ -6,7 +6,7 @@ import os
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from table_format.base_file.options import BaseFileOptions
+from table_format.base_file.writer import BaseFileOptions
 from table_format.storage import Storage
 from table_writer.metadata.column_statistics import ColumnValues, collect_statistics, indexable_columns, statistics_of
 from table_writer.surgery.splice import FileEdit, NewColumns, splice

@@ -18,7 +18,7 @@ from catalog.table import READ_OPTIMIZED, SNAPSHOT
 from hudi_catalog.hive import materialization, materialized_files
 from hudi_catalog.hive.materialization import Copies, SliceNames, folder_name
 from hudi_catalog.hive.materialized_files import MadeFile, MadeFiles
-from table_format.base_file.options import BaseFileOptions
+from table_format.base_file.writer import BaseFileOptions
 from table_format.errors import StorageError
 from table_format.storage import Storage
 from tests.support.golden_renames import RELEASES, lay_out

@@ -5,7 +5,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from table_format.base_file.reader import BLOOM, footer, key_range, read_base_file, write_base_file
+from table_format.base_file.footer import BLOOM, footer
+from table_format.base_file.reader import read_base_file
+from table_format.base_file.writer import key_range, write_base_file
 from table_format.codecs.avro_schema import avro_to_arrow, schema_text, without_meta_columns
 from table_format.errors import CorruptFileError, MissingFileError, OptionError, SchemaError
 from table_format.meta_columns import META_COLUMNS, META_FIELDS, add_meta_columns, sequence_numbers

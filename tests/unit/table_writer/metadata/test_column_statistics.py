@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from table_format.base_file.footer_statistics import footer_statistics
-from table_format.base_file.reader import footer, read_base_file
+from table_format.base_file.footer import footer, footer_statistics
+from table_format.base_file.reader import read_base_file
 from table_format.errors import OptionError
 from table_format.meta_columns import META_COLUMNS
 from table_format.metadata_table.column_stats import STATS_SCHEMA

@@ -8,7 +8,8 @@ import pyarrow.compute as pc
 import pytest
 
 from spark_writer import bucket_write
-from table_format.base_file.reader import footer, read_base_file
+from table_format.base_file.footer import footer
+from table_format.base_file.reader import read_base_file
 from table_format.config.table_config import update_table_config
 from table_format.errors import OptionError, RecordError, SchemaError, UnsupportedTableError
 from table_format.keys.java_hash import bucket_id_one

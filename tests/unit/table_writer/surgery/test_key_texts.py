@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from table_format.base_file.options import BaseFileOptions
-from table_format.base_file.reader import BLOOM, BLOOM_TYPE, MAX_KEY, MIN_KEY, BaseFileFooter, bloom_of, footer
+from table_format.base_file.footer import BLOOM, BLOOM_TYPE, MAX_KEY, MIN_KEY, BaseFileFooter, footer
+from table_format.base_file.writer import BaseFileOptions, bloom_of
 from table_format.storage import Storage
 from table_writer.surgery.key_texts import key_texts
 from table_writer.surgery.splice import Dropped, FileEdit, NewColumns, splice

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from table_format.base_file.reader import footer, read_base_file
+from table_format.base_file.footer import footer
+from table_format.base_file.reader import read_base_file
 from table_format.codecs.arrow_numpy import from_numpy
 from table_format.errors import SchemaError
 from table_format.meta_columns import META_FIELDS, RECORD_KEY

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from table_format.base_file.options import BaseFileOptions
-from table_format.base_file.reader import footer
+from table_format.base_file.footer import footer
+from table_format.base_file.writer import BaseFileOptions
 from table_format.errors import MissingFileError
 from table_format.storage import Storage
 from table_writer.surgery.refusal import CannotSplice, why_not

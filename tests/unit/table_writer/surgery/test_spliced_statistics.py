@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from table_format.base_file.options import BaseFileOptions
+from table_format.base_file.writer import BaseFileOptions
 from table_format.storage import Storage
 from table_writer.surgery import statistics
 from table_writer.surgery.splice import FileEdit, splice

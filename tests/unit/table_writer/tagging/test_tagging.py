@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from table_format.base_file.reader import write_base_file
+from table_format.base_file.writer import write_base_file
 from table_format.codecs.avro_schema import schema_text
 from table_format.errors import RecordError, RecordIndexError, SchemaError
 from table_format.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY, add_meta_columns

@@ -1,16 +1,102 @@
-"""Bounds of a column out of a Parquet footer, for files that the metadata table does not describe."""
+"""Footers of base files: schema, Hudi's key-value texts, and bounds of a column where the metadata table has none."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from table_format.base_file.reader import BaseFileFooter
+from table_format.base_file.bloom import BloomFilter, parse_bloom
 from table_format.codecs.arrow_numpy import pc
+from table_format.errors import CorruptFileError, StorageError
+from table_format.storage import Storage
+
+parquet: Any = pq  # the stubs lag behind the functions
+AVRO_SCHEMA = "parquet.avro.schema"
+MODEL_NAME = "writer.model.name"
+BLOOM = "org.apache.hudi.bloomfilter"
+BLOOM_TYPE = "hoodie_bloom_filter_type_code"
+MIN_KEY = "hoodie_min_record_key"
+MAX_KEY = "hoodie_max_record_key"
+_OLD_BLOOM = "com.uber.hoodie.bloomfilter"
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileFooter:
+    """What the footer of a base file tells.
+
+    Attributes:
+        schema: columns as the file has them, meta columns included.
+        key_values: the footer's texts.
+        metadata: the Parquet footer itself.
+        size: bytes of the file.
+        path: the file, for messages.
+    """
+
+    schema: pa.Schema
+    key_values: Mapping[str, str]
+    metadata: pq.FileMetaData
+    size: int
+    path: str
+
+    @property
+    def row_count(self) -> int:
+        """Rows of the file."""
+        return self.metadata.num_rows
+
+    @property
+    def min_key(self) -> str | None:
+        """The first record key in Java's string order, where the writer left it."""
+        return self.key_values.get(MIN_KEY)
+
+    @property
+    def max_key(self) -> str | None:
+        """The last record key in Java's string order, where the writer left it."""
+        return self.key_values.get(MAX_KEY)
+
+    @property
+    def bloom(self) -> BloomFilter | None:
+        """The bloom filter of record keys, where the writer left one."""
+        text = self.key_values.get(BLOOM) or self.key_values.get(_OLD_BLOOM)
+        return parse_bloom(text, self.key_values.get(BLOOM_TYPE), self.path) if text else None
+
+
+def footer(storage: Storage, path: str) -> BaseFileFooter:
+    """The footer of a base file, without its data.
+
+    Raises:
+        CorruptFileError: the file is no Parquet file, or it is cut off.
+        MissingFileError: there is no such file.
+    """
+    with storage.open_input(path) as stream, named_corruption(path, stream):
+        return footer_of(parquet.ParquetFile(stream), path, stream.size())
+
+
+def footer_of(file: Any, path: str, size: int) -> BaseFileFooter:
+    """The footer of an open `pyarrow.parquet.ParquetFile`."""
+    texts = {key.decode(): value.decode("utf-8", "replace") for key, value in (file.metadata.metadata or {}).items()}
+    return BaseFileFooter(file.schema_arrow.remove_metadata(), texts, file.metadata, size, path)
+
+
+@contextlib.contextmanager
+def named_corruption(path: str, stream: Any) -> Iterator[None]:
+    """Errors of reading become those of this product, which name the file."""
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        if isinstance(error, StorageError):
+            raise
+        if isinstance(error, OSError) and (error.errno or "AWS Error" in str(error)):
+            raise StorageError(f"{path}: {error}") from error
+        # Readers find the end of a Parquet file first; most damage shows there.
+        offset = max(0, stream.size() - 8)
+        raise CorruptFileError(path, offset, f"not a whole Parquet file: {error}") from error
+
 
 types = pa.types
 _EXACT = Context(prec=80)

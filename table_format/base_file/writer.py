@@ -1,4 +1,4 @@
-"""Settings of base files, under Apache Hudi's own option keys."""
+"""Writing base files: Parquet with Hudi's keys in the footer, under Apache Hudi's option keys."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from table_format.codecs.arrow_numpy import pc
+from table_format.base_file.bloom import BloomFilter, dynamic_bloom, filter_size, fitting_size, simple_bloom
+from table_format.base_file.footer import AVRO_SCHEMA, BLOOM, BLOOM_TYPE, MAX_KEY, MIN_KEY, MODEL_NAME, parquet
+from table_format.base_file.reader import as_schema
+from table_format.codecs.arrow_numpy import DISORDERED_BYTE, has_bytes_from, pc
+from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.config.option_values import flag, fraction, whole_number
 from table_format.errors import OptionError
+from table_format.meta_columns import RECORD_KEY
+from table_format.storage import Storage, stream_errors
 
 _CODECS = {
     "ZSTD": "zstd",
@@ -21,6 +28,7 @@ _CODECS = {
     "NONE": "none",
     "BROTLI": "brotli",
 }
+
 # gzip at pyarrow's own level 9 costs five times as much for one per cent less.
 _LEVELS = {"zstd": 3, "gzip": 6}
 _SAMPLE = 8192
@@ -138,3 +146,110 @@ def _share(options: Mapping[str, str], key: str, default: float) -> float:
     if share in (0, 1):
         raise OptionError(f"{key}={options[key]!r}: give a number between 0 and 1")
     return share
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileResult:
+    """What was written.
+
+    Attributes:
+        size: bytes of the file.
+        row_count: its rows.
+        metadata: its Parquet footer.
+    """
+
+    size: int
+    row_count: int
+    metadata: pq.FileMetaData
+
+
+def write_base_file(
+    storage: Storage,
+    path: str,
+    table: pa.Table,
+    avro_schema_json: str,
+    options: Mapping[str, str] | None = None,
+    *,
+    footer_texts: Mapping[str, str] | None = None,
+) -> BaseFileResult:
+    """Write a base file.
+
+    Lists have three levels (`list`/`element`), decimals are fixed-length byte arrays, timestamps microseconds: the
+    forms that Apache Hudi's readers take. All columns of a nullable Avro type are optional.
+
+    Args:
+        storage: the table's.
+        path: of the new file; what stands there is replaced.
+        table: rows with meta columns (unless the table has none), sorted by record key to make the file small and its
+            row groups prunable. Dictionary columns are written as their values, faster than those.
+        avro_schema_json: the Avro schema with meta fields; columns are brought to it.
+        options: write options, see `BaseFileOptions`.
+        footer_texts: further keys for the footer, such as the Spark version that tells Spark's readers the calendar.
+    """
+    settings = BaseFileOptions.of(options or {})
+    table = as_schema(table, avro_to_arrow(avro_schema_json))
+    texts = {**(footer_texts or {}), AVRO_SCHEMA: avro_schema_json, MODEL_NAME: "avro"}
+    if RECORD_KEY in table.column_names:
+        texts |= _key_texts(table.column(RECORD_KEY), settings)
+    table = table.replace_schema_metadata(None)
+    collected: list[pq.FileMetaData] = []
+    with stream_errors(path), storage.open_output(path) as stream:
+        writer = parquet.ParquetWriter(
+            stream, table.schema, metadata_collector=collected, store_schema=False, **settings.writer_arguments(table)
+        )
+        with writer:
+            if len(table):
+                writer.write_table(table, row_group_size=settings.rows_per_group(table))
+            writer.add_key_value_metadata(texts)
+        size = stream.tell()
+    return BaseFileResult(size, len(table), collected[0])
+
+
+def key_range(keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> tuple[str, str] | None:
+    """The least and greatest key in Java's string order (UTF-16 code units); None when there are no keys."""
+    whole: Any = _in_one_piece(pa.chunked_array([keys]) if isinstance(keys, pa.Array) else keys)
+    if whole.null_count:
+        whole = whole.drop_null()
+    if len(whole) == 0:
+        return None
+    # Surrogates sort below U+E000 in UTF-16, above it in UTF-8; only such keys need the slow comparison.
+    if not has_bytes_from(whole, DISORDERED_BYTE):
+        if pc.all(pc.less_equal(whole.slice(0, len(whole) - 1), whole.slice(1))).as_py():
+            return whole[0].as_py(), whole[-1].as_py()
+        bounds = pc.min_max(whole).as_py()
+        return bounds["min"], bounds["max"]
+    keys = whole
+    units = {text.encode("utf-16-be", "surrogatepass"): text for text in keys.to_pylist() if text is not None}
+    return units[min(units)], units[max(units)]
+
+
+def _key_texts(keys: pa.ChunkedArray[Any], settings: BaseFileOptions) -> dict[str, str]:
+    texts = {}
+    bounds = key_range(keys)
+    if bounds is not None:
+        texts[MIN_KEY], texts[MAX_KEY] = bounds
+    if settings.bloom_enabled:
+        bloom = bloom_of(keys, settings)
+        texts[BLOOM] = bloom.to_text()
+        if bloom.records_per_vector:
+            texts[BLOOM_TYPE] = bloom.type_code
+    return texts
+
+
+def bloom_of(column: pa.ChunkedArray[Any], settings: BaseFileOptions) -> BloomFilter:
+    """The bloom filter of a file's record keys that the options ask for."""
+    keys = _in_one_piece(column)
+    if settings.bloom_entries is None:
+        return simple_bloom(keys, *fitting_size(len(keys), settings.bloom_false_positives, settings.bloom_most_bits))
+    bits, hashes = filter_size(settings.bloom_entries, settings.bloom_false_positives)
+    if settings.bloom_dynamic:
+        return dynamic_bloom(keys, bits, hashes, settings.bloom_entries, settings.bloom_dynamic_most)
+    return simple_bloom(keys, bits, hashes)
+
+
+def _in_one_piece(column: Any) -> pa.Array[Any]:
+    column = column.combine_chunks()
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    result: pa.Array[Any] = column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
+    return result
