@@ -6,18 +6,25 @@ The writer is imported when a command runs: the other commands start without it.
 from __future__ import annotations
 
 import dataclasses
-import json
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from catalog.text import bytes_text
-from hudi_catalog.option_groups import key_value, read_option_file
+from hudi_catalog.cli.arguments import (
+    HELP,
+    Config,
+    Json,
+    TablePath,
+    WriterOptions,
+    all_options,
+    print_json,
+    print_lines,
+)
 from table_format.config.option_keys import check_writer_options
 from table_format.hfile.reader import HFileReader
 from table_format.metadata_table import layout as names
@@ -29,22 +36,13 @@ if TYPE_CHECKING:
     from table_writer.record_index.bootstrap import BootstrapReport
     from table_writer.record_index.verify import VerifyReport
 
+_EXAMPLES = 10
+
 index_app = typer.Typer(
     help="Build, check and change the record index of a table: where each record key lies.",
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP,
 )
-
-Path = Annotated[str, typer.Argument(help="Folder or URI of a table.")]
-
-Json = Annotated[bool, typer.Option("--json", help="For scripts: JSON on standard output, nothing else.")]
-
-Options = Annotated[
-    list[str] | None,
-    typer.Option("--option", "-o", help="Option of the table's writers as key=value, such as those of its lock."),
-]
-
-Config = Annotated[str | None, typer.Option("--config", help="File of options, one key=value a line; flags win.")]
 
 
 @index_app.callback()
@@ -53,7 +51,7 @@ def _index() -> None:
 
 
 @index_app.command("show")
-def index_show(path: Path, *, as_json: Json = False) -> None:
+def index_show(path: TablePath, *, as_json: Json = False) -> None:
     """Tell what the record index of a table is: file groups, entries, sizes."""
     facts = index_json(TableClient.open(path))
     _print(facts, index_lines(facts), as_json=as_json)
@@ -61,13 +59,13 @@ def index_show(path: Path, *, as_json: Json = False) -> None:
 
 @index_app.command("bootstrap")
 def index_bootstrap(
-    path: Path,
+    path: TablePath,
     *,
     groups: Annotated[
         int | None, typer.Option("--groups", min=1, help="File groups of the index; by the number of keys otherwise.")
     ] = None,
     wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for writes that are under way.")] = 60,
-    option: Options = None,
+    option: WriterOptions = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -75,7 +73,7 @@ def index_bootstrap(
     from hudi_catalog.cli.index_progress import ProgressThreads
     from table_writer.record_index.bootstrap import bootstrap_index
 
-    options = _all_options(config, option)
+    options = _writer_options(config, option)
     with ProgressThreads() as view:
         report = bootstrap_index(
             TableClient.open(path), options, groups=groups, wait_seconds=wait, mapper=view, tell=view.tell
@@ -85,13 +83,13 @@ def index_bootstrap(
 
 @index_app.command("verify")
 def index_verify(
-    path: Path,
+    path: TablePath,
     *,
     sample: Annotated[
         float | None, typer.Option("--sample", help="Share of the file slices to read, such as 0.01; all otherwise.")
     ] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Mend the index by a commit without data.")] = False,
-    option: Options = None,
+    option: WriterOptions = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -100,7 +98,7 @@ def index_verify(
     from table_writer.record_index.compare import DUPLICATE
     from table_writer.record_index.verify import verify_index
 
-    options = _all_options(config, option)
+    options = _writer_options(config, option)
     with ProgressThreads() as view:
         report = verify_index(
             TableClient.open(path), options, sample=sample, repair=repair, mapper=view, tell=view.tell
@@ -113,10 +111,10 @@ def index_verify(
 
 @index_app.command("resize")
 def index_resize(
-    path: Path,
+    path: TablePath,
     groups: Annotated[int, typer.Argument(min=1, help="File groups that the index is to have.")],
     *,
-    option: Options = None,
+    option: WriterOptions = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -126,29 +124,22 @@ def index_resize(
 
     client = TableClient.open(path)
     with ProgressThreads() as view:
-        resize(client, groups, view, _all_options(config, option))
+        resize(client, groups, view, _writer_options(config, option))
     facts = index_json(client)
     _print(facts, index_lines(facts), as_json=as_json)
 
 
-def _all_options(config: str | None, option: Iterable[str] | None) -> dict[str, str]:
-    stored = {} if config is None else read_option_file(config)
-    options = {**stored, **dict(key_value(text) for text in option or [])}
+def _writer_options(config: str | None, option: Iterable[str] | None) -> dict[str, str]:
+    options = all_options(config, option)
     check_writer_options(options)
     return options
 
 
 def _print(facts: Any, lines: Iterable[RenderableType], *, as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(json.dumps(facts, ensure_ascii=False, indent=2) + "\n")
-        return
-    # Files and pipes get whole lines; a terminal its own width.
-    console = Console(width=None if sys.stdout.isatty() else 1000, markup=False, highlight=False)
-    for line in lines:
-        console.print(line)
-
-
-_EXAMPLES = 10
+        print_json(facts)
+    else:
+        print_lines(lines)
 
 
 def index_json(client: TableClient) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The commands that run services: `hudi-catalog serve trino`, `hudi-catalog serve hive` and `hudi-catalog gateway`.
+"""The commands that run services: `hudi-catalog serve trino | serve hive | gateway | metastore`.
 
 What they run is imported when they run: the other commands start without it, and do without its libraries.
 """
@@ -6,14 +6,28 @@ What they run is imported when they run: the other commands start without it, an
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import sys
-from collections.abc import Iterable
+import threading
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hudi_catalog.option_groups import key_value, read_option_file
-from table_format.errors import require
+from hudi_catalog.cli.arguments import HELP, Config, all_options
+from table_format.errors import ServiceError, require
+
+_LOOK_SECONDS = 1.0
+
+_METASTORE_STARTED = """\
+a Hive Metastore, kept in {folder}
+  register:  hudi-catalog sync --metastore {uri} --all WAREHOUSE
+  Spark:     --conf spark.sql.catalogImplementation=hive --conf spark.hadoop.hive.metastore.uris={uri}
+  Hive:      hive.metastore.uris={uri}
+  Trino:     connector.name=hive, hive.metastore.uri={uri}
+Ctrl-C stops it; what is registered stays.
+"""
 
 SERVICES = ("aiohttp", "prometheus_client", "thriftpy2")
 """Packages that services need."""
@@ -24,7 +38,7 @@ GATEWAY_PORT, GATEWAY_HTTP_PORT = 9880, 9881
 serve_app = typer.Typer(
     help="Run a service through which an engine uses the plans.",
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP,
 )
 
 Warehouse = Annotated[str, typer.Argument(help="Folder or URI under which tables lie.")]
@@ -50,7 +64,6 @@ QueryLogTarget = Annotated[
     str, typer.Option("--query-log", help="File that a line of JSON is appended to for each query; - is stdout.")
 ]
 Options = Annotated[list[str] | None, typer.Option("--option", "-o", help="Option as key=value; repeatable.")]
-Config = Annotated[str | None, typer.Option("--config", help="File of options, one key=value a line; flags win.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more of what happens on standard error.")]
 
 
@@ -100,7 +113,7 @@ def serve_trino(
             port=port,
             http_port=http_port,
             http_host=http_host,
-            options=_all_options(config, option),
+            options=all_options(config, option),
             secret=load_secret(secret_file),
             tls=tls_files(tls_certificate, tls_key, tls_client_ca),
             query_log=query_log,
@@ -162,7 +175,7 @@ def serve_hive(
             port=port,
             http_port=http_port,
             http_host=http_host,
-            options=_all_options(config, option),
+            options=all_options(config, option),
             secret=secret,
             tls=tls_files(tls_certificate, tls_key, tls_client_ca),
             query_log=query_log,
@@ -218,7 +231,7 @@ def gateway(
             port=port,
             http_port=http_port,
             http_host=http_host,
-            options=_all_options(config, option),
+            options=all_options(config, option),
             secret=load_secret(secret_file),
             tls=tls_files(tls_certificate, tls_key, tls_client_ca),
             upstream_ca=upstream_ca,
@@ -237,11 +250,6 @@ def gateway(
     _say("stopped")
 
 
-def _all_options(config: str | None, option: Iterable[str] | None) -> dict[str, str]:
-    stored = {} if config is None else read_option_file(config)
-    return {**stored, **dict(key_value(text) for text in option or [])}
-
-
 def _log_to_stderr(*, verbose: bool) -> None:
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING,
@@ -254,3 +262,36 @@ def _say(*lines: str) -> None:
     # standard output is the query log's
     sys.stderr.write("".join(f"hudi-catalog: {line}\n" if not line.startswith(" ") else f"{line}\n" for line in lines))
     sys.stderr.flush()
+
+
+def metastore(
+    *,
+    folder: Annotated[
+        str | None,
+        typer.Option("--folder", help="Where it is kept; by default in the user's data folder. Made if missing."),
+    ] = None,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port of 127.0.0.1 to listen at; 0 for a free one.")
+    ] = 9083,
+) -> None:
+    """Run a local Hive Metastore from PySpark's jars, for trying things; prints its URI."""
+    from hudi_catalog.local_metastore.server import LocalMetastore
+
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    place = Path(folder) if folder else default_folder()
+    with LocalMetastore(place, port=port) as server:
+        sys.stdout.write(f"{server.uri}\n")
+        sys.stdout.flush()
+        sys.stderr.write(_METASTORE_STARTED.format(folder=place, uri=server.uri))
+        while not stopped.wait(_LOOK_SECONDS):
+            if not server.running:
+                raise ServiceError(f"the Hive Metastore ended of itself; see {server.log}")
+    sys.stderr.write("hudi-catalog: stopped\n")
+
+
+def default_folder() -> Path:
+    """Folder of the local metastore where none is named, as the XDG base directories have it."""
+    base = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local/share")
+    return Path(base) / "hudi-catalog/metastore"

@@ -72,31 +72,6 @@ def arrow_rows(rows: Any, columns: pa.Schema | None = None, *, time_zone: str | 
     return zoned_rows(_opened(rows, columns, time_zone), columns, time_zone)
 
 
-def arrow_schema(source: Any, *, time_zone: str | None = None) -> pa.Schema:
-    """Columns for a new table.
-
-    Args:
-        source: a pyarrow schema, what has `__arrow_c_schema__`, or rows as `arrow_rows` takes them.
-        time_zone: of timestamps that have none.
-
-    Raises:
-        ArgumentError: neither.
-        SchemaError: a column that Arrow cannot hold, a timestamp without a time zone where none is given, or a column
-            of rows whose values are all null.
-    """
-    is_data = hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")
-    if not is_data and hasattr(source, "__arrow_c_schema__"):
-        schema, _ = zoned(_imported(arrow.schema, source), None, time_zone)
-    else:
-        schema = arrow_rows(source, time_zone=time_zone).schema
-    untyped = [field.name for field in schema if pa.types.is_null(field.type)]
-    if untyped:
-        raise SchemaError(
-            f"column {untyped[0]!r} has no type, as all its values are null: give a pyarrow schema, or cast it"
-        )
-    return schema.remove_metadata()
-
-
 def zoned_rows(rows: ArrowRows, columns: pa.Schema | None, time_zone: str | None) -> ArrowRows:
     """Rows whose timestamps all have a time zone, but for columns that have none in the table either."""
     schema, change = zoned(rows.schema, columns, time_zone)
@@ -112,6 +87,21 @@ def rows_of_table(table: pa.Table) -> ArrowRows:
     return ArrowRows(table.schema, table.to_reader, repeatable=True)
 
 
+def imported(read: Callable[[Any], Any], rows: Any) -> Any:
+    """What pyarrow reads from an object of another library.
+
+    Raises:
+        ArgumentError: the object is no table; the message says how it becomes one.
+        SchemaError: pyarrow cannot read it.
+    """
+    try:
+        return read(rows)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        if _kind(rows) in _REMEDIES:
+            raise _refused(rows) from error
+        raise SchemaError(f"these rows ({_kind(rows)}) are no columns that Arrow can hold: {error}") from error
+
+
 def _opened(rows: Any, columns: pa.Schema | None, time_zone: str | None) -> ArrowRows:  # noqa: PLR0911  a line a kind
     if isinstance(rows, ArrowRows):
         return rows
@@ -124,9 +114,9 @@ def _opened(rows: Any, columns: pa.Schema | None, time_zone: str | None) -> Arro
     if hasattr(rows, "__arrow_c_stream__"):
         return _of_stream(rows)
     if hasattr(rows, "__arrow_c_array__"):
-        return rows_of_table(pa.Table.from_batches([_imported(arrow.record_batch, rows)]))
+        return rows_of_table(pa.Table.from_batches([imported(arrow.record_batch, rows)]))
     if isinstance(rows, Mapping):
-        return rows_of_table(narrowed(_imported(pa.table, dict(rows)), columns))
+        return rows_of_table(narrowed(imported(pa.table, dict(rows)), columns))
     if isinstance(rows, (str, bytes, os.PathLike)) or not isinstance(rows, Iterable) or _kind(rows) in _REMEDIES:
         raise _refused(rows)
     if isinstance(rows, (list, tuple)) and all(isinstance(row, Mapping) for row in rows):
@@ -135,7 +125,7 @@ def _opened(rows: Any, columns: pa.Schema | None, time_zone: str | None) -> Arro
 
 
 def _of_stream(rows: Any) -> ArrowRows:
-    reader = _imported(arrow.RecordBatchReader.from_stream, rows)
+    reader = imported(arrow.RecordBatchReader.from_stream, rows)
     again = _kind(rows).partition(".")[0] in _READ_AGAIN and not isinstance(rows, pa.RecordBatchReader)
     unread = iter([reader])
 
@@ -143,15 +133,6 @@ def _of_stream(rows: Any) -> ArrowRows:
         return next(unread, None) or arrow.RecordBatchReader.from_stream(rows)
 
     return ArrowRows(reader.schema, opened, repeatable=again)
-
-
-def _imported(read: Callable[[Any], Any], rows: Any) -> Any:
-    try:
-        return read(rows)
-    except (pa.ArrowException, ValueError, TypeError) as error:
-        if _kind(rows) in _REMEDIES:
-            raise _refused(rows) from error
-        raise SchemaError(f"these rows ({_kind(rows)}) are no columns that Arrow can hold: {error}") from error
 
 
 def _pandas_table(frame: Any, columns: pa.Schema | None) -> pa.Table:

@@ -7,8 +7,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from hudi_catalog.cli.serve_commands import default_folder
 from hudi_catalog.local_metastore import server
-from hudi_catalog.local_metastore.commands import default_folder
 from hudi_catalog.local_metastore.server import LocalMetastore
 from table_format.errors import MissingPackageError, OptionError, ServiceError
 

@@ -11,7 +11,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
-from hudi_catalog.sources.rows import arrow_rows, arrow_schema
+from hudi_catalog.sources.rows import arrow_rows
 from table_format.errors import ArgumentError, OptionError, SchemaError
 
 CLOCK = dt.datetime(2026, 7, 1, 12)  # noqa: DTZ001  # without a zone on purpose
@@ -207,16 +207,3 @@ def test_what_is_not_arrow_like_is_refused(rows: object, remedy: str) -> None:
 def test_columns_that_arrow_cannot_hold(rows: object, reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         arrow_rows(rows)
-
-
-def test_schemas_of_new_tables() -> None:
-    assert arrow_schema(TABLE.schema) == arrow_schema(TABLE) == TABLE.schema
-    assert arrow_schema(TABLE.select(["id", "name"]).to_pylist()) == TABLE.select(["id", "name"]).schema
-    assert arrow_schema(pl.DataFrame({"a": [1]}).schema).names == ["a"]
-    with pytest.raises(SchemaError, match="'a' has no type"):
-        arrow_schema([{"a": None}])
-    with pytest.raises(SchemaError, match="without a time zone"):
-        arrow_schema(pa.schema([("at", pa.timestamp("us"))]))
-    assert arrow_schema(pa.schema([("at", pa.timestamp("us"))]), time_zone="UTC").field("at").type.tz == "UTC"
-    with pytest.raises(ArgumentError, match="'id long'"):
-        arrow_schema("id long")

@@ -1,0 +1,303 @@
+"""Rows in files: Parquet, Arrow IPC (Feather), CSV and JSON lines, of a storage or from standard input."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import itertools
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.ipc
+import pyarrow.json
+import pyarrow.parquet
+from pyarrow import fs
+
+from hudi_catalog.sources.rows import ArrowRows, zoned_rows
+from table_format.errors import ArgumentError, CorruptFileError, MissingFileError, OptionError, RecordError, SchemaError
+from table_format.schema.evolution import conform, merge_schemas, storage_schema
+
+arrow: Any = pa
+types = pa.types
+
+STDIN: Final = "-"
+_BLOCK: Final = 16 << 20
+_UTC: Final = pa.timestamp("us", "UTC")
+_CLOCK: Final = pa.timestamp("us")
+_ENDINGS: Final = {
+    "parquet": "parquet",
+    "pq": "parquet",
+    "arrow": "arrow",
+    "arrows": "arrow",
+    "feather": "arrow",
+    "ipc": "arrow",
+    "csv": "csv",
+    "tsv": "tsv",
+    "json": "json",
+    "jsonl": "json",
+    "ndjson": "json",
+}
+_COMPRESSIONS: Final = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
+_MAGIC: Final = {b"PAR1": "parquet", b"ARRO": "arrow", b"\xff\xff\xff\xff": "arrow"}
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file of rows.
+
+    Attributes:
+        name: as the user wrote it.
+        path: local path or URI.
+        format: one of `FORMATS`.
+        columns: of the table that is written to; None where there are none yet.
+    """
+
+    name: str
+    path: str
+    format: str
+    columns: pa.Schema | None
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+        """The columns, and the record batches, which can be read inside the `with` statement."""
+        try:
+            with _stream(self.path) as stream:
+                yield _READERS[self.format](self, stream)
+        except FileNotFoundError as error:
+            raise MissingFileError(f"{self.name}: there is no such file") from error
+        except pa.ArrowInvalid as error:
+            raise self._unreadable(str(error)) from error
+
+    def rows(self) -> ArrowRows:
+        """The file's rows; only the beginning is read here."""
+        with self.open() as (schema, _):
+            pass
+
+        def read() -> Iterator[pa.RecordBatch]:
+            with self.open() as (_, batches):
+                yield from batches
+
+        return ArrowRows(schema, lambda: arrow.RecordBatchReader.from_batches(schema, read()), repeatable=True)
+
+    def type_of(self, name: str) -> pa.DataType | None:
+        """The type that a column has in the table; None where the table has none of that name.
+
+        Raises:
+            SchemaError: it is a type that text files cannot hold.
+        """
+        index = -1 if self.columns is None else self.columns.get_field_index(name)
+        if self.columns is None or index < 0:
+            return None
+        kind: pa.DataType = self.columns.field(index).type
+        nested = types.is_nested(kind) and (types.is_map(kind) or self.format != "json")
+        if nested or types.is_binary(kind):
+            raise SchemaError(
+                f"{self.name}: column {name!r} is {kind}, which {self.format} files cannot hold; use Parquet"
+            )
+        return kind
+
+    def _unreadable(self, reason: str) -> Exception:
+        if self.format in ("parquet", "arrow"):
+            return CorruptFileError(self.name, 0, f"this is no {self.format} file that pyarrow reads: {reason}")
+        return RecordError(
+            f"{self.name}: {reason}. The types of new columns come from the first {_BLOCK >> 20} MiB; where those "
+            "mislead, make the table first: hudi-catalog create PATH --key id --schema 'id bigint, name string'"
+        )
+
+
+def file_rows(
+    paths: Sequence[str],
+    file_format: str | None = None,
+    columns: pa.Schema | None = None,
+    *,
+    time_zone: str | None = None,
+) -> ArrowRows:
+    """The rows of some files, whose columns may differ: absent ones are null.
+
+    Args:
+        paths: local paths, URIs, and `-` for standard input, which is copied to a temporary file first.
+        file_format: one of `FORMATS`; None to go by each file's ending, or by the first bytes of standard input.
+        columns: of the table that is written to; columns of CSV and JSON take these types.
+        time_zone: of timestamps that have none.
+
+    Raises:
+        MissingFileError: there is no such file.
+        CorruptFileError: a Parquet or Arrow file that cannot be read.
+        RecordError: a value or line that does not fit into the columns; the message names the file.
+        OptionError: the format is neither given nor to be seen.
+        SchemaError: columns that do not go together, or that the format cannot hold.
+    """
+    if not paths:
+        raise ArgumentError("there are no files to read rows from")
+    parts = [zoned_rows(_file(path, file_format, columns).rows(), columns, time_zone) for path in paths]
+    schema = parts[0].schema
+    if len(parts) > 1:
+        schema = functools.reduce(merge_schemas, (part.schema for part in parts[1:]), storage_schema(schema))
+
+    def opened() -> Any:
+        batches = (batch for part in parts for batch in _conformed(part, schema))
+        return arrow.RecordBatchReader.from_batches(schema, batches)
+
+    return ArrowRows(schema, opened, repeatable=True)
+
+
+def _conformed(rows: ArrowRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in rows.open():
+        if batch.schema.equals(schema):
+            yield batch
+        else:
+            yield from conform(pa.Table.from_batches([batch]), schema).to_batches()
+
+
+def _file(path: str, file_format: str | None, columns: pa.Schema | None) -> _File:
+    if path != STDIN:
+        return _File(path, path, file_format or _format_of(path), columns)
+    copy = tempfile.NamedTemporaryFile(prefix="hudi-catalog-")  # noqa: SIM115  # it goes with the process
+    atexit.register(copy.close)
+    shutil.copyfileobj(sys.stdin.buffer, copy)
+    copy.flush()
+    copy.seek(0)
+    first = copy.read(16)
+    known = _MAGIC.get(first[:4]) or ("json" if first.lstrip()[:1] == b"{" else None)
+    if file_format is None and known is None:
+        raise OptionError(f"standard input: nothing tells its format; give --format, one of {', '.join(FORMATS)}")
+    return _File("standard input", copy.name, file_format or str(known), columns)
+
+
+def _format_of(path: str) -> str:
+    stem, _, ending = path.rsplit("/", 1)[-1].lower().rpartition(".")
+    if ending in _COMPRESSIONS:
+        ending = stem.rpartition(".")[2]
+    if ending not in _ENDINGS:
+        raise OptionError(f"{path}: its ending names no format; give --format, one of {', '.join(FORMATS)}")
+    return _ENDINGS[ending]
+
+
+@contextlib.contextmanager
+def _stream(path: str) -> Iterator[Any]:
+    if "://" in path:
+        file_system, place = fs.FileSystem.from_uri(path)
+    else:
+        file_system, place = fs.LocalFileSystem(), os.path.abspath(path)
+    compression = _COMPRESSIONS.get(path.rpartition(".")[2].lower())
+    if compression is None:
+        with file_system.open_input_file(place) as file:
+            yield file
+    else:
+        with file_system.open_input_stream(place, compression=compression) as stream:
+            yield stream
+
+
+def _parquet(_: _File, stream: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    file = pa.parquet.ParquetFile(stream)
+    return file.schema_arrow.remove_metadata(), file.iter_batches()
+
+
+def _arrow(_: _File, stream: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    seekable = stream.seekable()
+    if seekable and stream.read(4) == b"ARRO":
+        file = pa.ipc.open_file(stream)
+        return file.schema, (file.get_batch(index) for index in range(file.num_record_batches))
+    if seekable:
+        stream.seek(0)
+    reader = pa.ipc.open_stream(stream)
+    return reader.schema, iter(reader)
+
+
+def _csv(file: _File, stream: Any, *, delimiter: str = ",") -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    def reader(source: Any, hints: dict[Any, Any]) -> Any:
+        return pa.csv.open_csv(
+            source,
+            pa.csv.ReadOptions(block_size=_BLOCK),
+            pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            # as DuckDB has it: nothing at all is null, "" an empty text
+            pa.csv.ConvertOptions(
+                column_types=hints, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+            ),
+        )
+
+    with _stream(file.path) as beginning, reader(beginning, {}) as guess:
+        hints = {field.name: _csv_type(file.type_of(field.name), field.type) for field in guess.schema}
+    batches = reader(stream, hints)
+    return batches.schema, iter(batches)
+
+
+def _csv_type(target: pa.DataType | None, guess: pa.DataType) -> pa.DataType:
+    """The type in which a column is read, by that in the table and that which its first values seem to have."""
+    if types.is_null(guess):
+        return target or pa.string()
+    if types.is_timestamp(guess) or (target is not None and types.is_timestamp(target)):
+        zone = guess.tz if types.is_timestamp(guess) else None
+        return pa.timestamp("us", zone) if target is None or types.is_timestamp(target) else target
+    return target or guess
+
+
+def _json(file: _File, stream: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    def reader(source: Any, columns: pa.Schema | None) -> Any:
+        options = pa.json.ParseOptions(explicit_schema=columns, newlines_in_values=False)
+        return pa.json.open_json(source, pa.json.ReadOptions(block_size=_BLOCK), options)
+
+    if stream.seekable() and stream.size() == 0 and file.columns is not None:
+        return file.columns, iter(())
+    with _stream(file.path) as beginning, reader(beginning, None) as guess:
+        guessed = guess.schema
+    targets = {field.name: file.type_of(field.name) for field in guessed}
+    # pyarrow takes some texts for timestamps, and drops their zones: they stay texts at first
+    texts = [field.name for field in guessed if _may_be_time(targets[field.name], field.type)]
+    columns = [
+        pa.field(field.name, pa.string() if field.name in texts else targets[field.name] or _json_type(field.type))
+        for field in guessed
+    ]
+    batches = iter(reader(stream, pa.schema(columns)))
+    first = next(batches, None)
+    if first is None:
+        return pa.schema(columns), iter(())
+    kinds = {name: _time_type(first.column(name), targets[name]) for name in texts}
+    schema = pa.schema([pa.field(field.name, kinds.get(field.name, field.type)) for field in first.schema])
+
+    def change(batch: pa.RecordBatch) -> pa.RecordBatch:
+        arrays = [batch.column(name).cast(kinds.get(name, batch.schema.field(name).type)) for name in schema.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return schema, map(change, itertools.chain([first], batches))
+
+
+def _may_be_time(target: pa.DataType | None, guess: pa.DataType) -> bool:
+    if target is None:
+        return types.is_timestamp(guess) or types.is_string(guess)
+    return types.is_timestamp(target) or types.is_date(target)
+
+
+def _json_type(guess: pa.DataType) -> pa.DataType:
+    return pa.string() if types.is_null(guess) else guess
+
+
+def _time_type(texts: Any, target: pa.DataType | None) -> Any:
+    """What texts are: dates, instants, timestamps without a zone, or texts after all."""
+    if target is not None and types.is_date(target):
+        return target
+    for kind in (*(() if target is not None else (pa.date32(),)), _UTC, _CLOCK):
+        try:
+            texts.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+        return kind
+    return pa.string()
+
+
+_READERS: Final[dict[str, Callable[[_File, Any], tuple[pa.Schema, Iterator[pa.RecordBatch]]]]] = {
+    "parquet": _parquet,
+    "arrow": _arrow,
+    "csv": _csv,
+    "tsv": functools.partial(_csv, delimiter="\t"),
+    "json": _json,
+}
+FORMATS: Final = tuple(_READERS)

@@ -1,0 +1,176 @@
+"""Files of rows: what DuckDB reads of them is what is read here."""
+
+import datetime as dt
+import gzip
+import io
+import os
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.ipc
+import pyarrow.parquet
+import pytest
+
+from hudi_catalog.sources.files import file_rows
+from table_format.errors import CorruptFileError, MissingFileError, OptionError, RecordError, SchemaError
+
+ROWS = pa.table(
+    {
+        "id": pa.array([1, 2, 3], pa.int64()),
+        "name": ["a", None, 'with "quotes", and\ncomma'],
+        "part": [0.1, None, -1e300],
+        "sure": [True, None, False],
+        "day": pa.array([dt.date(2026, 1, 31), None, dt.date(1969, 12, 31)]),
+        "at": pa.array([0, None, 1_500_000], pa.timestamp("us", "UTC")),
+    }
+)
+
+
+def read(path: object, columns: pa.Schema | None = None, **arguments) -> pa.Table:
+    rows = file_rows([str(path)], columns=columns, **arguments)
+    assert rows.repeatable
+    first, again = rows.open().read_all(), rows.open().read_all()
+    assert first.equals(again)
+    assert first.schema == rows.schema
+    return first
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    duckdb.sql("SET TimeZone='UTC'")
+    rows = ROWS
+    pa.parquet.write_table(rows, "rows.parquet")
+    pa.feather.write_feather(rows, "rows.feather")
+    with pa.ipc.new_stream("rows.arrows", rows.schema) as writer:
+        writer.write_table(rows)
+    duckdb.sql("FROM 'rows.parquet'").write_csv("rows.csv")
+    duckdb.sql("COPY (FROM 'rows.parquet') TO 'rows.tsv' (DELIMITER '\t')")
+    duckdb.sql("COPY (FROM 'rows.parquet') TO 'rows.jsonl' (FORMAT json)")
+    Path("rows.csv.gz").write_bytes(gzip.compress(Path("rows.csv").read_bytes()))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.feather", "rows.arrows"])
+def test_arrow_files(folder: Path, name: str) -> None:
+    assert read(name).equals(ROWS)
+    assert read(folder / name, ROWS.schema).equals(ROWS)
+    assert read((folder / name).as_uri()).equals(ROWS)
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "rows.csv.gz"])
+@pytest.mark.parametrize("columns", [None, ROWS.schema])
+def test_csv_of_duckdb(folder: Path, name: str, columns: pa.Schema | None) -> None:
+    assert read(name, columns).equals(ROWS)
+
+
+def test_json_of_duckdb(folder: Path) -> None:
+    assert read("rows.jsonl").equals(ROWS)
+    assert read("rows.jsonl", ROWS.schema).equals(ROWS)
+
+
+def test_the_types_are_those_of_the_table(folder: Path) -> None:
+    columns = pa.schema(
+        [("id", pa.int32()), ("name", pa.string()), ("price", pa.decimal128(10, 2)), ("at", pa.timestamp("us", "UTC"))]
+    )
+    Path("a.csv").write_text("id,name,price,at\n1,007,1.5,2026-07-01 12:00:00\n")
+    Path("a.json").write_text('{"id": 1, "name": "007", "price": "1.5", "at": "2026-07-01 12:00:00"}\n')
+    wanted = [{"id": 1, "name": "007", "price": Decimal("1.50"), "at": dt.datetime(2026, 7, 1, 10, tzinfo=dt.UTC)}]
+    for name in ("a.csv", "a.json"):
+        rows = read(name, columns, time_zone="Europe/Vienna")
+        assert (rows.schema, rows.to_pylist()) == (columns, wanted)
+        with pytest.raises(SchemaError, match="'at' holds timestamps without a time zone"):
+            read(name, columns)
+
+
+def test_empty_columns_and_quoted_nothing(folder: Path) -> None:
+    Path("a.csv").write_text('a,b,c\n,"",NA\n')
+    assert read("a.csv").to_pylist() == [{"a": None, "b": "", "c": "NA"}]
+    assert read("a.csv", pa.schema([("a", pa.int32())])).schema.field("a").type == pa.int32()
+    Path("a.json").write_text('{"a": null, "b": "2026-01-31", "c": "10:00", "d": {"x": [1]}}\n')
+    row = {"a": None, "b": dt.date(2026, 1, 31), "c": "10:00", "d": {"x": [1]}}
+    assert read("a.json").to_pylist() == [row]
+
+
+def test_several_files(folder: Path) -> None:
+    Path("one.csv").write_text("id,name\n1,a\n")
+    Path("two.json").write_text('{"id": 2, "seats": 100}\n')
+    rows = file_rows(["one.csv", "two.json", "one.csv"]).open().read_all()
+    assert rows.to_pylist() == [
+        {"id": 1, "name": "a", "seats": None},
+        {"id": 2, "name": None, "seats": 100},
+        {"id": 1, "name": "a", "seats": None},
+    ]
+    Path("three.csv").write_text("id\nx\n")
+    with pytest.raises(SchemaError, match="'id' is int64 in the table and string"):
+        file_rows(["one.csv", "three.csv"])
+
+
+def test_no_rows(folder: Path) -> None:
+    Path("a.csv").write_text("id,name\n")
+    assert read("a.csv", ROWS.schema).schema == ROWS.schema.empty_table().select(["id", "name"]).schema
+    Path("a.json").write_text("")
+    assert read("a.json", ROWS.schema).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [("rows.parquet", None), ("rows.feather", None), ("rows.arrows", None), ("a.json", b'{"id": 1}\n')],
+)
+def test_standard_input(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, data: bytes | None) -> None:
+    content = Path(name).read_bytes() if data is None else data
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert read("-").to_pylist() == (ROWS.to_pylist() if data is None else [{"id": 1}])
+
+
+def test_standard_input_of_an_unknown_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"id\n1\n")))
+    with pytest.raises(OptionError, match="standard input: nothing tells its format; give --format"):
+        file_rows(["-"])
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"id\n1\n")))
+    assert file_rows(["-"], "csv").open().read_all().to_pylist() == [{"id": 1}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error", "reason"),
+    [
+        ("a.parquet", "no", CorruptFileError, "a.parquet: at byte 0: this is no parquet file"),
+        ("a.arrow", "no", CorruptFileError, "this is no arrow file"),
+        ("a.csv", "a,b\n1\n", RecordError, "a.csv: CSV parse error: Expected 2 columns, got 1"),
+        ("a.csv", "", RecordError, "a.csv: Empty CSV file"),
+        ("a.json", "[1]", RecordError, "a.json: JSON parse error"),
+        ("a.json", "", RecordError, "a.json: Empty JSON"),
+        ("a.xls", "", OptionError, "its ending names no format"),
+    ],
+)
+def test_files_that_cannot_be_read(folder: Path, name: str, content: str, error: type, reason: str) -> None:
+    Path(name).write_text(content)
+    with pytest.raises(error, match=reason):
+        read(name)
+
+
+def test_a_late_value_of_another_type(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hudi_catalog.sources.files._BLOCK", 1 << 10)
+    Path("a.csv").write_text("id\n" + "1\n" * 5000 + "x\n")
+    with pytest.raises(RecordError, match=r"a.csv: .*invalid value 'x'.*make the table first"):
+        read("a.csv")
+    assert read("a.csv", pa.schema([("id", pa.string())])).num_rows == 5001
+    Path("a.json").write_text('{"id": "2026-01-31"}\n' * 500 + '{"id": "never"}\n')
+    with pytest.raises(RecordError, match=r"a.json: .*never"):
+        read("a.json")
+
+
+def test_columns_that_text_cannot_hold(folder: Path) -> None:
+    Path("a.csv").write_text("id\n1\n")
+    for kind in (pa.binary(), pa.list_(pa.int32())):
+        with pytest.raises(SchemaError, match=r"'id' is .*, which csv files cannot hold; use Parquet"):
+            read("a.csv", pa.schema([("id", kind)]))
+
+
+def test_a_missing_file(folder: Path) -> None:
+    with pytest.raises(MissingFileError, match=r"nothing.parquet: there is no such file"):
+        read("nothing.parquet")
+    assert not os.path.exists("nothing.parquet")
