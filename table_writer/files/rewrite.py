@@ -4,44 +4,67 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from table_format.base_file.footer import footer
+from table_format.base_file.footer import BaseFileFooter, footer
 from table_format.base_file.writer import BaseFileResult, write_base_file
 from table_format.codecs.arrow_numpy import one_chunk
 from table_format.meta_columns import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
 from table_format.table.schema_history import read_columns
-from table_writer.files.few_values import few_valued_columns
-from table_writer.files.merge_request import FileFacts, MergeRequest, NewVersion
-from table_writer.files.written import EncodedWork
+from table_writer.files.file_change import FileChange
+from table_writer.files.written import EncodedWork, WrittenFile
 from table_writer.metadata.column_statistics import collect_statistics
 from table_writer.plan.plan import FilePlan
 from table_writer.rows.merge import merged_rows
 from table_writer.rows.values import merged_values, with_constants
 
+# Bytes of a value in a dictionary-encoded chunk, its share of the dictionary included: about 1000 distinct values.
+_FEW_VALUES_BYTES = 1.5
 
-def write_first(request: MergeRequest) -> NewVersion | None:
+
+def few_valued_columns(found: BaseFileFooter) -> list[str]:
+    """String columns of a base file whose values are few, as its footer's sizes tell.
+
+    Read as dictionaries they need not be spelled out, moved and looked up again to be written.
+    """
+    strings = {field.name for field in found.schema if pa.types.is_string(field.type)} - {RECORD_KEY}
+    if found.metadata.num_row_groups == 0:
+        return []
+    group = found.metadata.row_group(0)
+    chunks = [group.column(index) for index in range(group.num_columns)]
+    return [
+        chunk.path_in_schema
+        for chunk in chunks
+        if chunk.path_in_schema in strings
+        and not {"RLE_DICTIONARY", "PLAIN_DICTIONARY"}.isdisjoint(chunk.encodings)
+        and chunk.total_uncompressed_size < _FEW_VALUES_BYTES * max(1, chunk.num_values)
+    ]
+
+
+def write_first(change: FileChange) -> WrittenFile | None:
     """Write the first file of a file group; None when there are no rows for it."""
-    incoming = request.incoming
+    incoming = change.incoming
     if len(incoming.keys) == 0:
         return None
-    result, statistics = _store(request, request.added)
-    none = incoming.keys.slice(0, 0)
+    result, statistics = _store(change, change.added)
+    deleted = incoming.keys.slice(0, 0)
     work = encoded_whole(result)
-    return NewVersion(result.size, result.row_count, incoming.keys, none, 0, 0, work, statistics)
+    return change.written(result.size, result.row_count, work, statistics, inserted=incoming.keys, deleted=deleted)
 
 
-def rewrite_whole(request: MergeRequest) -> NewVersion | None:
+def rewrite_whole(change: FileChange) -> WrittenFile | None:
     """Decode a file, merge the rows into it, encode it; None when nothing changes."""
-    old = current_rows(request.plan, request.path)
+    old = current_rows(change.plan, change.path)
     old_keys = one_chunk(old.column(RECORD_KEY))
-    changes = request.changes(old, old_keys)
+    changes = change.row_changes(old, old_keys)
     if not changes.changed:
         return None
-    merged = merged_rows(old_keys, request.incoming.keys, changes)
-    added = old.slice(0, 0) if request.plan.delete else request.added
-    values = merged_values(old, added, merged.rows, merged.places, request.incoming.kept_columns)
-    result, statistics = _store(request, with_constants(values, request.partition, request.name))
-    facts = FileFacts(result.size, result.row_count, encoded_whole(result), statistics)
-    return NewVersion.of(request, old_keys, changes, facts)
+    merged = merged_rows(old_keys, change.incoming.keys, changes)
+    added = old.slice(0, 0) if change.plan.delete else change.added
+    values = merged_values(old, added, merged.rows, merged.places, change.incoming.kept_columns)
+    result, statistics = _store(change, with_constants(values, change.partition, change.name))
+    work = encoded_whole(result)
+    return change.merged(
+        old_keys, changes, size=result.size, row_count=result.row_count, work=work, statistics=statistics
+    )
 
 
 def current_rows(plan: FilePlan, path: str) -> pa.Table:
@@ -60,12 +83,12 @@ def encoded_whole(result: BaseFileResult) -> EncodedWork:
     return EncodedWork(bytes_encoded=sum(sizes), chunks_encoded=len(sizes), groups_touched=len(groups))
 
 
-def _store(request: MergeRequest, table: pa.Table) -> tuple[BaseFileResult, pa.Table | None]:
-    plan = request.plan
-    request.announce()
+def _store(change: FileChange, table: pa.Table) -> tuple[BaseFileResult, pa.Table | None]:
+    plan = change.plan
+    change.announce()
     result = write_base_file(
-        plan.storage, request.target, table, plan.footer_schema, plan.file_options, footer_texts=plan.footer_texts
+        plan.storage, change.target, table, plan.footer_schema, plan.file_options, footer_texts=plan.footer_texts
     )
     if plan.indexed is None:
         return result, None
-    return result, collect_statistics(table, request.name, request.partition, plan.indexed, result.metadata)
+    return result, collect_statistics(table, change.name, change.partition, plan.indexed, result.metadata)

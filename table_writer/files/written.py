@@ -1,11 +1,11 @@
-"""What the second stage tells the driver of each file that it wrote."""
+"""A base file that a task wrote, as it goes to the driver: write stat, column statistics, work, record index delta."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -15,14 +15,13 @@ from table_writer.metadata.index_deltas import DeltaFile
 
 _WRITTEN: dict[str, pa.DataType] = {"stat": pa.string(), "statistics": pa.binary()}
 WRITTEN_SCHEMA = pa.schema(_WRITTEN)
-"""What the second stage gives: one row a file; its write stat, the work and the index delta as JSON, and its column
-statistics as an Arrow stream."""
+"""One row a file: write stat, work and index delta as JSON; column statistics as an Arrow stream."""
 WRITTEN_DDL = "stat string, statistics binary"
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedWork:
-    """How much of a file was encoded, and how much copied as it stood in the version before.
+    """How much of a file was encoded, and how much copied from the version before.
 
     Attributes:
         bytes_encoded: of column chunks that were encoded, compressed.
@@ -51,18 +50,22 @@ class WrittenFile:
 
     Attributes:
         stat: for the commit.
-        statistics: its columns, as a table of the metadata table's exchange schema; None without them.
+        statistics: of its columns, as a table of the metadata table's exchange schema; None without them.
         work: how it was made.
         index_delta: what its slot changed in the record index; on one file of the slot.
+        inserted: record keys that are new in the file; for the task alone, they do not go to the driver.
+        deleted: record keys that the file no longer holds; for the task alone.
     """
 
     stat: WriteStat
     statistics: pa.Table | None
     work: EncodedWork = EncodedWork()
     index_delta: DeltaFile | None = None
+    inserted: Any = field(default=None, compare=False)
+    deleted: Any = field(default=None, compare=False)
 
     def to_row(self) -> tuple[str, bytes | None]:
-        """As texts, for the way to the driver."""
+        """A row of `WRITTEN_SCHEMA`."""
         delta = None if self.index_delta is None else dataclasses.asdict(self.index_delta)
         text = json.dumps({"stat": self.stat.to_json(), "work": dataclasses.asdict(self.work), "delta": delta})
         if self.statistics is None:
@@ -74,18 +77,18 @@ class WrittenFile:
 
     @classmethod
     def from_row(cls, stat: str, statistics: bytes | None) -> WrittenFile:
-        """The other way."""
+        """A file from a row of `WRITTEN_SCHEMA`."""
         table = None if statistics is None else pa.ipc.open_stream(bytes(statistics)).read_all()
-        parts = json.loads(stat)
-        delta = parts["delta"]
+        fields = json.loads(stat)
+        delta = fields["delta"]
         return cls(
-            WriteStat.from_json(parts["stat"]),
+            WriteStat.from_json(fields["stat"]),
             table,
-            EncodedWork(**parts["work"]),
+            EncodedWork(**fields["work"]),
             None if delta is None else _delta(delta),
         )
 
 
-def _delta(parts: dict[str, Any]) -> DeltaFile:
-    groups = tuple((group, rows, batch) for group, rows, batch in parts["groups"])
-    return DeltaFile(parts["path"], parts["rows"], groups)
+def _delta(fields: dict[str, Any]) -> DeltaFile:
+    groups = tuple((group, rows, batch) for group, rows, batch in fields["groups"])
+    return DeltaFile(fields["path"], fields["rows"], groups)

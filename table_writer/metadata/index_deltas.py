@@ -104,6 +104,45 @@ def changed_groups(files: Iterable[DeltaFile]) -> dict[int, int]:
     return dict(sorted(counts.items()))
 
 
+class DeltaCollector:
+    """Collects the keys that one task inserts into files or deletes from them, for one delta file.
+
+    Args:
+        storage: of the table.
+        folder: see `delta_folder`.
+        name: of the file, another one for each attempt of a task.
+        layout: of the record index; None where the table has none, and nothing is collected.
+    """
+
+    def __init__(self, storage: Storage, folder: str, name: str, layout: IndexLayout | None) -> None:
+        self._storage = storage
+        self._folder = folder
+        self._name = name
+        self._layout = layout
+        self._tables: list[pa.Table] = []
+
+    def add(self, partition: str, file_id: str, inserted: Any, deleted: Any) -> None:
+        """Add the keys of one file group."""
+        if self._layout is None:
+            return
+        for keys, location in ((inserted, file_id), (deleted, None)):
+            if len(keys):
+                count = len(keys)
+                columns = [
+                    keys,
+                    _repeated(partition, count),
+                    _repeated(location, count),
+                    from_numpy(np.full(count, location is None)),
+                ]
+                self._tables.append(pa.Table.from_arrays(columns, schema=CHANGES_SCHEMA))
+
+    def write(self) -> DeltaFile | None:
+        """Write the delta file; None when no key was added."""
+        if self._layout is None or not self._tables:
+            return None
+        return write_delta(self._storage, self._folder, self._name, self._layout, pa.concat_tables(self._tables))
+
+
 def _check(changes: pa.Table) -> None:
     placed: Any = pc.and_(pc.is_valid(changes["partition"]), pc.is_valid(changes["file_id"]))
     sound = pc.and_(pc.is_valid(changes["key"]), pc.or_(changes["deleted"], placed))
@@ -165,3 +204,8 @@ def _read(storage: Storage, path: str, batches: Sequence[int]) -> pa.Table:
 
 def _codec() -> pa.Codec | None:
     return pa.Codec("lz4") if pa.Codec.is_available("lz4") else None
+
+
+def _repeated(text: str | None, count: int) -> Any:
+    repeat: Any = pa.repeat
+    return repeat(pa.scalar(text, pa.string()), count)

@@ -15,11 +15,12 @@ from pyarrow import compute
 from table_format.codecs.arrow_numpy import one_chunk, to_numpy
 from table_format.meta_columns import PARTITION_PATH
 from table_writer.execution.blocks import in_one_piece
+from table_writer.files.file_change import CurrentFile
 from table_writer.files.written import WRITTEN_SCHEMA, WrittenFile
+from table_writer.metadata.index_deltas import DeltaCollector
 from table_writer.plan.plan import BUCKET_COLUMN, FilePlan, TaskIdentity
-from table_writer.record_index.changes import IndexChanges
 from table_writer.rows.slot_rows import Incoming
-from table_writer.slots.file_group import CurrentFile, GroupWriter
+from table_writer.slots.file_group import GroupWriter
 
 pc: Any = compute  # the stubs lag behind the functions
 Rows = npt.NDArray[np.int64]
@@ -84,19 +85,19 @@ def write_groups(plan: FilePlan, groups: Iterable[GroupRows], task: TaskIdentity
     What they change in the record index is left in one file, which the last of the files names.
     """
     first = 0
-    changes = IndexChanges(plan, task)
+    changes = DeltaCollector(plan.storage, plan.index_folder, task.token, plan.index)
     last: WrittenFile | None = None
     for mine in groups:
         incoming = Incoming.of(plan, mine.rows, mine.positions, first)
         first += mine.rows.num_rows if mine.positions is None else len(mine.positions)
         current = _current(plan, mine.partition, mine.number)
-        group = GroupWriter(plan, task, mine.partition, mine.number).write(incoming, current)
-        if group is None:
+        written = GroupWriter(plan, task, mine.partition, mine.number).write(incoming, current)
+        if written is None:
             continue
-        changes.add(mine.partition, group.stat.file_id, group.version.inserted, group.version.deleted)
+        changes.add(mine.partition, written.stat.file_id, written.inserted, written.deleted)
         if last is not None:
             yield last
-        last = WrittenFile(group.stat, group.version.statistics, group.version.work)
+        last = dataclasses.replace(written, inserted=None, deleted=None)
     if last is not None:
         yield dataclasses.replace(last, index_delta=changes.write())
 

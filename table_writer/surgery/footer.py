@@ -27,7 +27,7 @@ from table_writer.surgery.compact import (
     read_struct,
     write_struct,
 )
-from table_writer.surgery.refusal import CannotSplice, old_java
+from table_writer.surgery.policy import CannotSplice, old_java
 from table_writer.surgery.source import Source
 
 MAGIC = b"PAR1"

@@ -1,9 +1,9 @@
-"""The new columns and rows of touched row groups."""
+"""Edits of the row groups that a write touches: changed columns, rebuilt row groups, row groups at the end."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,21 +12,66 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
-from table_writer.files.merge_request import MergeRequest
+from table_writer.files.file_change import FileChange
 from table_writer.rows.merge import RowChanges, merged_rows
 from table_writer.rows.values import merged_values, with_constants
-from table_writer.surgery.changes import changed_columns
 from table_writer.surgery.opened import OpenedFile
-from table_writer.surgery.policy import SurgeryPolicy
-from table_writer.surgery.refusal import CannotSplice
+from table_writer.surgery.policy import CannotSplice, SurgeryPolicy
 from table_writer.surgery.splice import Dropped, GroupEdit, NewColumns
 
 pc: Any = compute  # the stubs lag behind the functions
+
+types = pa.types
+
+
+def changed_columns(old: pa.Table, new: pa.Table, names: Iterable[str]) -> list[str]:
+    """The columns in which some row differs; any doubt counts as a difference.
+
+    Values are the same when they are so bit by bit: 0.0 is not -0.0, and NaN is the same NaN only.
+
+    Args:
+        old: rows as they are.
+        new: the rows that take their places, one by one.
+        names: columns of both to compare.
+    """
+    return [name for name in names if not _same(_values(old, name), _values(new, name))]
+
+
+def _values(table: pa.Table, name: str) -> Any:
+    column = one_chunk(table.column(name))
+    return column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
+
+
+def _same(old: Any, new: Any) -> bool:
+    if old.type != new.type or len(old) != len(new):
+        return False
+    if types.is_floating(old.type):
+        return _same_bits(old, new)
+    if _holds_floating(old.type):
+        return False  # Arrow takes 0.0 for -0.0 there
+    return bool(old.equals(new))
+
+
+def _same_bits(old: Any, new: Any) -> bool:
+    valid = valid_mask(old)
+    if not np.array_equal(valid, valid_mask(new)):
+        return False
+    width = f"u{old.type.bit_width // 8}"
+    return np.array_equal(to_numpy(old).view(width)[valid], to_numpy(new).view(width)[valid])
+
+
+def _holds_floating(kind: Any) -> bool:
+    if types.is_floating(kind):
+        return True
+    return any(_holds_floating(kind.field(index).type) for index in range(kind.num_fields))
+
+
 Rows = npt.NDArray[np.int64]
 
 _STAMPS = (COMMIT_TIME, COMMIT_SEQNO)
+
 _OVERFULL = 1.5
 
 
@@ -63,11 +108,11 @@ class Touched:
 class GroupEdits:
     """Makes the edits of one file."""
 
-    def __init__(self, request: MergeRequest, opened: OpenedFile, policy: SurgeryPolicy) -> None:
-        self._request = request
+    def __init__(self, change: FileChange, opened: OpenedFile, policy: SurgeryPolicy) -> None:
+        self._change = change
         self._opened = opened
         self._policy = policy
-        self._kept = request.incoming.kept_columns
+        self._kept = change.incoming.kept_columns
         self._user = [name for name in opened.schema.names if name not in META_COLUMNS and name not in self._kept]
         self._rows = [name for name in opened.schema.names if name not in (PARTITION_PATH, FILE_NAME)]
 
@@ -105,7 +150,7 @@ class GroupEdits:
 
     def _updated(self, group: Touched) -> NewColumns:
         """The columns in which the updated rows differ, and the two that say when they were written."""
-        new = self._request.added
+        new = self._change.added
         old = self._opened.read([group.number], [*_STAMPS, *self._user])
         changed = changed_columns(old.take(from_numpy(group.replaced)), new.take(from_numpy(group.by)), self._user)
         old = old.select([*_STAMPS, *changed])
@@ -118,16 +163,16 @@ class GroupEdits:
         old = self._opened.read([group.number], self._rows)
         changes = RowChanges(group.replaced, group.by, group.gone, group.inserted)
         keys = one_chunk(old.column(RECORD_KEY))
-        merged = merged_rows(keys, self._request.incoming.keys, changes)
+        merged = merged_rows(keys, self._change.incoming.keys, changes)
         return merged_values(old, self._new_rows(old), merged.rows, merged.places, self._kept)
 
     def _new_rows(self, like: pa.Table) -> pa.Table:
-        return like.slice(0, 0) if self._request.plan.delete else self._request.added
+        return like.slice(0, 0) if self._change.plan.delete else self._change.added
 
     def _at_end(self, behind: list[pa.Table], appended: Rows, full: int) -> list[pa.Table]:
         """New row groups of the new rows and of those that go with them."""
         if len(appended):
-            new = self._request.added.select(self._rows).take(from_numpy(appended))
+            new = self._change.added.select(self._rows).take(from_numpy(appended))
             behind = [*behind, _as_plain(new)]
         if not behind:
             return []
@@ -140,7 +185,7 @@ class GroupEdits:
         return [rows.slice(start, end - start) for start, end in itertools.pairwise(edges.tolist())]
 
     def _with_constants(self, rows: pa.Table) -> pa.Table:
-        return with_constants(rows, self._request.partition, self._request.name)
+        return with_constants(rows, self._change.partition, self._change.name)
 
     def _refuse(self, touched: Sequence[Touched], appended: int, changed: Sequence[str] | None) -> None:
         """Stop where too many bytes would be encoded, as far as can be told.

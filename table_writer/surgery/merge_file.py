@@ -1,7 +1,10 @@
-"""An upsert or a delete on a base file by surgery: what did not change is copied, what did is decoded and encoded."""
+"""An upsert or delete on a base file by surgery: unchanged column chunks are copied, changed ones encoded again."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,25 +16,111 @@ from table_format.base_file.writer import BaseFileOptions
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.meta_columns import FILE_NAME, RECORD_KEY
-from table_writer.files.merge_request import FileFacts, MergeRequest, NewVersion
-from table_writer.files.written import EncodedWork
-from table_writer.rows.merge import RowChanges
+from table_writer.files.file_change import FileChange
+from table_writer.files.written import EncodedWork, WrittenFile
+from table_writer.rows.merge import RowChanges, positions_after
 from table_writer.surgery.group_edits import GroupEdits, Touched
-from table_writer.surgery.inserts import is_small, place_inserts
 from table_writer.surgery.key_texts import key_texts
 from table_writer.surgery.locate import KeyRange, candidate_groups
 from table_writer.surgery.opened import OpenedFile, open_file
-from table_writer.surgery.policy import Mode, SurgeryPolicy
-from table_writer.surgery.refusal import CannotSplice
+from table_writer.surgery.policy import CannotSplice, Mode, SurgeryPolicy
 from table_writer.surgery.splice import FileEdit, splice
 from table_writer.surgery.statistics import spliced_statistics
 
 Rows = npt.NDArray[np.int64]
 
+_OVERFULL = 1.5
+
+_SMALL = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class InsertPlaces:
+    """Where new rows go.
+
+    Attributes:
+        into: rows for row groups that are encoded anyway.
+        appended: rows for new row groups at the end.
+        folded: small row groups whose rows go there together with them.
+    """
+
+    appended: Rows
+    into: Mapping[int, Rows] = field(default_factory=dict)
+    folded: Sequence[int] = ()
+
+
+def is_small(rows: int, full: int) -> bool:
+    """Whether a row group of so many rows is small, where a full one has `full`."""
+    return rows < _SMALL * full
+
+
+def place_inserts(
+    ranges: Sequence[KeyRange], keys: Any, inserted: Rows, *, encoded: Collection[int], full: int, most_small: int
+) -> InsertPlaces:
+    """Choose a place for each new row.
+
+    Small row groups are taken along to the end where the rows that go there are at least half as many, as in a log-
+    structured merge: a file that gets a few rows at a time has few small groups, and each row is moved a few times.
+
+    Args:
+        ranges: of the file's row groups.
+        keys: record keys of the batch, in order.
+        inserted: rows of it that are new.
+        encoded: row groups all of whose columns are encoded anyway.
+        full: rows of a full row group.
+        most_small: small groups that the file may have.
+    """
+    if len(inserted) == 0:
+        return InsertPlaces(inserted)
+    into = _into(ranges, keys, inserted, encoded, full)
+    placed = np.concatenate([inserted[:0], *into.values()])
+    left = np.setdiff1d(inserted, placed)
+    return InsertPlaces(left, into, _folded(ranges, len(left), into.keys(), full, most_small))
+
+
+def in_order(ranges: Sequence[KeyRange]) -> bool:
+    """Whether the keys of each row group come after those of the one before it."""
+    if any(bounds.first is None or bounds.last is None for bounds in ranges):
+        return False
+    return all((left.last or "") < (right.first or "") for left, right in itertools.pairwise(ranges))
+
+
+def _into(
+    ranges: Sequence[KeyRange], keys: Any, inserted: Rows, encoded: Collection[int], full: int
+) -> dict[int, Rows]:
+    if not encoded or not in_order(ranges):
+        return {}
+    firsts = pa.array([bounds.first for bounds in ranges], pa.string())
+    groups = np.maximum(positions_after(firsts, keys.take(from_numpy(inserted))) - 1, 0)
+    found = {number: inserted[groups == number] for number in encoded}
+    return {
+        number: rows
+        for number, rows in found.items()
+        if len(rows) and ranges[number].rows + len(rows) <= _OVERFULL * max(full, ranges[number].rows)
+    }
+
+
+def _folded(
+    ranges: Sequence[KeyRange], appended: int, placed: Collection[int], full: int, most_small: int
+) -> list[int]:
+    if appended == 0 or not is_small(appended, full):
+        return []
+    small = [number for number, bounds in enumerate(ranges) if is_small(bounds.rows, full) and number not in placed]
+    small.sort(key=lambda number: ranges[number].rows)
+    all_of_them = len(small) + 1 > most_small
+    folded, rows = [], appended
+    for number in small:
+        if rows >= full or not (all_of_them or ranges[number].rows <= 2 * rows):
+            break
+        folded.append(number)
+        rows += ranges[number].rows
+    return sorted(folded)
+
+
 _SAMPLE = 8192
 
 
-def merge_by_surgery(request: MergeRequest) -> NewVersion | None:
+def merge_by_surgery(change: FileChange) -> WrittenFile | None:
     """Merge rows into a file without decoding more of it than they touch.
 
     Returns:
@@ -42,15 +131,15 @@ def merge_by_surgery(request: MergeRequest) -> NewVersion | None:
             ask for it.
         HudiError: as for a whole rewrite.
     """
-    plan = request.plan
+    plan = change.plan
     policy = SurgeryPolicy.of(plan.file_options)
     if policy.mode is Mode.NEVER:
         raise CannotSplice("the options say so")
-    if plan.history is not None and not plan.history.is_current(request.path):
+    if plan.history is not None and not plan.history.is_current(change.path):
         raise CannotSplice("the table's columns have changed since")
-    with open_file(plan.storage, request.path, avro_to_arrow(plan.footer_schema)) as opened:
+    with open_file(plan.storage, change.path, avro_to_arrow(plan.footer_schema)) as opened:
         _refuse(policy.too_small(opened.footer.size))
-        return _Merge(request, policy, opened).run()
+        return _Merge(change, policy, opened).run()
 
 
 def _refuse(reason: str | None) -> None:
@@ -59,29 +148,29 @@ def _refuse(reason: str | None) -> None:
 
 
 class _Merge:
-    def __init__(self, request: MergeRequest, policy: SurgeryPolicy, opened: OpenedFile) -> None:
-        self.request = request
+    def __init__(self, change: FileChange, policy: SurgeryPolicy, opened: OpenedFile) -> None:
+        self.change = change
         self.policy = policy
         self.opened = opened
-        self.settings = BaseFileOptions.of(request.plan.file_options)
+        self.settings = BaseFileOptions.of(change.plan.file_options)
 
-    def run(self) -> NewVersion | None:
+    def run(self) -> WrittenFile | None:
         """Locate, compare, edit."""
         opened = self.opened
         with opened.key_pages() as pages:
-            candidates = candidate_groups(opened.footer, opened.ranges, self.request.incoming.keys, pages)
-        old = self.opened.read(candidates, list(dict.fromkeys([RECORD_KEY, *self.request.ordering])))
+            candidates = candidate_groups(opened.footer, opened.ranges, self.change.incoming.keys, pages)
+        old = self.opened.read(candidates, list(dict.fromkeys([RECORD_KEY, *self.change.ordering])))
         old_keys = one_chunk(old.column(RECORD_KEY))
-        changes = self.request.changes(old, old_keys)
+        changes = self.change.row_changes(old, old_keys)
         if not changes.changed:
             return None
         touched, appended = self._touched(candidates, changes)
-        edits = GroupEdits(self.request, self.opened, self.policy)
+        edits = GroupEdits(self.change, self.opened, self.policy)
         groups, rows_at_end = edits.make(touched, appended, self._full_rows())
         edit = FileEdit(
             groups=groups,
             appended=rows_at_end,
-            constants={FILE_NAME: self.request.name},
+            constants={FILE_NAME: self.change.name},
             texts=self._texts(),
         )
         return self._spliced(edit, old_keys, changes)
@@ -93,7 +182,7 @@ class _Merge:
         full = self._full_rows()
         places = place_inserts(
             self.opened.ranges,
-            self.request.incoming.keys,
+            self.change.incoming.keys,
             changes.inserted,
             encoded=encoded,
             full=full,
@@ -121,7 +210,7 @@ class _Merge:
         if not ranges and not at_end:
             raise CannotSplice("no row would be left")
         if at_end:
-            keys = self.request.incoming.keys
+            keys = self.change.incoming.keys
             ranges.append(KeyRange(at_end, keys[int(appended[0])].as_py(), keys[int(appended[-1])].as_py()))
         before = sum(is_small(bounds.rows, full) for bounds in self.opened.ranges)
         small = sum(is_small(bounds.rows, full) for bounds in ranges)
@@ -130,37 +219,37 @@ class _Merge:
 
     def _full_rows(self) -> int:
         """Rows of a full row group."""
-        if self.request.plan.delete:
+        if self.change.plan.delete:
             return max(bounds.rows for bounds in self.opened.ranges)
-        return self.settings.rows_per_group(self.request.added.slice(0, _SAMPLE))
+        return self.settings.rows_per_group(self.change.added.slice(0, _SAMPLE))
 
     def _texts(self) -> dict[str, str | None]:
-        plan = self.request.plan
+        plan = self.change.plan
         return {**plan.footer_texts, AVRO_SCHEMA: plan.footer_schema, MODEL_NAME: "avro"}
 
-    def _spliced(self, edit: FileEdit, old_keys: Any, changes: RowChanges) -> NewVersion:
-        plan, request = self.request.plan, self.request
+    def _spliced(self, edit: FileEdit, old_keys: Any, changes: RowChanges) -> WrittenFile:
+        plan, change = self.change.plan, self.change
         keys = key_texts(
             plan.storage,
-            request.path,
+            change.path,
             self.opened.footer,
             edit,
             self.settings,
-            inserted=request.incoming.keys.take(from_numpy(changes.inserted)),
+            inserted=change.incoming.keys.take(from_numpy(changes.inserted)),
         )
         edit = FileEdit(edit.groups, edit.appended, edit.constants, {**edit.texts, **keys})
-        request.announce()
-        result = splice(plan.storage, request.path, request.target, edit, self.settings, footer=self.opened.structs)
+        change.announce()
+        result = splice(plan.storage, change.path, change.target, edit, self.settings, footer=self.opened.structs)
         statistics: pa.Table | None = None
         if plan.indexed is not None:
             statistics = spliced_statistics(
                 plan.storage,
-                request.target,
+                change.target,
                 result.metadata,
                 self.opened.schema,
                 plan.indexed,
-                file_name=request.name,
-                partition=request.partition,
+                file_name=change.name,
+                partition=change.partition,
             )
         work = EncodedWork(
             bytes_encoded=result.bytes_encoded,
@@ -169,8 +258,9 @@ class _Merge:
             groups_touched=result.groups_touched,
             spliced=1,
         )
-        facts = FileFacts(result.size, result.row_count, work, statistics)
-        return NewVersion.of(request, old_keys, changes, facts)
+        return change.merged(
+            old_keys, changes, size=result.size, row_count=result.row_count, work=work, statistics=statistics
+        )
 
 
 def _by_group(candidates: list[int], rows: list[int], changes: RowChanges) -> list[Touched]:

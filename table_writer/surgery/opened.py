@@ -14,11 +14,11 @@ from table_format.base_file.footer import BaseFileFooter, footer_of, named_corru
 from table_format.base_file.reader import as_schema
 from table_format.schema.evolution import storage_type
 from table_format.storage import Storage
-from table_writer.files.few_values import few_valued_columns
+from table_writer.files.rewrite import few_valued_columns
 from table_writer.surgery.footer import Footer, read_footer
-from table_writer.surgery.key_pages import key_pages
 from table_writer.surgery.locate import KeyRange, key_ranges
-from table_writer.surgery.refusal import CannotSplice, why_not
+from table_writer.surgery.page_index import key_pages
+from table_writer.surgery.policy import CannotSplice, why_not
 from table_writer.surgery.source import open_source
 
 parquet: Any = pq

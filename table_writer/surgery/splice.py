@@ -31,8 +31,8 @@ from table_writer.surgery.footer import (
     read_footer,
     sorting_columns,
 )
-from table_writer.surgery.offset_index import moved_offset_indexes
-from table_writer.surgery.refusal import CannotSplice
+from table_writer.surgery.page_index import moved_offset_indexes
+from table_writer.surgery.policy import CannotSplice
 from table_writer.surgery.source import MemorySource, Source, Target, open_source, open_target
 
 _INDEX_AT_ONCE = 64 << 20

@@ -20,7 +20,7 @@ from table_format.base_file.writer import BaseFileOptions, key_range
 from table_format.storage import Storage
 from table_writer.surgery.compact import read_struct, write_struct
 from table_writer.surgery.key_texts import key_texts
-from table_writer.surgery.offset_index import moved_offset_indexes
+from table_writer.surgery.page_index import moved_offset_indexes
 from table_writer.surgery.splice import Dropped, FileEdit, NewColumns
 from tests.property.profile import examples
 from tests.support.whole_rewrite import check_splice, expected_groups

@@ -241,7 +241,7 @@ def test_a_clustering_that_was_pending_is_told_before_files_are_written(
     table = LocalTable.create(str(tmp_path / "t"), SCHEMA, OPTIONS | index)
     table.write("upsert", rows(a1=1, b1=2))
     plan_clustering(table, "a")
-    monkeypatch.setattr("table_writer.slots.file_group.create_marker", lambda *_: pytest.fail("a file is written"))
+    monkeypatch.setattr("table_writer.timeline.markers.create_marker", lambda *_: pytest.fail("a file is written"))
     with pytest.raises(TransactionError, match=rf"{CLUSTERING} .* planned before this write began") as raised:
         table.write(operation, rows(a1=5))
     assert not isinstance(raised.value, ConflictError)

@@ -15,7 +15,7 @@ from table_format.base_file.footer import footer
 from table_format.base_file.writer import BaseFileOptions
 from table_format.errors import MissingFileError
 from table_format.storage import Storage
-from table_writer.surgery.refusal import CannotSplice, why_not
+from table_writer.surgery.policy import CannotSplice, why_not
 from table_writer.surgery.splice import Dropped, FileEdit, NewColumns, splice
 from tests.support.golden_base_files import DATA_FILES, FILES
 from tests.support.parquet_pages import check_pages

@@ -1,26 +1,34 @@
-"""Offset indexes of column chunks that stand elsewhere now.
+"""The page index of a Parquet file: record keys by page, and page offsets of column chunks that move.
 
-A Parquet file has one page location for each page, many thousands in a large file. Their offsets are shifted in place
-by numpy, all at once, wherever the new number takes as many bytes as the old; the rest goes through the codec.
+A large file has many thousands of page locations. Their offsets are shifted in place by numpy, all at once, wherever
+the new number takes as many bytes as the old one; the others are decoded and encoded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from table_format.meta_columns import RECORD_KEY
 from table_writer.surgery.compact import I64, LIST, STRUCT, CompactError, read_struct, read_varint, write_struct
-from table_writer.surgery.refusal import CannotSplice
+from table_writer.surgery.footer import MAGIC, ChunkField, Footer, chunks_of
+from table_writer.surgery.locate import KeyRange
+from table_writer.surgery.policy import CannotSplice
+from table_writer.surgery.source import Source
 
 Numbers = npt.NDArray[np.int64]
 
 # A page location as writers put it: field 1 (i64), its number, field 2 (i32), field 3 (i64), the end: seven pieces,
 # each of which ends with a byte below 128.
 _PIECES = 7
+
 _FIXED = {0: 0x16, 2: 0x15, 4: 0x16, 6: 0x00}
+
 _LIST_FIELD = 0x10 | LIST
+
 _MOST_BYTES = 9
 
 
@@ -117,3 +125,41 @@ def _shift(
         rows = np.flatnonzero(good & (lengths > byte))
         more = np.where(lengths[rows] > byte + 1, 128, 0)
         whole[begin[rows] + byte] = ((values[rows] >> (7 * byte)) & 127 | more).astype(np.uint8)
+
+
+_NULL_PAGES, _LEAST, _GREATEST = 1, 2, 3  # fields of ColumnIndex
+
+
+def key_pages(source: Source, footer: Footer) -> Callable[[int], Sequence[KeyRange] | None]:
+    """A look-up of the pages of a row group by its number; None where the column index does not tell all of them.
+
+    Bounds of pages may be cut, but they hold (Parquet's `ColumnIndex`).
+    """
+    leaf = next((i for i, found in enumerate(footer.leaves) if found.path == (RECORD_KEY.encode(),)), None)
+
+    def pages(group: int) -> Sequence[KeyRange] | None:
+        if leaf is None:
+            return None
+        chunk = chunks_of(footer.groups[group])[leaf]
+        if ChunkField.COLUMN_INDEX not in chunk or ChunkField.COLUMN_INDEX_SIZE not in chunk:
+            return None
+        start, size = chunk[ChunkField.COLUMN_INDEX][1], chunk[ChunkField.COLUMN_INDEX_SIZE][1]
+        if start < len(MAGIC) or size < 0 or start + size > footer.start:
+            return None
+        return _ranges(source.read(start, size))
+
+    return pages
+
+
+def _ranges(data: bytes) -> list[KeyRange] | None:
+    try:
+        index, _ = read_struct(data)
+        empty, least, greatest = (index[field][1][1] for field in (_NULL_PAGES, _LEAST, _GREATEST))
+        firsts, lasts = [text.decode() for text in least], [text.decode() for text in greatest]
+    except (CompactError, LookupError, TypeError, AttributeError, UnicodeDecodeError):
+        return None
+    # an empty text is what some writers give for a bound that they left out
+    told = len(firsts) == len(lasts) == len(empty) > 0 and not any(empty) and all(lasts)
+    if not told or any(first > last for first, last in zip(firsts, lasts, strict=True)):
+        return None
+    return [KeyRange(0, first, last) for first, last in zip(firsts, lasts, strict=True)]

@@ -1,0 +1,186 @@
+"""A change of one base file: the rows that a write merges into it, and the new version that comes of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import compute
+
+from table_format.actions.commit import NO_COMMIT, WriteStat
+from table_format.codecs.arrow_numpy import from_numpy
+from table_format.config.properties import ensure_partition_metadata
+from table_format.slices.file_names import BaseFileName
+from table_writer.files.written import EncodedWork, WrittenFile
+from table_writer.plan.operations import Duplicates
+from table_writer.plan.plan import FilePlan, TaskIdentity
+from table_writer.rows.merge import RowChanges, row_changes
+from table_writer.rows.ordering import ordering_columns
+from table_writer.rows.slot_rows import Incoming
+from table_writer.timeline import markers
+
+pc: Any = compute  # the stubs lag behind the functions
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentFile:
+    """The newest base file of a file group.
+
+    Attributes:
+        file_id: of the group.
+        instant: that wrote it.
+        path: of the file.
+    """
+
+    file_id: str
+    instant: str
+    path: str
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """Rows that one write merges into one base file, or puts into the first file of a file group.
+
+    Attributes:
+        incoming: the rows.
+        task: the writing task.
+        partition: partition path.
+        file_id: of the file group.
+        previous: the group's newest file; None for a new group.
+        started: monotonic time at which the task turned to this file.
+    """
+
+    incoming: Incoming
+    task: TaskIdentity
+    partition: str
+    file_id: str
+    previous: CurrentFile | None
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def plan(self) -> FilePlan:
+        """The write's plan."""
+        return self.incoming.plan
+
+    @property
+    def path(self) -> str:
+        """Path of the previous version; empty for a new file group."""
+        return "" if self.previous is None else self.previous.path
+
+    @property
+    def name(self) -> str:
+        """File name of the new version."""
+        return str(BaseFileName(self.file_id, self.task.token, self.plan.instant))
+
+    @property
+    def target(self) -> str:
+        """Path of the new version."""
+        return f"{self.partition}/{self.name}" if self.partition else self.name
+
+    @cached_property
+    def added(self) -> pa.Table:
+        """The rows with meta columns; none of them where the write only deletes."""
+        if self.plan.delete:
+            raise AssertionError("a write that deletes adds no rows")
+        return self.incoming.with_meta(self.task.number, self.partition, self.name)
+
+    @property
+    def ordering(self) -> tuple[str, ...]:
+        """Columns that decide whether the file's row or the batch's is newer; empty where the batch's always is."""
+        plan = self.plan
+        by_value = plan.event_time and plan.duplicates is Duplicates.MERGE and not plan.delete
+        return plan.ordering if by_value else ()
+
+    def announce(self) -> None:
+        """Create the marker, and the partition's metadata file; comes before the new version's first byte."""
+        plan = self.plan
+        io_type = markers.CREATE if self.previous is None else markers.MERGE
+        markers.create_marker(plan.storage, plan.instant, self.partition, self.name, io_type)
+        ensure_partition_metadata(plan.storage, self.partition, plan.instant)
+
+    def row_changes(self, old: pa.Table, old_keys: Any) -> RowChanges:
+        """Which rows of the file are replaced, deleted or added.
+
+        Args:
+            old: their ordering columns at least.
+            old_keys: their record keys, in one array.
+        """
+        incoming = self.incoming
+        return row_changes(
+            old_keys,
+            incoming.keys,
+            deletes=incoming.deletes,
+            gone=incoming.gone,
+            duplicates=Duplicates.MERGE if self.plan.delete else self.plan.duplicates,
+            old_ordering=ordering_columns(old, self.ordering),
+            new_ordering=incoming.ordering() if self.ordering else [],
+        )
+
+    def written(
+        self,
+        size: int,
+        row_count: int,
+        work: EncodedWork,
+        statistics: pa.Table | None,
+        *,
+        inserted: Any,
+        deleted: Any,
+        updated_rows: int = 0,
+        deleted_rows: int = 0,
+    ) -> WrittenFile:
+        """The new version, with its write stat.
+
+        Args:
+            size: bytes of the file.
+            row_count: its rows.
+            work: how it was made.
+            statistics: of its columns, for the metadata table; None without them.
+            inserted: keys that are new in the file.
+            deleted: keys that it no longer holds.
+            updated_rows: rows whose values were replaced.
+            deleted_rows: rows that were deleted.
+        """
+        elapsed = int((time.monotonic() - self.started) * 1000)
+        stat = WriteStat(
+            file_id=self.file_id,
+            path=self.target,
+            partition_path=self.partition,
+            prev_commit=NO_COMMIT if self.previous is None else self.previous.instant,
+            num_writes=row_count,
+            num_deletes=deleted_rows,
+            num_update_writes=updated_rows,
+            num_inserts=len(inserted),
+            total_write_bytes=size,
+            file_size_in_bytes=size,
+            runtime_stats={
+                "totalScanTime": 0,
+                "totalUpsertTime": 0 if self.previous is None else elapsed,
+                "totalCreateTime": elapsed if self.previous is None else 0,
+            },
+        )
+        return WrittenFile(stat, statistics, work, inserted=inserted, deleted=deleted)
+
+    def merged(
+        self,
+        old_keys: Any,
+        changes: RowChanges,
+        *,
+        size: int,
+        row_count: int,
+        work: EncodedWork,
+        statistics: pa.Table | None,
+    ) -> WrittenFile:
+        """The new version after some changes to rows of the previous one, whose keys are `old_keys`."""
+        return self.written(
+            size,
+            row_count,
+            work,
+            statistics,
+            inserted=self.incoming.keys.take(from_numpy(changes.inserted)),
+            deleted=pc.unique(old_keys.take(from_numpy(changes.gone))),
+            updated_rows=len(changes.replaced),
+            deleted_rows=len(changes.gone),
+        )
