@@ -286,11 +286,11 @@ class Listening:
 
     async def _clocked(self, request: web.Request) -> web.StreamResponse:
         assert self._listener is not None  # noqa: S101
-        self._listener.begun(request)
+        self._listener.request_started(request)
         try:
             return await self._handler(request)
         finally:
-            self._listener.ended(request)
+            self._listener.request_finished(request)
 
 
 def _http_logger() -> logging.Logger:

@@ -26,8 +26,8 @@ from hudi_catalog.metastore.open_metastore import hive_addresses, open_metastore
 from hudi_catalog.metastore.sync_options import SYNC_KEYS, SyncOptions
 from hudi_catalog.metastore.trino_tables import SNAPSHOTS, TrinoTables
 from hudi_catalog.option_groups import divided
-from hudi_catalog.server.endpoints import LOOPBACK, Door, StatusGuard
-from hudi_catalog.server.hosting import ServiceBesideStatus, hosted
+from hudi_catalog.server.endpoints import LOOPBACK, Endpoint, StatusGuard
+from hudi_catalog.server.hosting import BaseService, hosted
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.options import DRAIN_TIMEOUT, READ_TIMEOUT, TABLE_TIMEOUT, ServiceOptions
 from hudi_catalog.server.query_log import open_log
@@ -74,7 +74,7 @@ class GatewaySettings:
     query_log: str | None = None
 
 
-class ServingGateway(ServiceBesideStatus):
+class ServingGateway(BaseService):
     """The gateway with its port, status page, log and counts.
 
     Args:
@@ -154,25 +154,25 @@ class ServingGateway(ServiceBesideStatus):
             _LOG.warning("%s", _RULES_UNKNOWN)
             self.log.event(_NAME, "access rules", message=_RULES_UNKNOWN)
 
-    def _doors(self) -> list[Door]:
+    def _endpoints(self) -> list[Endpoint]:
         tls, known = self._settings.tls, self._metastore
-        own = Door(
+        own = Endpoint(
             "the gateway",
             self._settings.host,
             self.port,
             encrypted=tls is not None,
-            checked=self._settings.secret is not None or (tls is not None and tls.client_ca is not None),
-            anybody="asks Trino as whomever Trino takes them for",
+            authenticated=self._settings.secret is not None or (tls is not None and tls.client_ca is not None),
+            exposure="asks Trino as whomever Trino takes them for",
             remedy="give it --tls-certificate, and --secret-file or --tls-client-ca",
         )
         metastores = [
-            Door(
+            Endpoint(
                 "the metastore",
                 host,
                 port,
                 encrypted=known.tls or known.auth == KERBEROS,  # which protects messages itself
-                checked=known.wants_password or known.auth == KERBEROS,
-                anybody="changes where tables lie",
+                authenticated=known.wants_password or known.auth == KERBEROS,
+                exposure="changes where tables lie",
                 remedy="see hoodie.catalog.metastore.auth and .tls",
             )
             for host, port in hive_addresses(self._settings.metastore)

@@ -20,11 +20,11 @@ from hudi_catalog.hive.options import HiveOptions, ScanSettings
 from hudi_catalog.hive.splitting import HiveSplit, Splitter
 from hudi_catalog.metastore.locations import Locations, normal_uri
 from hudi_catalog.server.query_log import QueryLog
-from hudi_catalog.server.tables import HeldTables
+from hudi_catalog.server.tables import TableCache
 from table_format.errors import ServiceError, TableNotFoundError
 
 
-class TableFolders(HeldTables):
+class TableFolders(TableCache):
     """Tables of a warehouse by path, "" for a warehouse that is a table; opened once and held."""
 
     @property

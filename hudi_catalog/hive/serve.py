@@ -16,14 +16,14 @@ from typing import Any, Final
 
 from hudi_catalog.hive.options import SCAN_KEYS, SERVICE_KEYS, HiveOptions
 from hudi_catalog.hive.planning import HivePlanner, TableFolders
-from hudi_catalog.server.endpoints import Door
+from hudi_catalog.server.endpoints import Endpoint
 from hudi_catalog.server.hosting import hosted
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.security import Secret
-from hudi_catalog.server.thrift_calls import Call, Parts, ThriftCalls, encode_reply, load_service
-from hudi_catalog.server.thrift_structs import ReadStruct, Source, read_otherwise
-from hudi_catalog.server.warehouse_service import WarehouseParts, WarehouseService, WarehouseSettings
+from hudi_catalog.server.thrift_calls import Buffers, Call, ThriftCalls, encode_reply, load_service
+from hudi_catalog.server.thrift_structs import ReadStruct, Source, register_reader
+from hudi_catalog.server.warehouse_service import WarehouseComponents, WarehouseService, WarehouseSettings
 from table_format.errors import HudiError, ServiceError
 
 IDL: Final = "hudi_hive.thrift"
@@ -49,7 +49,7 @@ _LENGTH = struct.Struct(">i")
 def hive_service() -> ModuleType:
     """The structs and methods; a `ScanRequest` that was read has its bytes in `encoded`."""
     service = load_service(posixpath.join(posixpath.dirname(__file__), IDL))
-    read_otherwise(service.ScanRequest, _read_request)
+    register_reader(service.ScanRequest, _read_request)
     return service
 
 
@@ -192,7 +192,7 @@ class HiveService(ThriftCalls):
     def _contract(self, frame: bytes) -> ModuleType:  # noqa: ARG002
         return hive_service()
 
-    def _answer(self, contract: ModuleType, call: Call) -> Parts:
+    def _answer(self, contract: ModuleType, call: Call) -> Buffers:
         asked = call.arguments.request
         try:
             self._admission.check(call.name, asked, call.arguments.credential)
@@ -242,23 +242,23 @@ class ServingHive(WarehouseService):
     """
 
     def __init__(self, settings: HiveSettings) -> None:
-        parts = WarehouseParts(_NAME, settings, (*SERVICE_KEYS, *SCAN_KEYS))
+        parts = WarehouseComponents(_NAME, settings, (*SERVICE_KEYS, *SCAN_KEYS))
         options = HiveOptions.parse(parts.options)
         tables = TableFolders(parts.warehouse, parts.limits, table_options=parts.table_options)
         self.service = HiveService(tables, options, parts.log, settings.secret, parts.metrics)
         super().__init__(parts, self.service, tables)
         self._settings = settings
 
-    def _doors(self) -> list[Door]:
+    def _endpoints(self) -> list[Endpoint]:
         tls, secret = self._settings.tls, self._settings.secret
         return [
-            Door(
+            Endpoint(
                 "the service for Hive",
                 self._settings.host,
                 self.port,
                 encrypted=tls is not None,
-                checked=secret is not None or (tls is not None and tls.client_ca is not None),
-                anybody="learns the files of all tables of the warehouse and what filters keep of them",
+                authenticated=secret is not None or (tls is not None and tls.client_ca is not None),
+                exposure="learns the files of all tables of the warehouse and what filters keep of them",
                 remedy="give it --tls-certificate, and --secret-file or --tls-client-ca",
             )
         ]

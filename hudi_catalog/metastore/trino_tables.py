@@ -29,12 +29,12 @@ from hudi_catalog.metastore.metastore import HiveTable, Metastore
 from hudi_catalog.metastore.stored_columns import StoredTypes
 from hudi_catalog.metastore.sync_options import SyncOptions
 from hudi_catalog.server.recent import Recent
-from hudi_catalog.server.tables import NewestState
+from hudi_catalog.server.tables import LatestSnapshot
 from table_format.errors import HudiError, MetastoreError, UnsupportedTableError
 from table_format.storage import Storage
 
 
-class NewestSnapshot(NewestState):
+class NewestSnapshot(LatestSnapshot):
     """The newest snapshot of a table.
 
     Args:

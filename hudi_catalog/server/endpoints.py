@@ -1,4 +1,4 @@
-"""Doors of a service: who gets in, and what its log says at the start of those open beyond this machine."""
+"""Addresses of services: listening errors, warnings for endpoints others can reach, access to the status page."""
 
 from __future__ import annotations
 
@@ -19,61 +19,61 @@ LOOPBACK = "127.0.0.1"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen at, or a host to call, is this machine alone; an unknown name is not."""
+    """Whether every address of a host is a loopback address; False for a name that does not resolve."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         pass
     try:
-        found = {str(entry[4][0]) for entry in socket.getaddrinfo(host or None, None, flags=socket.AI_PASSIVE)}
+        addresses = {str(entry[4][0]) for entry in socket.getaddrinfo(host or None, None, flags=socket.AI_PASSIVE)}
     except (OSError, UnicodeError):
         return False
-    return all(ipaddress.ip_address(address.partition("%")[0]).is_loopback for address in found)
+    return all(ipaddress.ip_address(address.partition("%")[0]).is_loopback for address in addresses)
 
 
 @dataclass(frozen=True)
-class Door:
+class Endpoint:
     """A port that a service listens at, or a server that it calls.
 
     Attributes:
-        what: it is, such as `the service for Trino`.
-        host: of its address.
-        port: of its address.
-        encrypted: whether connections have TLS.
-        checked: whether clients have to prove who they are.
-        anybody: what everybody who reaches it may do, where they have not.
-        remedy: the flags or options that close it.
+        name: for messages, such as `the service for Trino`.
+        host: its host name or address.
+        port: its port.
+        encrypted: whether connections use TLS.
+        authenticated: whether clients have to authenticate.
+        exposure: what an unauthenticated client can do; completes "whoever reaches it ...".
+        remedy: flags or options that secure it.
     """
 
-    what: str
+    name: str
     host: str
     port: int
     encrypted: bool
-    checked: bool
-    anybody: str
+    authenticated: bool
+    exposure: str
     remedy: str
 
     def warning(self) -> str | None:
-        """One line for a door that is not closed; None for one that is, or that only this machine reaches."""
-        if (self.encrypted and self.checked) or is_loopback(self.host):
+        """A one-line warning for an unsecured endpoint; None for a secured or loopback one."""
+        if (self.encrypted and self.authenticated) or is_loopback(self.host):
             return None
-        lacks = [] if self.encrypted else ["no TLS: others on the way can read and change what passes"]
-        lacks += [] if self.checked else [f"no proof asked of clients: whoever reaches it {self.anybody}"]
+        gaps = [] if self.encrypted else ["no TLS: others on the network can read and change its traffic"]
+        gaps += [] if self.authenticated else [f"no client authentication: whoever reaches it {self.exposure}"]
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"open door: {self.what} at {host}:{self.port} has {', and '.join(lacks)}; {self.remedy}"
+        return f"open door: {self.name} at {host}:{self.port} has {', and '.join(gaps)}; {self.remedy}"
 
 
 @dataclass(frozen=True)
 class StatusGuard:
-    """What the status port asks of clients: on loopback nothing, elsewhere what its service asks for.
+    """Access control of the status port: none on loopback, elsewhere the credentials that the service itself requires.
 
-    `/health` and `/ready` are for probes, which have neither certificates nor secrets: they answer everybody, but give
-    no details then.
+    `/health` and `/ready` are for probes, which have neither certificates nor secrets: they answer everybody, but leave
+    out details for clients without credentials.
 
     Attributes:
-        tls: None for HTTP.
+        tls: None for plain HTTP.
         certificates: whether clients need a certificate.
-        secret: that clients have to send; None for none.
+        secret: clients have to send it; None when no secret is required.
     """
 
     tls: ssl.SSLContext | None = None
@@ -82,15 +82,15 @@ class StatusGuard:
 
     @classmethod
     def of(cls, host: str, files: TlsFiles | None, secret: Secret | None) -> StatusGuard:
-        """For a status port.
+        """The guard of a status port.
 
         Args:
-            host: that it listens at.
-            files: of the service's TLS; None when it has none.
-            secret: of the service; None when it has none.
+            host: address that the port listens at.
+            files: the service's TLS files; None for a service without TLS.
+            secret: the service's secret; None for a service without one.
 
         Raises:
-            OptionError: a file cannot be read, or does not hold what it should.
+            OptionError: a TLS file cannot be read or is malformed.
         """
         if is_loopback(host):
             return cls()
@@ -102,21 +102,21 @@ class StatusGuard:
         return cls(context, files.client_ca is not None, secret)
 
     @property
-    def checks(self) -> bool:
-        """Whether clients have to prove who they are."""
+    def authenticates(self) -> bool:
+        """Whether clients have to authenticate."""
         return self.certificates or self.secret is not None
 
     def refusal(self, request: web.Request) -> tuple[int, str] | None:
-        """Status and reason for a client that may not see details; None for one that may."""
+        """HTTP status and reason for an unauthorized client; None for an authorized one."""
         transport = request.transport
         if self.certificates and not (transport and transport.get_extra_info("peercert")):
             return 403, "a client certificate is needed here, as at the service's own port"
-        if self.secret is not None and not self._sent(request.headers.get("Authorization", ""), self.secret):
+        if self.secret is not None and not self._matches(request.headers.get("Authorization", ""), self.secret):
             return 401, "the service's secret is needed here, as a bearer token or as the password of any user"
         return None
 
     @staticmethod
-    def _sent(header: str, secret: Secret) -> bool:
+    def _matches(header: str, secret: Secret) -> bool:
         scheme, _, value = header.strip().partition(" ")
         if scheme.lower() == "bearer":
             return secret.equals(value.strip())
@@ -129,27 +129,27 @@ class StatusGuard:
         return secret.equals(pair.partition(b":")[2])
 
 
-_EVERYWHERE = frozenset({"", "0.0.0.0", "::"})  # noqa: S104  # compared with, not listened at
+_ALL_ADDRESSES = frozenset({"", "0.0.0.0", "::"})  # noqa: S104  # compared with, not listened at
 
 
 def address_for_clients(host: str, port: int) -> str:
-    """`host:port` as clients are told it; for all addresses of this machine its name is taken."""
-    name = socket.gethostname() if host in _EVERYWHERE else host
+    """`host:port` for clients to connect to; a wildcard address becomes this machine's name."""
+    name = socket.gethostname() if host in _ALL_ADDRESSES else host
     return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
 
 
-def cannot_listen(what: str, host: str, port: int, flag: str, error: Exception) -> ServiceError:
-    """The error for an address that is taken, or not one of this machine.
+def cannot_listen(service: str, host: str, port: int, flag: str, error: Exception) -> ServiceError:
+    """The error for an address that is taken or does not belong to this machine.
 
     Args:
-        what: wanted to listen, such as ``the gateway``.
-        host: of the address.
-        port: of the address.
-        flag: sets the port.
-        error: of the operating system.
+        service: for the message, such as ``the gateway``.
+        host: address that the service should listen at.
+        port: port that it should listen at.
+        flag: command-line flag that sets the port.
+        error: the operating system's error.
     """
     number = getattr(error, "errno", None) or 0
     reason = os.strerror(number) if number > 0 else str(error)
     return ServiceError(
-        f"{host}:{port}: {what} cannot listen there ({reason}); choose another {flag}, or 0 for a free one"
+        f"{host}:{port}: {service} cannot listen there ({reason}); choose another {flag}, or 0 for a free one"
     )

@@ -1,7 +1,7 @@
-"""A server of requests in frames: four bytes of length, then so many bytes, as Thrift's framed transport has them.
+"""A server for Thrift's framed transport: each message is preceded by its length in four bytes.
 
-Requests of one connection are answered at once and in the order in which they are done. Nothing that a client sends, or
-leaves unread, may take more than its share of memory or time.
+Requests of one connection run concurrently; replies are sent as they become ready. Limits on memory and time hold for
+whatever a client sends or leaves unread.
 """
 
 from __future__ import annotations
@@ -12,45 +12,46 @@ import logging
 import socket
 import ssl
 import struct
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from catalog.workers import Workers
 from hudi_catalog.server.endpoints import cannot_listen
-from hudi_catalog.server.limits import FewWarnings, Room, chunks, size_of
+from hudi_catalog.server.hosting import event_loop_thread
+from hudi_catalog.server.limits import ByteBudget, RateLimitedLog, chunked, size_of
 from hudi_catalog.server.options import ServiceOptions
 from table_format.errors import HudiError, LateTableError
 
 _LOG = logging.getLogger(__name__)
-_WARNINGS = FewWarnings(_LOG)
+_WARNINGS = RateLimitedLog(_LOG)
 _LENGTH = struct.Struct(">i")
-_READ, _UNSEEN = 1 << 18, 1 << 16
-_BEGINNING = 300
+_READ_BYTES, _WRITE_BUFFER_BYTES = 1 << 18, 1 << 16
+# Bytes of a refused frame that are read, so that the refusal can name the call it replies to.
+_HEAD_BYTES, _HEAD_SECONDS = 300, 1.0
 _TLS_HANDSHAKE_SECONDS = 15
-# A peer that is gone without a word is found out after about two minutes.
+# Detects a vanished peer after about two minutes.
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
-# A connection whose client leaves so large a part of all bytes of replies unread is not read any further.
-_SHARE = 4
+# No more requests are read from a client whose unread replies exceed this fraction (1/n) of all buffered bytes.
+_CONNECTION_FRACTION = 4
 
 Dispatch = Callable[[bytes], Sequence[bytes | memoryview] | None]
 Refuse = Callable[[bytes, str], bytes | None]
-GivenUp = Callable[[bytes, HudiError], Sequence[bytes | memoryview] | None]
+LateReply = Callable[[bytes, HudiError], Sequence[bytes | memoryview] | None]
 
 
 @dataclass
 class ServerCounts:
-    """What a server did and does.
+    """Counters of a server.
 
     Attributes:
-        connections: open now.
-        in_work: requests that are being answered.
-        accepted: connections since the start.
-        refused: connections that were too many, and requests that were not taken.
-        requests: answered or not.
-        failures: requests whose answer could not be made.
-        bytes_in: of requests.
-        bytes_out: of replies that were written.
+        connections: open connections.
+        in_work: requests in progress.
+        accepted: connections accepted since the start.
+        refused: connections beyond the limit, and requests refused.
+        requests: requests dispatched, successful or not.
+        failures: requests that failed with an internal error.
+        bytes_in: bytes of requests read.
+        bytes_out: bytes of replies written.
     """
 
     connections: int = 0
@@ -64,11 +65,11 @@ class ServerCounts:
 
 
 class _RefusedError(Exception):
-    """A frame that is not taken; the connection ends with it."""
+    """A frame that is refused; its connection is closed."""
 
-    def __init__(self, message: str, beginning: bytes = b"") -> None:
+    def __init__(self, message: str, head: bytes = b"") -> None:
         super().__init__(message)
-        self.beginning = beginning
+        self.head = head
 
 
 @dataclass(eq=False)
@@ -76,7 +77,7 @@ class _Connection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     slots: asyncio.Semaphore
-    replies: Room
+    replies: ByteBudget
     reading: asyncio.Task[None]
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     answers: set[asyncio.Task[None]] = field(default_factory=set)
@@ -91,19 +92,19 @@ class FramedServer:
     """Answers framed requests on a port.
 
     Args:
-        dispatch: makes the reply to a request, both without their lengths; called in threads. The parts of a reply are
-            written one after the other and must not be changed any more. None ends the connection. A `HudiError`
-            refuses the request; anything else that it raises is its failure and goes into the log with a traceback.
-        options: limits and times.
+        dispatch: makes the reply to a request, both without their lengths; called in worker threads. The buffers of a
+            reply are written in order and must not change afterwards. None closes the connection. A `HudiError`
+            refuses the request; any other exception is an internal error, logged with its traceback.
+        options: limits and time-outs.
         host: address to listen at.
-        port: 0 for any that is free.
-        tls: when connections are to be encrypted.
-        refuse: makes the reply to a request of which only the beginning is known, or that `dispatch` failed on, from
-            these bytes and a message; None when there can be none.
-        given_up: makes the reply to a request whose table's storage does not answer; `refuse` does where there is none.
+        port: 0 for any free one.
+        tls: for encrypted connections; None for plain ones.
+        refuse: makes the reply to a request that is refused or failed, from the first bytes of the request and a
+            message; None where no reply is possible.
+        late_reply: makes the reply to a request whose table's storage does not respond; `refuse` when None.
 
     Attributes:
-        workers: threads that answer the requests.
+        workers: threads that process the requests.
     """
 
     def __init__(
@@ -115,9 +116,9 @@ class FramedServer:
         port: int = 0,
         tls: ssl.SSLContext | None = None,
         refuse: Refuse | None = None,
-        given_up: GivenUp | None = None,
+        late_reply: LateReply | None = None,
     ) -> None:
-        self._given_up = given_up
+        self._given_up = late_reply
         self._dispatch = dispatch
         self._options = options or ServiceOptions()
         self._address = (host, port)
@@ -130,23 +131,20 @@ class FramedServer:
 
     @property
     def counts(self) -> ServerCounts:
-        """What the server did so far; may be asked from any thread."""
+        """A copy of the counters; callable from any thread."""
         return replace(self._counts)
 
     async def start(self) -> int:
-        """Listen.
-
-        Returns:
-            The port.
+        """Start to listen; returns the port.
 
         Raises:
-            ServiceError: the address cannot be listened at.
+            ServiceError: the address is taken or does not belong to this machine.
         """
         options = self._options
-        self._taken = asyncio.Semaphore(options.max_requests)
-        self._threads = asyncio.Semaphore(options.threads)
-        self._requests = Room(options.max_buffered_bytes)
-        self._replies = Room(options.max_buffered_bytes)
+        self._request_slots = asyncio.Semaphore(options.max_requests)
+        self._thread_slots = asyncio.Semaphore(options.threads)
+        self._request_bytes = ByteBudget(options.max_buffered_bytes)
+        self._reply_bytes = ByteBudget(options.max_buffered_bytes)
         host, port = self._address
         handshake = None if self._tls is None else _TLS_HANDSHAKE_SECONDS
         try:
@@ -158,10 +156,10 @@ class FramedServer:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self, drain_seconds: float = 0) -> None:
-        """Accept nothing more, answer what was read, then close all connections.
+        """Stop reading, answer the requests already read, then close all connections.
 
         Args:
-            drain_seconds: requests that take longer are given up.
+            drain_seconds: requests that take longer are abandoned.
         """
         self._stopping = True
         self._server.close()
@@ -171,7 +169,7 @@ class FramedServer:
         if ends:
             _, late = await asyncio.wait(ends, timeout=drain_seconds)
             if late:
-                _LOG.warning("%d connections are closed although their requests are not answered", len(late))
+                _LOG.warning("closing %d connections whose requests are still running", len(late))
             for connection in self._connections:
                 connection.writer.transport.abort()
                 for answer in connection.answers:
@@ -180,19 +178,19 @@ class FramedServer:
         self.workers.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, from its beginning to its end."""
+        """Serve one connection until it ends."""
         reading = asyncio.current_task()
         if reading is None or self._stopping or len(self._connections) >= self._options.max_connections:
             self._counts.refused += 1
-            _WARNINGS.warn("a connection was closed: there are %d already", len(self._connections))
+            _WARNINGS.warning("connection refused: %d are open, the limit", len(self._connections))
             writer.transport.abort()
             return
         options = self._options
         slots = asyncio.Semaphore(options.max_connection_requests)
-        share = Room(max(1, options.max_buffered_bytes // _SHARE))
-        connection = _Connection(reader, writer, slots, share, reading)
-        # What waits in the transport is seen by no time-out and no limit.
-        writer.transport.set_write_buffer_limits(high=_UNSEEN)
+        replies = ByteBudget(max(1, options.max_buffered_bytes // _CONNECTION_FRACTION))
+        connection = _Connection(reader, writer, slots, replies, reading)
+        # Small, because neither time-outs nor limits cover bytes in the transport's own buffer.
+        writer.transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
         _keep_alive(writer)
         self._connections.add(connection)
         self._counts.accepted += 1
@@ -206,44 +204,44 @@ class FramedServer:
             self._counts.connections = len(self._connections)
 
     async def _read(self, connection: _Connection) -> None:
-        """Read requests until the client stops, breaks the rules, or the server stops."""
+        """Read requests until the client or the server stops, or a request is refused."""
         try:
             while (frame := await self._frame(connection)) is not None:
                 await connection.slots.acquire()
                 await connection.replies.wait()
-                await self._taken.acquire()
+                await self._request_slots.acquire()
                 answer = asyncio.create_task(self._answer(connection, frame))
                 connection.answers.add(answer)
                 answer.add_done_callback(connection.answers.discard)
         except _RefusedError as refusal:
             self._counts.refused += 1
-            _WARNINGS.warn("%s: %s; the connection is closed", connection.peer, refusal)
+            _WARNINGS.warning("%s: %s; the connection is closed", connection.peer, refusal)
             await self._send_refusal(connection, refusal)
         except (OSError, asyncio.IncompleteReadError) as error:
-            _LOG.info("%s: the connection broke: %s", connection.peer, error)
+            _LOG.info("%s: connection lost: %s", connection.peer, error)
         except asyncio.CancelledError:
-            self._go_on(connection)
+            self._resume_if_stopping(connection)
 
     async def _finish(self, connection: _Connection) -> None:
-        """Wait until everything that was read is answered, and close the connection."""
+        """Wait until all requests read are answered, then close the connection."""
         while connection.answers:
             try:
                 await asyncio.wait(connection.answers)
             except asyncio.CancelledError:
-                self._go_on(connection)
+                self._resume_if_stopping(connection)
         connection.writer.close()
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(self._options.write_timeout):
                 await connection.writer.wait_closed()
 
-    def _go_on(self, connection: _Connection) -> None:
-        """After `stop` broke off the reading; anybody else who cancels means it."""
+    def _resume_if_stopping(self, connection: _Connection) -> None:
+        """Swallow a cancellation that came from `stop`; raise any other."""
         if not self._stopping:
             raise asyncio.CancelledError
         connection.reading.uncancel()
 
     async def _frame(self, connection: _Connection) -> bytes | None:
-        """The next request; None at the end of the connection."""
+        """The next request; None at the end of the stream."""
         options = self._options
         first = await self._first_byte(connection)
         if not first:
@@ -252,15 +250,15 @@ class FramedServer:
             async with asyncio.timeout(options.read_timeout):
                 (size,) = _LENGTH.unpack(first + await connection.reader.readexactly(3))
                 if not 0 <= size <= options.max_frame_bytes:
-                    beginning = await self._beginning(connection, size)
+                    head = await self._frame_head(connection, size)
                     limits = f"where 0 to {options.max_frame_bytes} are taken"
-                    raise _RefusedError(f"a frame of {size} bytes, {limits}{_hint(size)}", beginning)
+                    raise _RefusedError(f"a frame of {size} bytes, {limits}{_hint(size)}", head)
                 return await self._body(connection, size)
         except TimeoutError:
             raise _RefusedError(f"a request that did not arrive within {options.read_timeout} s") from None
 
     async def _first_byte(self, connection: _Connection) -> bytes:
-        """The first byte of the next request; none at the end, or after too long a time without any."""
+        """The first byte of the next request; empty at the end of the stream or after the idle time-out."""
         limit = self._options.idle_timeout or None
         while True:
             try:
@@ -268,40 +266,40 @@ class FramedServer:
                     return await connection.reader.read(1)
             except TimeoutError:
                 if not connection.answers:
-                    _LOG.info("%s: no request for %s s; the connection is closed", connection.peer, limit)
+                    _LOG.info("%s: no request for %s s; closing the connection", connection.peer, limit)
                     return b""
 
     async def _body(self, connection: _Connection, size: int) -> bytes:
-        parts: list[bytes] = []
+        chunks: list[bytes] = []
         try:
             while size:
-                parts.append(await self._part(connection, min(size, _READ), parts))
-                size -= len(parts[-1])
+                chunks.append(await self._chunk(connection, min(size, _READ_BYTES), chunks))
+                size -= len(chunks[-1])
         except BaseException:
-            self._requests.give_back(sum(map(len, parts)))
+            self._request_bytes.release(sum(map(len, chunks)))
             raise
-        body = b"".join(parts)
+        body = b"".join(chunks)
         self._counts.bytes_in += len(body)
         return body
 
-    async def _part(self, connection: _Connection, most: int, before: list[bytes]) -> bytes:
-        part = await connection.reader.read(most)
-        if not part:
-            raise asyncio.IncompleteReadError(b"", most)
-        if not self._requests.fits(len(part)):
-            raise _RefusedError("too many bytes of requests are under way; try again", (before or [part])[0])
-        self._requests.take(len(part))
-        return part
+    async def _chunk(self, connection: _Connection, limit: int, previous: list[bytes]) -> bytes:
+        chunk = await connection.reader.read(limit)
+        if not chunk:
+            raise asyncio.IncompleteReadError(b"", limit)
+        if not self._request_bytes.fits(len(chunk)):
+            raise _RefusedError("too many bytes of requests are buffered; try again", (previous or [chunk])[0])
+        self._request_bytes.reserve(len(chunk))
+        return chunk
 
-    async def _beginning(self, connection: _Connection, size: int) -> bytes:
-        """Some bytes of a frame that is not taken, if they come soon."""
-        got = b""
-        wanted = min(size, _BEGINNING)
+    async def _frame_head(self, connection: _Connection, size: int) -> bytes:
+        """The first bytes of a refused frame, as far as they arrive soon."""
+        head = b""
+        wanted = min(size, _HEAD_BYTES)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(1):
-                while len(got) < wanted and (part := await connection.reader.read(wanted - len(got))):
-                    got += part
-        return got
+            async with asyncio.timeout(_HEAD_SECONDS):
+                while len(head) < wanted and (chunk := await connection.reader.read(wanted - len(head))):
+                    head += chunk
+        return head
 
     async def _answer(self, connection: _Connection, frame: bytes) -> None:
         try:
@@ -310,27 +308,27 @@ class FramedServer:
                 connection.writer.transport.abort()
             else:
                 await self._write(connection, reply)
-        except Exception:  # noqa: BLE001  # whatever it is, other requests go on
-            _LOG.exception("%s: a reply could not be written; the connection is closed", connection.peer)
+        except Exception:  # noqa: BLE001  # other requests must go on
+            _LOG.exception("%s: failed to write a reply; closing the connection", connection.peer)
             connection.writer.transport.abort()
         finally:
             connection.slots.release()
 
     async def _replied(self, connection: _Connection, frame: bytes) -> Sequence[bytes | memoryview] | None:
-        """The reply to a request, as soon as there is a thread and room for it; None when nobody wants it."""
+        """The reply to a request, computed once a thread and reply bytes are free; None for a closed connection."""
         try:
             while True:
                 await connection.replies.wait()
-                await self._replies.wait()
-                async with self._threads:
+                await self._reply_bytes.wait()
+                async with self._thread_slots:
                     if connection.writer.is_closing():
                         return None
-                    # Others may have been faster, and taken the room.
-                    if not connection.replies.is_full and not self._replies.is_full:
+                    # Other tasks may have used up the bytes meanwhile.
+                    if not connection.replies.is_full and not self._reply_bytes.is_full:
                         return await self._in_thread(frame)
         finally:
-            self._requests.give_back(len(frame))
-            self._taken.release()
+            self._request_bytes.release(len(frame))
+            self._request_slots.release()
 
     async def _in_thread(self, frame: bytes) -> Sequence[bytes | memoryview] | None:
         counts = self._counts
@@ -342,34 +340,34 @@ class FramedServer:
             counts.refused += 1
             if self._given_up is not None:
                 return self._given_up(frame, error)
-            refused = self._refuse and self._refuse(frame[:_BEGINNING], str(error))
+            refused = self._refuse and self._refuse(frame[:_HEAD_BYTES], str(error))
             return [refused] if refused else None
         finally:
             counts.in_work -= 1
 
     def _reply(self, frame: bytes) -> Sequence[bytes | memoryview] | None:
-        """The reply of `dispatch`, in one of the threads; None when nothing can be said."""
+        """The reply of `dispatch`, called in a worker thread; None when no reply is possible."""
         try:
             return self._dispatch(frame)
         except HudiError as error:
             self._counts.refused += 1
-            _WARNINGS.warn("a request of %d bytes was refused: %s", len(frame), error)
-            refused = self._refuse and self._refuse(frame[:_BEGINNING], str(error))
+            _WARNINGS.warning("a request of %d bytes was refused: %s", len(frame), error)
+            refused = self._refuse and self._refuse(frame[:_HEAD_BYTES], str(error))
             return [refused] if refused else None
-        except Exception:  # noqa: BLE001  # whatever it is, other requests go on
+        except Exception:  # noqa: BLE001  # other requests must go on
             self._counts.failures += 1
-            _LOG.exception("a request of %d bytes was not answered", len(frame))
-            refused = self._refuse and self._refuse(frame[:_BEGINNING], "the service failed; its log says why")
+            _LOG.exception("a request of %d bytes failed", len(frame))
+            refused = self._refuse and self._refuse(frame[:_HEAD_BYTES], "the service failed; its log says why")
             return [refused] if refused else None
 
     async def _write(self, connection: _Connection, reply: Sequence[bytes | memoryview]) -> None:
-        """Write a reply whole, or end the connection."""
+        """Write a reply completely, or close the connection."""
         size = sum(map(size_of, reply))
-        self._replies.take(size)
-        connection.replies.take(size)
+        self._reply_bytes.reserve(size)
+        connection.replies.reserve(size)
         try:
             async with connection.writing:
-                for chunk in chunks([_LENGTH.pack(size), *reply]):
+                for chunk in chunked([_LENGTH.pack(size), *reply]):
                     if connection.writer.is_closing():
                         return
                     connection.writer.write(chunk)
@@ -377,29 +375,29 @@ class FramedServer:
                         await connection.writer.drain()
             self._counts.bytes_out += size
         except TimeoutError:
-            _WARNINGS.warn("%s: reads nothing; the connection is closed", connection.peer)
+            _WARNINGS.warning("%s: the client does not read its reply; closing the connection", connection.peer)
             connection.writer.transport.abort()
         except OSError as error:
-            _LOG.info("%s: a reply could not be written: %s", connection.peer, error)
+            _LOG.info("%s: failed to write a reply: %s", connection.peer, error)
             connection.writer.transport.abort()
         finally:
-            self._replies.give_back(size)
-            connection.replies.give_back(size)
+            self._reply_bytes.release(size)
+            connection.replies.release(size)
 
     async def _send_refusal(self, connection: _Connection, refusal: _RefusedError) -> None:
-        reply = self._refuse(refusal.beginning, str(refusal)) if self._refuse and refusal.beginning else None
+        reply = self._refuse(refusal.head, str(refusal)) if self._refuse and refusal.head else None
         if reply is not None:
             await self._write(connection, [reply])
 
 
 def _hint(size: int) -> str:
-    """What a length most likely is, when it is none."""
-    beginning = _LENGTH.pack(size)
+    """The likely cause of an invalid length: a client that speaks another protocol."""
+    head = _LENGTH.pack(size)
     hints = {
-        b"\x16\x03": "the client speaks TLS, which is not switched on here",
+        b"\x16\x03": "the client speaks TLS, which is not enabled here",
         b"\x80\x01": "the client sends Thrift messages without frames; set its transport to FRAMED",
     }
-    hint = "the client speaks HTTP" if beginning.isalpha() or beginning == b"GET " else hints.get(beginning[:2])
+    hint = "the client speaks HTTP" if head.isalpha() or head == b"GET " else hints.get(head[:2])
     return f": {hint}" if hint else ""
 
 
@@ -413,21 +411,14 @@ def _keep_alive(writer: asyncio.StreamWriter) -> None:
 
 @contextlib.contextmanager
 def running(server: FramedServer, drain_seconds: float = 5) -> Iterator[int]:
-    """Run a server in a thread of its own for as long as a `with` block lasts; gives its port.
+    """Run a server in a background thread for the duration of a `with` block; yields its port.
 
     Raises:
-        ServiceError: the address cannot be listened at.
+        ServiceError: the address is taken or does not belong to this machine.
     """
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="framed server", daemon=True)
-    thread.start()
-    try:
+    with event_loop_thread("framed server") as loop:
         port = asyncio.run_coroutine_threadsafe(server.start(), loop).result()
         try:
             yield port
         finally:
             asyncio.run_coroutine_threadsafe(server.stop(drain_seconds), loop).result()
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()

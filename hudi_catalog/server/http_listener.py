@@ -1,4 +1,4 @@
-"""The listening socket of an HTTP server: how many connections it takes, and how long a client may take to ask."""
+"""The listening socket of an aiohttp server, with a limit on connections and a time-out for request heads."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _END_OF_HEAD = b"\r\n\r\n"
 
 
 class HttpListener:
-    """Hands connections to aiohttp, and closes those whose client leaves a request unfinished.
+    """Passes connections to aiohttp, and closes those whose request head does not arrive in time.
 
-    aiohttp has no time limit for the head of a request. Here a connection is closed when the head of its first request,
-    or of one that has begun to arrive behind others, is not there in time. The time of bodies is their handler's.
+    aiohttp has no time-out for request heads. Here it covers the head of a connection's first request and those of
+    pipelined ones; the time-out of bodies is up to the handlers.
 
     Args:
-        runner: of the application, set up; its handlers call `begun` and `ended`.
-        what: listens, for messages, such as ``the gateway``.
-        flag: sets the port.
-        read_seconds: in which the head of a request has to arrive, from the connection or its first byte on.
-        connections: further ones are closed at once.
-        tls: None for HTTP.
+        runner: of the application, set up; its handlers call `request_started` and `request_finished`.
+        what: listener's name for messages, such as ``the gateway``.
+        flag: command-line flag that sets the port.
+        read_seconds: time-out of a request head, from the connection or its first byte on.
+        connections: limit; further connections are closed at once.
+        tls: None for plain HTTP.
     """
 
     def __init__(
@@ -45,21 +45,21 @@ class HttpListener:
         self._runner = runner
         self._what, self._flag = what, flag
         self._read_seconds = read_seconds
-        self._most = connections
+        self._limit = connections
         self._tls = tls
         self._open: dict[Any, _Connection] = {}
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
-        """How many connections are open."""
+        """Number of open connections."""
         return len(self._open)
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; the port.
+        """Start to listen; returns the port.
 
         Raises:
-            ServiceError: the address is taken, or not one of this machine.
+            ServiceError: the address is taken or does not belong to this machine.
         """
         handshake = None if self._tls is None else _TLS_HANDSHAKE_SECONDS
         try:
@@ -72,90 +72,90 @@ class HttpListener:
         return int(self._server.sockets[0].getsockname()[1])
 
     def close(self) -> None:
-        """Listen no longer; open connections are the runner's to close."""
+        """Stop listening; the runner closes open connections."""
         if self._sweeper is not None:
             self._sweeper.cancel()
         if self._server is not None:
             self._server.close()
 
-    def begun(self, request: web.Request) -> None:
-        """The head of a request has arrived, and its handler begins."""
+    def request_started(self, request: web.Request) -> None:
+        """Called by a handler when it starts: the request's head has arrived."""
         connection = self._open.get(request.protocol)
         if connection is not None:
-            connection.begun(request)
+            connection.request_started(request)
 
-    def ended(self, request: web.Request) -> None:
-        """Its handler has ended."""
+    def request_finished(self, request: web.Request) -> None:
+        """Called by a handler when it ends."""
         connection = self._open.get(request.protocol)
         if connection is not None:
-            connection.ended()
+            connection.request_finished()
 
     def _accepted(self) -> asyncio.Protocol:
         server = self._runner.server
         assert server is not None  # noqa: S101
-        return _Refused() if len(self._open) >= self._most else _Connection(server(), self._open)
+        return _Refused() if len(self._open) >= self._limit else _Connection(server(), self._open)
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(min(_SWEEP_SECONDS, self._read_seconds / 2))
             oldest = time.monotonic() - self._read_seconds
             for handler, connection in list(self._open.items()):
-                if not connection.handled and connection.heard is not None and connection.heard < oldest:
+                if not connection.handling and connection.head_since is not None and connection.head_since < oldest:
                     handler.force_close()
 
 
 class _Connection(asyncio.Protocol):
-    """Passes everything on to aiohttp's handler of a connection, and notes when a request begins to arrive.
+    """Forwards all events to aiohttp's protocol of a connection, and notes when a request begins to arrive.
 
     Args:
-        handler: aiohttp's.
-        open_ones: all that are open, by handler.
+        handler: aiohttp's protocol of the connection.
+        connections: all open connections by their handler.
 
     Attributes:
-        handled: whether a handler is answering a request.
-        heard: when the head that has not arrived whole began to arrive; None when there is none.
+        handling: whether a request is being handled.
+        head_since: when the incomplete head began to arrive; None when there is none.
     """
 
-    def __init__(self, handler: Any, open_ones: dict[Any, _Connection]) -> None:
-        self.handled = False
-        self.heard: float | None = None
+    def __init__(self, handler: Any, connections: dict[Any, _Connection]) -> None:
+        self.handling = False
+        self.head_since: float | None = None
         self._head = bytearray()
-        self._body = 0  # bytes that the body of the last request lacks
+        self._body_left = 0
         self._chunked: Any = None
         self._handler = handler
-        self._open = open_ones
+        self._open = connections
 
-    def begun(self, request: web.Request) -> None:
-        self.handled, self.heard = True, None
+    def request_started(self, request: web.Request) -> None:
+        self.handling, self.head_since = True, None
         received = bytes(self._head).lstrip(b"\r\n")
         self._head.clear()
         end = received.find(_END_OF_HEAD)
-        # Where a chunked body ends in a piece of data only aiohttp's parser knows. A head that begins in that very
-        # piece is not noticed; aiohttp's limit for idle connections ends it.
+        # Only aiohttp's parser knows where a chunked body ends. A head that begins in the same piece of data goes
+        # unnoticed; aiohttp's idle time-out ends such a connection.
         self._chunked = request.content if request.can_read_body and request.content_length is None else None
-        self._body = request.content_length or 0
+        self._body_left = request.content_length or 0
         if end >= 0 and self._chunked is None:
             self._note(received[end + len(_END_OF_HEAD) :])
 
-    def ended(self) -> None:
-        self.handled = False
-        if self.heard is not None:
-            self.heard = time.monotonic()  # aiohttp did not look at it before
+    def request_finished(self) -> None:
+        self.handling = False
+        if self.head_since is not None:
+            self.head_since = time.monotonic()  # aiohttp parses a pipelined head only now
 
     def _note(self, data: bytes) -> None:
-        """Take bytes for the rest of the last request's body, and those behind it for the next request's head."""
+        """Attribute bytes to the rest of the last request's body, and those after it to the next request's head."""
         if self._chunked is not None:
             if not self._chunked.is_eof():
                 return
             self._chunked = None
-        behind = data[self._body :]
-        self._body = max(0, self._body - len(data))
-        if behind:
-            self._head += behind
-            self.heard = self.heard or time.monotonic()
+        head = data[self._body_left :]
+        self._body_left = max(0, self._body_left - len(data))
+        if head:
+            self._head += head
+            self.head_since = self.head_since or time.monotonic()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.heard = time.monotonic()
+        self.head_since = time.monotonic()
         self._open[self._handler] = self
         self._handler.connection_made(transport)
 

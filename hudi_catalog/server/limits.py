@@ -1,4 +1,4 @@
-"""A limit on bytes that tasks of an event loop hold together."""
+"""Limits of a server: bytes in memory, warnings in the log, bytes of one write."""
 
 from __future__ import annotations
 
@@ -6,106 +6,111 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+
+CHUNK_BYTES = 1 << 20
+_WARNINGS, _SECONDS = 20, 10.0
 
 
-class Room:
-    """Bytes that are held, and a way to wait until they are few enough.
+class ByteBudget:
+    """A limit on the bytes that the tasks of one event loop hold together. Tasks can wait for room.
 
     Args:
-        limit: of bytes.
+        limit: in bytes.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._held = 0
-        self._free = asyncio.Event()
-        self._free.set()
+        self._reserved = 0
+        self._available = asyncio.Event()
+        self._available.set()
 
-    def take(self, size: int) -> None:
-        """Hold some bytes more, whether they fit or not."""
-        self._held += size
-        if self._held >= self._limit:
-            self._free.clear()
+    def reserve(self, size: int) -> None:
+        """Count further bytes, even beyond the limit."""
+        self._reserved += size
+        if self._reserved >= self._limit:
+            self._available.clear()
 
-    def give_back(self, size: int) -> None:
-        """Hold some bytes less."""
-        self._held -= size
-        if self._held < self._limit:
-            self._free.set()
+    def release(self, size: int) -> None:
+        """Give bytes back."""
+        self._reserved -= size
+        if self._reserved < self._limit:
+            self._available.set()
 
     def fits(self, size: int) -> bool:
-        """Whether so many bytes more stay within the limit."""
-        return self._held + size <= self._limit
+        """Whether this many further bytes stay within the limit."""
+        return self._reserved + size <= self._limit
 
     @property
     def is_full(self) -> bool:
         """Whether the limit is reached."""
-        return not self._free.is_set()
+        return not self._available.is_set()
 
     async def wait(self) -> None:
-        """Wait until the limit is not reached."""
-        await self._free.wait()
+        """Wait until fewer bytes than the limit are reserved."""
+        await self._available.wait()
 
 
-_MOST, _SECONDS = 20, 10.0
-
-
-class FewWarnings:
-    """Passes on a limited number of warnings in a period, and then how many more there were.
+class RateLimitedLog:
+    """Logs a limited number of warnings per period, then the count of suppressed ones, so that no client fills a disk.
 
     Args:
-        log: where they go.
-        most: in a period.
-        seconds: of a period.
+        log: receives the warnings.
+        limit: warnings per period.
+        seconds: length of a period.
+        clock: monotonic seconds.
     """
 
-    def __init__(self, log: logging.Logger, most: int = _MOST, seconds: float = _SECONDS) -> None:
+    def __init__(
+        self,
+        log: logging.Logger,
+        limit: int = _WARNINGS,
+        seconds: float = _SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._log = log
-        self._most, self._seconds = most, seconds
+        self._clock = clock
+        self._limit, self._seconds = limit, seconds
         self._lock = threading.Lock()
-        self._began = float("-inf")
+        self._period_start = float("-inf")
         self._count = 0
 
-    def warn(self, message: str, *values: object) -> None:
+    def warning(self, message: str, *values: object) -> None:
         """As `logging.Logger.warning`."""
-        now = time.monotonic()
+        now = self._clock()
         with self._lock:
-            left_out = 0
-            if now - self._began >= self._seconds:
-                left_out = max(0, self._count - self._most)
-                self._began, self._count = now, 0
+            suppressed = 0
+            if now - self._period_start >= self._seconds:
+                suppressed = max(0, self._count - self._limit)
+                self._period_start, self._count = now, 0
             self._count += 1
-            passes = self._count <= self._most
-        if left_out:
-            self._log.warning("%d more warnings like those before were left out", left_out)
+            passes = self._count <= self._limit
+        if suppressed:
+            self._log.warning("%d more warnings like those before were left out", suppressed)
         if passes:
             self._log.warning(message, *values)
 
 
-CHUNK = 1 << 20
-
-
-def chunks(parts: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    """The parts' bytes in pieces of a good size: small ones joined, large ones divided without a copy."""
+def chunked(buffers: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """Chunks of about a megabyte: small buffers are joined, large ones are split without copying."""
     small: list[bytes | memoryview] = []
-    held = 0
-    for part in parts:
-        size = size_of(part)
-        if held + size <= CHUNK:
-            small.append(part)
-            held += size
+    joined = 0
+    for buffer in buffers:
+        size = size_of(buffer)
+        if joined + size <= CHUNK_BYTES:
+            small.append(buffer)
+            joined += size
             continue
         if small:
             yield b"".join(small)
-            small, held = [], 0
-        view = memoryview(part).cast("B")
-        for begin in range(0, size, CHUNK):
-            yield view[begin : begin + CHUNK]
+            small, joined = [], 0
+        view = memoryview(buffer).cast("B")
+        for begin in range(0, size, CHUNK_BYTES):
+            yield view[begin : begin + CHUNK_BYTES]
     if small:
         yield b"".join(small)
 
 
-def size_of(part: bytes | memoryview) -> int:
-    """Bytes of a part."""
-    return len(part) if isinstance(part, bytes) else part.nbytes
+def size_of(buffer: bytes | memoryview) -> int:
+    """Bytes in a buffer."""
+    return len(buffer) if isinstance(buffer, bytes) else buffer.nbytes

@@ -1,4 +1,4 @@
-"""What services count, for Prometheus: queries, pruning by stage, rows, requests, and what is open now."""
+"""Prometheus metrics of services: queries, pruning by stage, rows, requests, and what is open now."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from prometheus_client.registry import Collector
 from catalog.planner import Plan
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-"""Of `Metrics.text`."""
+"""Content type of `Metrics.text`."""
 
 _PREFIX = "hudi_catalog"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-_MOST_LABELS = 64
+_MAX_LABELS = 64
 _OTHER = "other"
 
 
 class Metrics:
-    """The counts of one process, in a registry of their own. Threads may share it.
+    """The metrics of one process, in a registry of their own. Thread-safe.
 
-    Label values that come from outside, such as method names, are bounded: from the 65th on they count as `other`.
+    Label values from outside, such as method names, are bounded: from the 65th on they are counted as `other`.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Metrics:
         registry.register(self._totals)
 
     def planned(self, service: str, plan: Plan, seconds: float) -> None:
-        """Count a planned scan: its files by stage, and the time until the plan stood."""
+        """Count a planned scan: its files by stage, and the planning time."""
         self._planned.labels(service).inc()
         self._planning.labels(service).observe(seconds)
         self._files.labels(service, "in").inc(plan.files_total)
@@ -74,24 +74,24 @@ class Metrics:
             self._unknown.labels(service).inc()
 
     def query(self, service: str, outcome: str, reason: str) -> None:
-        """Count a query that passed through a gateway, by outcome and a short reason."""
+        """Count a query that went through a gateway, by outcome and a short reason."""
         self._queries.labels(service, self._bounded("outcome", outcome), self._bounded("reason", reason)).inc()
 
     def request(self, service: str, method: str, seconds: float, outcome: str = "ok") -> None:
         """Count an answered request.
 
         Args:
-            service: that answered.
-            method: what was asked for; at most 64 different ones are told apart.
-            seconds: from the request to its answer.
-            outcome: `ok`, or a short word for what went wrong.
+            service: name of the service.
+            method: the requested method; at most 64 are distinguished.
+            seconds: from the request to its reply.
+            outcome: `ok`, or a short word for the failure.
         """
         name = self._bounded("method", method)
         self._requests.labels(service, name, self._bounded("request outcome", outcome)).inc()
         self._answering.labels(service, name).observe(seconds)
 
     def served(self, service: str, rows: int, size: int) -> None:
-        """Count rows and their encoded bytes that went to an engine."""
+        """Count rows sent to an engine, and their encoded bytes."""
         self._rows.labels(service).inc(rows)
         self._sent.labels(service).inc(size)
 
@@ -100,15 +100,15 @@ class Metrics:
         self._connections.labels(service, self._bounded("connection", outcome)).inc()
 
     def watch(self, service: str, what: str, count: Callable[[], float]) -> None:
-        """Report a number that is asked for at each scrape: `connections`, `scans`, `tables`, `requests`, `queries`."""
-        self._open.labels(service, what).set_function(lambda: _asked(count))
+        """Report a gauge that is read at each scrape: `connections`, `scans`, `tables`, `requests`, `queries`."""
+        self._open.labels(service, what).set_function(lambda: _read(count))
 
     def watch_total(self, service: str, what: str, count: Callable[[], float]) -> None:
-        """Report a count that only grows and that something else keeps, such as `accepted` connections."""
+        """Report a counter that is kept elsewhere and read at each scrape, such as `accepted` connections."""
         self._totals.watched[service, what] = count
 
     def text(self) -> bytes:
-        """All counts in Prometheus' text format (`CONTENT_TYPE`)."""
+        """All metrics in Prometheus' text format (`CONTENT_TYPE`)."""
         return generate_latest(self.registry)
 
     def _bounded(self, label: str, value: str) -> str:
@@ -116,14 +116,14 @@ class Metrics:
             known = self._labels.setdefault(label, set())
             if value in known:
                 return value
-            if len(known) >= _MOST_LABELS:
+            if len(known) >= _MAX_LABELS:
                 return _OTHER
             known.add(value)
             return value
 
 
 class _Totals(Collector):
-    """Counts that others keep, asked for at each scrape."""
+    """Counters kept elsewhere, read at each scrape."""
 
     def __init__(self) -> None:
         self.watched: dict[tuple[str, str], Callable[[], float]] = {}
@@ -131,12 +131,12 @@ class _Totals(Collector):
     def collect(self) -> Iterator[Metric]:
         family = CounterMetricFamily(f"{_PREFIX}_network", "Of the listening port.", labels=("service", "what"))
         for (service, what), count in list(self.watched.items()):
-            family.add_metric((service, what), _asked(count))
+            family.add_metric((service, what), _read(count))
         yield family
 
 
-def _asked(count: Callable[[], float]) -> float:
+def _read(count: Callable[[], float]) -> float:
     try:
         return float(count())
-    except Exception:  # noqa: BLE001  # one number that fails must not take the others along
+    except Exception:  # noqa: BLE001  # one failing metric must not fail the scrape
         return math.nan

@@ -1,4 +1,4 @@
-"""Options of the services' network side, typed and checked once."""
+"""Options of services, `hoodie.catalog.service.*`: limits, time-outs and caches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ REFRESH_INTERVAL = "hoodie.catalog.service.refresh.interval.ms"
 LISTING_SECONDS = "hoodie.catalog.service.listing.seconds"
 TABLE_TIMEOUT = "hoodie.catalog.service.table.timeout.seconds"
 OUTSIDE_LINKS = "hoodie.catalog.service.links.outside"
-
 _NUMBERS = {
     "max_frame_bytes": (MAX_FRAME, 1024),
     "max_buffered_bytes": (MAX_BUFFERED, 1024),
@@ -47,34 +46,33 @@ _LEAST_TIMEOUT = 0.01
 
 @dataclass(frozen=True)
 class ServiceOptions:
-    """Limits and times of a service.
+    """Limits and time-outs of a service.
 
     Attributes:
-        max_frame_bytes: a longer request is refused; `hoodie.catalog.service.max.frame.bytes`.
-        max_buffered_bytes: bytes of requests and replies that may be under way at once, in all connections;
+        max_frame_bytes: longest request accepted; `hoodie.catalog.service.max.frame.bytes`.
+        max_buffered_bytes: bytes of requests, and as many of replies, buffered over all connections;
             `hoodie.catalog.service.max.buffered.bytes`.
         max_connections: further ones are closed at once; `hoodie.catalog.service.max.connections`.
-        max_requests: requests that are taken and not yet answered; further ones stay unread;
-            `hoodie.catalog.service.max.requests`.
+        max_requests: requests in progress or queued; further ones stay unread; `hoodie.catalog.service.max.requests`.
         max_connection_requests: the same for one connection;
             `hoodie.catalog.service.max.requests.per.connection`.
-        threads: that answer requests, one each at a time; `hoodie.catalog.service.threads`.
+        threads: worker threads, each of which processes one request at a time; `hoodie.catalog.service.threads`.
         idle_timeout: seconds after which a connection without requests is closed, 0 for never;
             `hoodie.catalog.service.idle.timeout.seconds`.
-        read_timeout: seconds in which a request must arrive whole, once it has begun;
+        read_timeout: seconds in which a request has to arrive completely, from its first byte on;
             `hoodie.catalog.service.read.timeout.seconds`.
-        write_timeout: seconds in which a client must take further bytes of a reply;
+        write_timeout: seconds in which a client has to read the next bytes of a reply;
             `hoodie.catalog.service.write.timeout.seconds`.
-        drain_timeout: seconds that running queries get when the service is told to stop;
+        drain_timeout: seconds to wait for running queries before stopping;
             `hoodie.catalog.service.drain.timeout.seconds`.
-        open_tables: tables that are held open; `hoodie.catalog.service.open.tables`.
-        snapshots: past snapshots of a table that are held; `hoodie.catalog.service.snapshots`.
-        refresh_interval: milliseconds for which the newest state of a table is not looked for again;
+        open_tables: tables kept open; `hoodie.catalog.service.open.tables`.
+        snapshots: past snapshots kept per table; `hoodie.catalog.service.snapshots`.
+        refresh_interval: milliseconds for which a table's newest snapshot is reused without a refresh;
             `hoodie.catalog.service.refresh.interval.ms`.
-        listing_seconds: how long the list of a warehouse's tables is kept; `hoodie.catalog.service.listing.seconds`.
-        table_timeout: seconds for which a call to a table's storage may go unanswered, before the table is refused and
-            others go on; `hoodie.catalog.service.table.timeout.seconds`.
-        outside_links: whether symbolic links are followed that lead out of the warehouse;
+        listing_seconds: how long the warehouse's list of tables is reused; `hoodie.catalog.service.listing.seconds`.
+        table_timeout: seconds after which a call to a table's storage counts as hung; the table is then refused while
+            others are served; `hoodie.catalog.service.table.timeout.seconds`.
+        outside_links: whether symbolic links that lead out of the warehouse are followed;
             `hoodie.catalog.service.links.outside`.
     """
 
@@ -100,7 +98,7 @@ class ServiceOptions:
         """Options by their keys.
 
         Raises:
-            OptionError: an unknown key, or a value that does not fit it.
+            OptionError: an unknown key or an invalid value.
         """
         values = known_options(options, KEYS, "a service")
         numbers = {name: (key, least, getattr(cls, name)) for name, (key, least) in _NUMBERS.items()}

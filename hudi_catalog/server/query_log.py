@@ -1,53 +1,58 @@
-"""The log of queries: one JSON line for each planned scan and each query that passed a gateway.
+"""The query log: one JSON line for each planned scan and each query that went through a gateway.
 
-A line tells what the engine said, what was understood of it, and what each planning stage dropped, so that "why did
-that query read everything" has an answer. Lines are bounded, whatever an engine sends, and a log that cannot be
-written never fails a query.
+A line has the filter as the engine sent it, its translation, and the files dropped by each planning stage, which
+answers "why did that query read everything". Lines are bounded in length, and a log that cannot be written never fails
+a query.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 import math
 import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import IO, Any, Protocol
 
 from catalog.planner import Plan
 from pushdown.expression import HudiExpression
 from table_format.errors import OptionError
 
-_LINE = 32_000
-_TEXT = 4_000
+_LINE_LIMIT = 32_000
+_TEXT_LIMIT = 4_000
 _NUMBER_BITS = 256
-_ITEMS = 20
+_ITEM_LIMIT = 20
 _DEPTH = 8
 _RECENT = 100
 _STREAM = "-"
 
 
 class QueryCounter(Protocol):
-    """What is told of each record; `hudi_catalog.server.metrics.Metrics` counts them."""
+    """Counts records; implemented by `hudi_catalog.server.metrics.Metrics`."""
 
     def planned(self, service: str, plan: Plan, seconds: float) -> None:
-        """A scan was planned."""
+        """Count a planned scan."""
 
     def query(self, service: str, outcome: str, reason: str) -> None:
-        """A query passed."""
+        """Count a query."""
 
 
 class QueryLog:
-    """Writes the lines, keeps the newest ones, and counts them. Threads may share it.
+    """Writes records, keeps the newest in memory, and counts them. Thread-safe.
 
     Args:
-        target: path of a file that is appended to, `-` for standard output, an open text stream, or None to keep the
-            newest records only.
-        metrics: counts what is logged; None for nobody.
-        recent: so many of the newest records are kept in memory.
+        target: path of a file to append to, `-` for standard output, an open text stream, or None to keep the newest
+            records in memory only.
+        metrics: counts the records; may be None.
+        recent: number of newest records kept in memory.
+
+    Attributes:
+        metrics: see Args.
+        lost: number of lines that could not be written.
 
     Raises:
         OSError: the file cannot be opened.
@@ -57,7 +62,7 @@ class QueryLog:
         self, target: str | IO[str] | None = None, metrics: QueryCounter | None = None, *, recent: int = _RECENT
     ) -> None:
         self.metrics = metrics
-        self.lost = 0  # lines that could not be written
+        self.lost = 0
         self._lock = threading.Lock()
         self._recent: deque[dict[str, Any]] = deque(maxlen=recent)
         self._path = target if isinstance(target, str) and target != _STREAM else None
@@ -77,30 +82,30 @@ class QueryLog:
         """Log a planned scan.
 
         Args:
-            service: that planned it, such as `trino` or `gateway`.
-            table: its name, as the engine says it.
-            plan: what was planned.
-            received: the filter as the engine sent it: anything of strings, numbers, lists and mappings.
-            expression: what it became; by default the plan's bound filter.
-            seconds: from the request to the plan, with translation and refresh; by default the plan's own time.
+            service: name of the service, such as `trino` or `gateway`.
+            table: the table's name in the engine.
+            plan: of the scan.
+            received: the filter as the engine sent it, of strings, numbers, lists and mappings.
+            expression: the translated filter; by default the plan's bound filter.
+            seconds: from the request to the plan, with translation and refresh; by default the planning time alone.
             more: further fields of the line.
         """
-        spent = plan.seconds if seconds is None else seconds
+        elapsed = plan.seconds if seconds is None else seconds
         try:
-            told = plan_record(table, plan, received=received, expression=expression, seconds=spent)
-            self._write(_head("planned", service) | told | _shortened_fields(more))
+            record = plan_record(table, plan, received=received, expression=expression, seconds=elapsed)
+            self._write(_head("planned", service) | record | _shortened_fields(more))
             if self.metrics is not None:
-                self.metrics.planned(service, plan, spent)
+                self.metrics.planned(service, plan, elapsed)
         except Exception as error:  # noqa: BLE001  # a log never fails a query
             self._complain(error)
 
     def query(self, service: str, *, outcome: str, reason: str, **more: Any) -> None:
-        """Log a query that passed through.
+        """Log a query that went through a gateway.
 
         Args:
-            service: that it passed.
-            outcome: what became of it, such as `rewritten`, `unchanged`, `failed`.
-            reason: why, of a small set of words, since each is counted for itself.
+            service: name of the service.
+            outcome: such as `rewritten`, `unchanged`, `failed`.
+            reason: one of a small set of words, because metrics are kept for each.
             more: further fields of the line, such as `sql`, `query_id`, `ms`.
         """
         try:
@@ -111,7 +116,7 @@ class QueryLog:
             self._complain(error)
 
     def event(self, service: str, event: str, **more: Any) -> None:
-        """Log something else that happened, such as a refused connection."""
+        """Log another kind of event, such as a refused connection."""
         try:
             self._write(_head(event, service) | _shortened_fields(more))
         except Exception as error:  # noqa: BLE001  # a log never fails a query
@@ -123,7 +128,7 @@ class QueryLog:
             return list(reversed(self._recent))
 
     def reopen(self) -> None:
-        """Open the file anew, after something else has renamed it. Without a file nothing happens."""
+        """Reopen the file, after log rotation has renamed it. No effect without a file."""
         if self._path is None:
             return
         try:
@@ -137,7 +142,7 @@ class QueryLog:
             old.close()
 
     def close(self) -> None:
-        """Close the file; later records are kept in memory only. Streams of others stay open."""
+        """Close the file; later records are kept in memory only. A stream passed in stays open."""
         with self._lock:
             old, self._stream = self._stream, None
         if old is not None and self._path is not None:
@@ -156,14 +161,14 @@ class QueryLog:
                 self._complain(error)
 
     def _complain(self, error: Exception) -> None:
-        # The first time only: a full disk would fill the error stream as well.
+        # Only once, or a full disk would flood the error stream.
         self.lost += 1
         if self.lost == 1:
             print(f"hudi-catalog: the query log cannot be written: {error}", file=sys.stderr)  # noqa: T201
 
 
 def open_log(target: str | None, metrics: QueryCounter | None) -> QueryLog:
-    """The log as a flag names it.
+    """The query log at the value of `--query-log`.
 
     Raises:
         OptionError: its file cannot be opened.
@@ -177,13 +182,13 @@ def open_log(target: str | None, metrics: QueryCounter | None) -> QueryLog:
 def plan_record(
     table: str, plan: Plan, *, received: Any, expression: HudiExpression | None, seconds: float
 ) -> dict[str, Any]:
-    """What a line tells of a planned scan; the arguments are those of `QueryLog.planned`."""
+    """The fields of a planned scan's line; for the arguments see `QueryLog.planned`."""
     filtered = plan.expression if expression is None else expression
     return {
         "table": table,
         "instant": plan.snapshot.instant,
         "received": shortened(received),
-        # repr shows the first values of a long list only
+        # repr abbreviates long lists
         "expression": None if filtered is None else shortened(repr(filtered)),
         "unknown": shortened(plan.unknowns),
         "stages": [
@@ -206,11 +211,11 @@ def plan_record(
 
 
 def shortened(value: Any, depth: int = _DEPTH) -> Any:
-    """The value as JSON can hold it, with long texts cut and of long lists the first items.
+    """A JSON-serializable form of a value, with long texts, lists and mappings cut off.
 
     Args:
-        value: strings, bytes, numbers, mappings, iterables; anything else becomes its text.
-        depth: so many levels of nesting are kept.
+        value: strings, bytes, numbers, mappings, iterables; anything else is converted to a string.
+        depth: levels of nesting that are kept.
     """
     if isinstance(value, Mapping | Iterable) and not isinstance(value, str | bytes | bytearray | memoryview):
         if depth == 0:
@@ -227,33 +232,27 @@ def _shortened_leaf(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        shown, unit = f"0x{bytes(value[: _TEXT // 2]).hex()}", "bytes"
-        more = len(value) - _TEXT // 2
+        shown, unit = f"0x{bytes(value[: _TEXT_LIMIT // 2]).hex()}", "bytes"
+        more = len(value) - _TEXT_LIMIT // 2
     else:
         text = str(value)
-        shown, unit = text[:_TEXT], "characters"
-        more = len(text) - _TEXT
+        shown, unit = text[:_TEXT_LIMIT], "characters"
+        more = len(text) - _TEXT_LIMIT
     return shown if more <= 0 else f"{shown}… {more:,} more {unit}"
 
 
 def _shortened_mapping(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-    kept = {shortened(str(key)): shortened(item, depth - 1) for key, item in _first(value.items())}
-    if len(value) > _ITEMS:
-        kept["…"] = f"{len(value) - _ITEMS:,} more"
-    return kept
+    first = itertools.islice(value.items(), _ITEM_LIMIT)
+    fields = {shortened(str(key)): shortened(item, depth - 1) for key, item in first}
+    if len(value) > _ITEM_LIMIT:
+        fields["…"] = f"{len(value) - _ITEM_LIMIT:,} more"
+    return fields
 
 
 def _shortened_list(value: Iterable[Any], depth: int) -> list[Any]:
     items = value if isinstance(value, list | tuple) else list(value)
-    kept = [shortened(item, depth - 1) for item in items[:_ITEMS]]
-    return [*kept, f"… {len(items) - _ITEMS:,} more"] if len(items) > _ITEMS else kept
-
-
-def _first(items: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-    for position, item in enumerate(items):
-        if position == _ITEMS:
-            return
-        yield item
+    first = [shortened(item, depth - 1) for item in items[:_ITEM_LIMIT]]
+    return [*first, f"… {len(items) - _ITEM_LIMIT:,} more"] if len(items) > _ITEM_LIMIT else first
 
 
 def _shortened_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -261,12 +260,12 @@ def _shortened_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bounded_line(record: dict[str, Any]) -> str:
-    """One line of ASCII; fields that make it too long are replaced in place by the beginning of their text."""
+    """One line of ASCII; fields that make it too long are replaced, in the record too, by the start of their text."""
     line = json.dumps(record, allow_nan=False)
-    while len(line) > _LINE:
+    while len(line) > _LINE_LIMIT:
         texts = {name: json.dumps(value) for name, value in record.items()}
         longest = max(texts, key=lambda name: len(texts[name]))
-        record[longest] = f"{texts[longest][: _TEXT // 2]}… cut from {len(texts[longest]):,} characters"
+        record[longest] = f"{texts[longest][: _TEXT_LIMIT // 2]}… cut from {len(texts[longest]):,} characters"
         line = json.dumps(record, allow_nan=False)
     return line + "\n"
 
@@ -285,6 +284,6 @@ def _opened(target: str | IO[str] | None) -> IO[str] | None:
         return target
     if target == _STREAM:
         return sys.stdout
-    # Appended lines of one write each stay whole beside those of another process.
+    # O_APPEND and one write per line keep lines of several processes apart.
     descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
     return open(descriptor, "w", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The secret that services share, and what is signed with it."""
+"""TLS contexts, and the secret that services share and sign with."""
 
 from __future__ import annotations
 
@@ -14,22 +14,18 @@ from dataclasses import dataclass
 from table_format.errors import OptionError
 
 ENVIRONMENT = "HUDI_CATALOG_SECRET"
-
 READABLE = "HUDI_CATALOG_READABLE_SECRETS"
-
-_FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
-
-_LEAST = 16
-
+_GROUP_AND_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_MIN_BYTES = 16
 SIGNATURE_BYTES = 32
 
 
 class Secret:
-    """Bytes that only the services of one installation know.
+    """A secret shared by the services of one installation; the key of their HMAC-SHA256 signatures.
 
     Args:
-        value: the secret.
-        purpose: signatures for one purpose are not valid for another.
+        value: the secret's bytes.
+        purpose: separates keys: signatures for one purpose are invalid for another.
     """
 
     def __init__(self, value: bytes, purpose: str = "") -> None:
@@ -40,25 +36,25 @@ class Secret:
         return "Secret(...)"
 
     def for_purpose(self, purpose: str) -> Secret:
-        """The same secret, whose signatures are valid for that purpose alone."""
+        """The same secret with the signing key of another purpose."""
         return Secret(self._value, purpose)
 
-    def equals(self, given: str | bytes) -> bool:
-        """Whether a client named the secret, in a time that does not tell how much of it was right."""
-        value = given.encode("utf-8", "surrogateescape") if isinstance(given, str) else given
+    def equals(self, candidate: str | bytes) -> bool:
+        """Whether a client sent the secret; compared in constant time."""
+        value = candidate.encode("utf-8", "surrogateescape") if isinstance(candidate, str) else candidate
         return hmac.compare_digest(hashlib.sha256(value).digest(), hashlib.sha256(self._value).digest())
 
     def sign(self, payload: bytes) -> bytes:
-        """The HMAC-SHA256 of some bytes: 32 bytes."""
+        """The HMAC-SHA256 of a payload: 32 bytes."""
         return hmac.digest(self._key, payload, "sha256")
 
     def verify(self, payload: bytes, signature: bytes) -> bool:
-        """Whether a signature is that of the bytes."""
+        """Whether a signature is valid for a payload; compared in constant time."""
         return hmac.compare_digest(self.sign(payload), signature)
 
     @classmethod
     def random(cls) -> Secret:
-        """A secret that no other process knows and that ends with this one."""
+        """A secret known to this process only."""
         return cls(secrets.token_bytes(SIGNATURE_BYTES))
 
 
@@ -66,14 +62,14 @@ def load_secret(path: str | None = None, environment: Mapping[str, str] | None =
     """The configured secret.
 
     Args:
-        path: of a file whose text is the secret, white space around it left out; None to look at the environment.
-        environment: variables of the process; `HUDI_CATALOG_SECRET` counts when there is no path.
+        path: file with the secret, surrounding white space ignored; None to use the environment.
+        environment: environment variables; `HUDI_CATALOG_SECRET` is used without a path.
 
     Returns:
         None when none is configured.
 
     Raises:
-        OptionError: the file cannot be read, others than its owner may read it, or the secret is shorter than 16 bytes.
+        OptionError: the file cannot be read, is accessible to others than its owner, or has fewer than 16 bytes.
     """
     variables = os.environ if environment is None else environment
     if path is not None:
@@ -83,22 +79,22 @@ def load_secret(path: str | None = None, environment: Mapping[str, str] | None =
 
 
 def read_private(path: str, what: str, environment: Mapping[str, str] | None = None) -> bytes:
-    """The content of a file that holds a secret, and that nobody but its owner may read or write.
+    """The content of a file that only its owner may access.
 
     Args:
         path: of the file.
-        what: it is, for messages, such as `secret file`.
-        environment: variables of the process; with `HUDI_CATALOG_READABLE_SECRETS=true` the file's mode does not count,
-            as for files that Kubernetes mounts.
+        what: kind of file, for messages, such as `secret file`.
+        environment: environment variables; `HUDI_CATALOG_READABLE_SECRETS=true` skips the check of the file's mode, as
+            for files that Kubernetes mounts.
 
     Raises:
-        OptionError: the file cannot be read, or its group or others have rights to it.
+        OptionError: the file cannot be read, or its group or others have access to it.
     """
     variables = os.environ if environment is None else environment
     try:
         with open(path, "rb") as stream:
             mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
-            if mode & _FOR_OTHERS and variables.get(READABLE, "").strip().lower() != "true":
+            if mode & _GROUP_AND_OTHERS and variables.get(READABLE, "").strip().lower() != "true":
                 raise OptionError(
                     f"{what} {path}: its mode {mode:04o} lets others than its owner use it; chmod 600 it, "
                     f"or set {READABLE}=true where its mode cannot be set"
@@ -109,20 +105,20 @@ def read_private(path: str, what: str, environment: Mapping[str, str] | None = N
 
 
 def _checked(value: bytes, where: str) -> Secret:
-    if len(value) < _LEAST:
-        raise OptionError(f"{where}: a secret of {len(value)} bytes; it must have at least {_LEAST}")
+    if len(value) < _MIN_BYTES:
+        raise OptionError(f"{where}: a secret of {len(value)} bytes; it must have at least {_MIN_BYTES}")
     return Secret(value)
 
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """Where a server finds what it needs for TLS; all files are PEM.
+    """Paths of a server's TLS files, all in PEM.
 
     Attributes:
-        certificate: of the server, with those that signed it behind it.
-        key: of that certificate; None when it is in the same file.
-        client_ca: certificates that sign those of clients; with it, a client without such a certificate is turned away.
-        key_password: of an encrypted key.
+        certificate: the server's certificate followed by its chain.
+        key: the certificate's private key; None when it is in the same file.
+        client_ca: CA certificates of clients; if set, clients have to present a certificate signed by one of them.
+        key_password: password of an encrypted key.
     """
 
     certificate: str
@@ -134,10 +130,10 @@ class TlsFiles:
 def tls_files(
     certificate: str | None, key: str | None = None, client_ca: str | None = None, key_password: str | None = None
 ) -> TlsFiles | None:
-    """The files as flags or options name them; None when TLS is not wanted.
+    """The TLS files named by flags or options; None without TLS.
 
     Raises:
-        OptionError: a key or a client CA without a certificate, which would leave connections open to all.
+        OptionError: a key or client CA without a certificate, which would leave connections unprotected.
     """
     if certificate is not None:
         return TlsFiles(certificate, key, client_ca, key_password)
@@ -147,10 +143,10 @@ def tls_files(
 
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:
-    """What a server encrypts with; TLS 1.2 is the oldest that it speaks.
+    """The TLS context of a server, for TLS 1.2 or later.
 
     Raises:
-        OptionError: a file cannot be read, or does not hold what it should.
+        OptionError: a file cannot be read or is malformed.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -169,17 +165,17 @@ def client_context(
     key_password: str | None = None,
     verify: bool = True,
 ) -> ssl.SSLContext:
-    """What a client encrypts with.
+    """The TLS context of a client, for TLS 1.2 or later.
 
     Args:
-        ca: certificates that sign the server's; those of the system when None.
-        certificate: of the client, if the server asks for one.
-        key: of that certificate; None when it is in the same file.
-        key_password: of an encrypted key.
-        verify: False to trust any server, whatever its name.
+        ca: CA certificates for the server's certificate; None for the system's.
+        certificate: client certificate, where the server requires one.
+        key: the certificate's private key; None when it is in the same file.
+        key_password: password of an encrypted key.
+        verify: False to accept any server certificate and host name.
 
     Raises:
-        OptionError: a file cannot be read, or does not hold what it should.
+        OptionError: a file cannot be read or is malformed.
     """
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -200,7 +196,7 @@ def _load_pair(context: ssl.SSLContext, certificate: str, key: str | None, passw
     if key is not None:
         _check_readable("key", key)
     try:
-        # An empty password fails; without one, OpenSSL would ask the terminal.
+        # An empty password fails; with None, OpenSSL would prompt at the terminal.
         context.load_cert_chain(certificate, key, password or "")
     except ssl.SSLError as error:
         where = certificate if key is None else f"{certificate} with {key}"

@@ -1,4 +1,4 @@
-"""The HTTP side of a service: is it alive, is it ready, what has it done. `/` is a page for people."""
+"""The HTTP status server of a service: liveness, readiness, metrics, and a page with the latest queries."""
 
 from __future__ import annotations
 
@@ -21,17 +21,11 @@ from hudi_catalog.server.metrics import CONTENT_TYPE, Metrics
 from hudi_catalog.server.query_log import QueryLog
 
 _CHECK_SECONDS = 5.0
-
 _CHECK_AGE = 2.0
-
 _STOP_SECONDS = 2.0
-
 _IDLE_SECONDS = 75.0
-
 _READ_SECONDS = 60.0
-
-_MOST_CONNECTIONS = 200
-
+_MAX_CONNECTIONS = 200
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
@@ -40,34 +34,34 @@ _HEADERS = {
 
 Check = Callable[[], None]
 
-"""Returns, or raises what is wrong; it may take its time, as a thread runs it."""
+"""A readiness check: raises an exception on a problem. Runs in a thread, so it may block."""
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class StatusServer:
-    """Serves `/health`, `/ready`, `/metrics` and a page of the last queries; `guard` says to whom.
+    """Serves `/health`, `/ready`, `/metrics` and a page of the latest queries at `/`.
 
-    `/health` answers as long as the process does. `/ready` is 200 while the service takes queries and each check
-    passes, else 503: before `ready` is set, and from the moment at which it is taken back to drain.
+    `/health` is 200 while the process is alive. `/ready` is 200 while the service accepts queries and all checks pass,
+    else 503: before `ready` is set, and again once it is cleared for draining.
 
     Args:
-        service: its name, as in the log.
-        metrics: shown at `/metrics`.
+        service: the service's name, as in the query log.
+        metrics: served at `/metrics`.
         log: its newest records are shown at `/`.
-        checks: what has to work, by name, such as `warehouse`; each is asked at most every two seconds.
-        facts: what the page says of the service, such as its address, by name.
+        checks: readiness checks by name, such as `warehouse`; each runs at most every two seconds.
+        facts: what the page says about the service, such as its address, by name.
         host: address to listen at.
-        port: 0 for a free one.
-        guard: what is asked of clients.
-        late: tables whose storage does not answer, which `/ready` and the page name; None where there are no tables.
-        read_seconds: in which the head of a request has to arrive.
+        port: 0 for any free one.
+        guard: access control.
+        late: tables whose storage does not respond, named by `/ready` and the page; None for a service without tables.
+        read_seconds: time-out of a request's head.
 
     Attributes:
-        service: what was given.
-        host: what was given.
-        guard: what was given.
-        ready: whether the service takes queries; set it after the start and take it back before draining.
+        service: see Args.
+        host: see Args.
+        guard: see Args.
+        ready: whether the service accepts queries; set it after the start and clear it before draining.
     """
 
     def __init__(
@@ -94,7 +88,7 @@ class StatusServer:
         self._port = port
         self._late = LateTables() if late is None else late
         self._read_seconds = read_seconds
-        self._checks = {name: _Remembered(check) for name, check in (checks or {}).items()}
+        self._checks = {name: _CachedCheck(check) for name, check in (checks or {}).items()}
         self._runner: web.AppRunner | None = None
         self._listener: HttpListener | None = None
 
@@ -104,16 +98,16 @@ class StatusServer:
         return "http" if self.guard.tls is None else "https"
 
     async def start(self) -> int:
-        """Listen; the port.
+        """Start to listen; returns the port.
 
         Raises:
-            ServiceError: the address is taken, or not one of this machine.
+            ServiceError: the address is taken or does not belong to this machine.
         """
-        app = web.Application(middlewares=[self._clocked])
+        app = web.Application(middlewares=[self._tracked])
         app.router.add_get("/", self._page)
         app.router.add_get("/health", self._health)
         app.router.add_get("/ready", self._ready)
-        app.router.add_get("/metrics", self._text)
+        app.router.add_get("/metrics", self._metrics_text)
         runner = web.AppRunner(
             app,
             access_log=None,
@@ -127,7 +121,7 @@ class StatusServer:
             what="the status page",
             flag="--http-port",
             read_seconds=self._read_seconds,
-            connections=_MOST_CONNECTIONS,
+            connections=_MAX_CONNECTIONS,
             tls=self.guard.tls,
         )
         try:
@@ -139,7 +133,7 @@ class StatusServer:
         return port
 
     async def stop(self) -> None:
-        """Stop listening; open requests get two seconds."""
+        """Stop listening; running requests get two seconds."""
         self.ready = False
         runner, self._runner = self._runner, None
         if self._listener is not None:
@@ -148,24 +142,24 @@ class StatusServer:
             await runner.cleanup()
 
     @web.middleware
-    async def _clocked(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+    async def _tracked(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         assert self._listener is not None  # noqa: S101
-        self._listener.begun(request)
+        self._listener.request_started(request)
         try:
             return await handler(request)
         finally:
-            self._listener.ended(request)
+            self._listener.request_finished(request)
 
     def _late_tables(self) -> dict[str, str]:
         return {late.name: str(late) for late in self._late.late()}
 
-    def _refused(self, request: web.Request) -> web.Response | None:
+    def _refusal(self, request: web.Request) -> web.Response | None:
         refusal = self.guard.refusal(request)
         if refusal is None:
             return None
         status, reason = refusal
-        asks = {"WWW-Authenticate": 'Basic realm="hudi-catalog"'} if status == 401 else {}
-        return web.Response(text=f"{reason}\n", status=status, headers={**_HEADERS, **asks})
+        challenge = {"WWW-Authenticate": 'Basic realm="hudi-catalog"'} if status == 401 else {}
+        return web.Response(text=f"{reason}\n", status=status, headers={**_HEADERS, **challenge})
 
     async def _health(self, _request: web.Request) -> web.Response:
         return web.json_response({"service": self.service, "alive": True}, headers=_HEADERS)
@@ -173,7 +167,7 @@ class StatusServer:
     async def _ready(self, request: web.Request) -> web.Response:
         problems = await asyncio.gather(*(check.problem() for check in self._checks.values()))
         checks = dict(zip(self._checks, problems, strict=True))
-        # Read after the checks: draining may have begun while they ran.
+        # Read after the checks, because draining may have begun meanwhile.
         ready = self.ready and not any(problems)
         body: dict[str, Any] = {"service": self.service, "ready": ready}
         if self.guard.refusal(request) is None:
@@ -182,37 +176,37 @@ class StatusServer:
             body["checks"] = {name: problem or "ok" for name, problem in checks.items()}
         return web.json_response(body, status=200 if ready else 503, headers=_HEADERS)
 
-    async def _text(self, request: web.Request) -> web.Response:
-        if (refused := self._refused(request)) is not None:
-            return refused
+    async def _metrics_text(self, request: web.Request) -> web.Response:
+        if (refusal := self._refusal(request)) is not None:
+            return refusal
         text = await asyncio.to_thread(self._metrics.text)
         return web.Response(body=text, headers={**_HEADERS, "Content-Type": CONTENT_TYPE})
 
     async def _page(self, request: web.Request) -> web.Response:
-        if (refused := self._refused(request)) is not None:
-            return refused
+        if (refusal := self._refusal(request)) is not None:
+            return refusal
         records = self._log.recent()
         late = {f"late table {name}": text for name, text in self._late_tables().items()}
         text = await asyncio.to_thread(status_page, self.service, {**self._facts, **late}, records, ready=self.ready)
         return web.Response(text=text, content_type="text/html", headers=_HEADERS)
 
 
-class _Remembered:
-    """A check whose answer holds for two seconds, so that probes put no load on what they probe."""
+class _CachedCheck:
+    """A check whose result is reused for two seconds, so that probes cause no load."""
 
     def __init__(self, check: Check) -> None:
         self._check = check
         self._lock = asyncio.Lock()
-        self._asked = -_CHECK_AGE
+        self._checked_at = -_CHECK_AGE
         self._problem: str | None = None
         self._running: asyncio.Future[str | None] | None = None
 
     async def problem(self) -> str | None:
-        """What is wrong, None for nothing."""
+        """The problem that the check found; None when it passed."""
         async with self._lock:
-            if time.monotonic() - self._asked < _CHECK_AGE:
+            if time.monotonic() - self._checked_at < _CHECK_AGE:
                 return self._problem
-            # One that hangs is waited for again, not started again: each start would hold a thread.
+            # A hung check is awaited again rather than restarted, since each start takes a thread.
             if self._running is None:
                 self._running = self._in_thread()
             done, _ = await asyncio.wait({self._running}, timeout=_CHECK_SECONDS)
@@ -221,11 +215,11 @@ class _Remembered:
                 self._running = None
             else:
                 self._problem = f"no answer within {_CHECK_SECONDS:.0f} s"
-            self._asked = time.monotonic()
+            self._checked_at = time.monotonic()
             return self._problem
 
     def _in_thread(self) -> asyncio.Future[str | None]:
-        """Start the check in a thread that does not hold up the end of the process."""
+        """Start the check in a daemon thread, which does not delay the end of the process."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[str | None] = loop.create_future()
 
@@ -233,9 +227,9 @@ class _Remembered:
             problem = None
             try:
                 self._check()
-            except Exception as error:  # noqa: BLE001  # whatever it is, it is why the service is not ready
+            except Exception as error:  # noqa: BLE001  # any exception means that the service is not ready
                 problem = " ".join(str(error).split())[:500] or type(error).__name__
-            with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(_settle, future, problem)
 
         threading.Thread(target=run, name="check", daemon=True).start()
@@ -279,13 +273,13 @@ pre { white-space:pre-wrap; margin:.3rem 0; } a { color:inherit; }
 
 
 def status_page(service: str, facts: Mapping[str, str], records: Sequence[Mapping[str, Any]], *, ready: bool) -> str:
-    """The page; it refers to nothing outside itself.
+    """The status page as self-contained HTML.
 
     Args:
-        service: its name.
-        facts: what there is to say of it, by name.
-        records: of the log, newest first.
-        ready: whether it takes queries.
+        service: the service's name.
+        facts: what to show about the service, by name.
+        records: of the query log, newest first.
+        ready: whether the service accepts queries.
     """
     title = f"hudi-catalog {escape(service)}"
     state = '<span class="good">takes queries</span>' if ready else '<span class="bad">takes no queries</span>'
@@ -318,20 +312,20 @@ _HEAD = (
 def _record(record: Mapping[str, Any]) -> str:
     try:
         return _planned(record) if record.get("event") == "planned" else _other(record)
-    except (KeyError, TypeError, ValueError, AttributeError):  # a field was too long, and its text was cut
+    except (KeyError, TypeError, ValueError, AttributeError):  # a field that was too long is a truncated text
         return _other(record)
 
 
 def _planned(record: Mapping[str, Any]) -> str:
     kept, total = int(record["files_out"]), int(record["files_in"])
     share = 100 * kept / total if total else 0
-    asked = record["expression"] or "all rows"
+    condition = record["expression"] or "all rows"
     return (
         f"<details><summary><span>{_time(record)}</span><b>{escape(str(record['table']))}</b>"
         f'<span class="wide" title="{share_text(kept, total)} of the files"><div class="bar">'
         f'<i style="width:{share:.2f}%"></i></div></span>'
         f'<span class="n">{kept:,} of {total:,}</span><span class="n wide">{float(record["ms"]):,.1f} ms</span>'
-        f'<code class="wide">{escape(asked)}</code></summary>{_funnel(record)}</details>'
+        f'<code class="wide">{escape(condition)}</code></summary>{_funnel(record)}</details>'
     )
 
 
@@ -355,15 +349,15 @@ def _other(record: Mapping[str, Any]) -> str:
     outcome = str(record.get("outcome", record.get("event", "")))
     reason = str(record.get("reason", ""))
     reason = "" if reason == outcome else reason
-    about = str(record.get("sql") or record.get("error") or record.get("table") or "")
+    subject = str(record.get("sql") or record.get("error") or record.get("table") or "")
     style = {"rewritten": "good", "unchanged": "dim"}.get(outcome, "odd")
-    spent = record.get("ms")
-    shown = f"{spent:,.1f} ms" if isinstance(spent, int | float) else ""
+    elapsed = record.get("ms")
+    shown = f"{elapsed:,.1f} ms" if isinstance(elapsed, int | float) else ""
     body = escape(json.dumps(record, ensure_ascii=False, indent=1, default=str))
     return (
         f'<details><summary><span>{_time(record)}</span><span class="{style}">{escape(outcome)}</span>'
         f'<span class="wide dim" style="grid-column:span 2">{escape(reason)}</span><span class="n wide">{shown}</span>'
-        f'<code class="wide">{escape(about)}</code></summary><div class="more"><pre><code>{body}</code></pre></div>'
+        f'<code class="wide">{escape(subject)}</code></summary><div class="more"><pre><code>{body}</code></pre></div>'
         "</details>"
     )
 

@@ -64,7 +64,7 @@ class SharedLook(Generic[T]):
         self._began = float("-inf")
 
 
-class NewestState:
+class LatestSnapshot:
     """The newest snapshot of a table.
 
     Args:
@@ -103,7 +103,6 @@ class NewestState:
 # A write that completed late mostly stands among the last ones; older ones leave the timeline as they are archived, but
 # not while a write before them is pending.
 _WRITES_IN_PIN = 10
-
 _PIN_MARK = "#"
 
 # Of tables with very many files, fewer snapshots are held.
@@ -111,19 +110,19 @@ _MOST_FILES = 4_000_000
 
 
 @dataclass(eq=False)
-class HeldTable:
+class CachedTable:
     """A table that is open, with its past snapshots by query type and pin."""
 
     table: Table
     snapshots: Recent[Snapshot]
-    newest: dict[str, NewestState] = field(init=False)
+    newest: dict[str, LatestSnapshot] = field(init=False)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.newest = {kind: NewestState(self.table, kind) for kind in QUERY_TYPES}
+        self.newest = {kind: LatestSnapshot(self.table, kind) for kind in QUERY_TYPES}
 
 
-class HeldTables(abc.ABC):
+class TableCache(abc.ABC):
     """Tables, opened once and held.
 
     Threads may share it. What is held is bounded: tables and snapshots that were not asked for longest are let go.
@@ -150,7 +149,7 @@ class HeldTables(abc.ABC):
         self.late = warehouse.late
         self._options = options or ServiceOptions()
         self._table_options = dict(table_options or {})
-        self._held: Recent[HeldTable] = Recent(self._options.open_tables)
+        self._held: Recent[CachedTable] = Recent(self._options.open_tables)
 
     def __len__(self) -> int:
         """How many tables are open."""
@@ -275,28 +274,28 @@ class HeldTables(abc.ABC):
         """
         return _pin(snapshot.timeline, snapshot.instant or "")
 
-    def _newest(self, held: HeldTable, query_type: str) -> Snapshot:
+    def _newest(self, held: CachedTable, query_type: str) -> Snapshot:
         kind = _kind(held.table, query_type)
         return self._remember(held, kind, held.newest[kind].get(self._options.refresh_interval / 1000))
 
-    def _past(self, held: HeldTable, when: str, kind: str, newest: Snapshot) -> Snapshot:
+    def _past(self, held: CachedTable, when: str, kind: str, newest: Snapshot) -> Snapshot:
         instant = instant_as_of(when, newest.timeline, newest.config.timeline_timezone)
         last = newest.timeline.last_completed_write(instant)
         known = held.snapshots.get((kind, _pin(newest.timeline, last.time if last else "")))
         return self._remember(held, kind, known or held.table.snapshot(when, kind))
 
-    def _remember(self, held: HeldTable, kind: str, snapshot: Snapshot) -> Snapshot:
+    def _remember(self, held: CachedTable, kind: str, snapshot: Snapshot) -> Snapshot:
         most = min(self._options.snapshots, max(2, _MOST_FILES // max(1, len(snapshot))))
         held.snapshots.put((kind, self.pin(snapshot)), snapshot, most)
         return snapshot
 
-    def _hold(self, name: str) -> HeldTable:
+    def _hold(self, name: str) -> CachedTable:
         held = self._held.get(name)
         if held is None:
-            held = self._held.put_first(name, HeldTable(self._open(name), Recent(self._options.snapshots)))
+            held = self._held.put_first(name, CachedTable(self._open(name), Recent(self._options.snapshots)))
         return held
 
-    def _let_go(self, name: str, held: HeldTable) -> None:
+    def _let_go(self, name: str, held: CachedTable) -> None:
         self._held.drop(name, held)
 
 
@@ -320,7 +319,7 @@ def _pin(timeline: Timeline, instant: str) -> str:
     return f"{instant}{_PIN_MARK}{digest[:16]}"
 
 
-class OpenTables(HeldTables):
+class WarehouseTables(TableCache):
     """Tables of a warehouse by name, opened once and held.
 
     Args:
@@ -368,7 +367,7 @@ class OpenTables(HeldTables):
         full_path = self.warehouse.storage.full_path
         return {full_path(entry.path) for entries in listed.values() for entry in entries}
 
-    def _let_go(self, name: str, held: HeldTable) -> None:
+    def _let_go(self, name: str, held: CachedTable) -> None:
         super()._let_go(name, held)
         self._listing.forget()
 

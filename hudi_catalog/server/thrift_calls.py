@@ -1,4 +1,4 @@
-"""Answers the frames of a Thrift service: reads the call, has it answered, and turns errors into its exceptions."""
+"""Calls and replies in Thrift's strict binary protocol, and the base class that dispatches calls to a service."""
 
 from __future__ import annotations
 
@@ -29,31 +29,21 @@ from table_format.errors import (
 )
 
 UNKNOWN_METHOD = int(TApplicationException.UNKNOWN_METHOD)
-
 INVALID_MESSAGE_TYPE = int(TApplicationException.INVALID_MESSAGE_TYPE)
-
 INTERNAL_ERROR = int(TApplicationException.INTERNAL_ERROR)
-
 PROTOCOL_ERROR = int(TApplicationException.PROTOCOL_ERROR)
-
 _CALL, _REPLY, _EXCEPTION = 1, 2, 3
-
 _VERSION = 0x80010000
-
 _HEAD = struct.Struct(">II")
-
 _SEQUENCE = struct.Struct(">i")
-
-_LONGEST_NAME = 200
-
+_MAX_NAME_BYTES = 200
 _OTHER_PROTOCOLS = {
     b"\x0f": "a Thrift header; set the client's transport to FRAMED and its protocol to BINARY",
     b"\x82": "the compact protocol; set the client's protocol to BINARY",
 }
 
-_SUCCESS = b"\x0c\x00\x00"  # the field of a result that holds a struct
-
-_LONGEST_MESSAGE = 10_000
+_SUCCESS = b"\x0c\x00\x00"  # head of a result's `success` field, a struct
+_MAX_MESSAGE = 10_000
 
 _protocol: Any = TCyBinaryProtocol
 
@@ -63,8 +53,8 @@ class Call:
     """A call of a method.
 
     Attributes:
-        name: of the method.
-        sequence: number that the reply repeats.
+        name: the method's name.
+        sequence: sequence number, repeated by the reply.
         arguments: object with the method's arguments as attributes.
     """
 
@@ -74,12 +64,12 @@ class Call:
 
 
 class MessageError(ServiceError):
-    """A frame that is no call of the service.
+    """A frame that is not a valid call of the service.
 
     Attributes:
-        kind: Thrift's number for such a fault.
-        name: of the method, as far as it could be read.
-        sequence: of the call; None when it could not be read, so that no reply finds its way.
+        kind: type of the `TApplicationException`.
+        name: the method's name; empty when it could not be read.
+        sequence: the call's sequence number; None when it could not be read, which makes a reply impossible.
     """
 
     def __init__(self, message: str, kind: int, name: str = "", sequence: int | None = None) -> None:
@@ -90,17 +80,17 @@ class MessageError(ServiceError):
 
 
 def load_service(path: str, *, rename: Mapping[str, str] | None = None) -> ModuleType:
-    """Load an IDL file that has one service.
+    """Load an IDL file with one service.
 
     Args:
         path: of the file.
-        rename: parts of names, and what stands in their place in the names of this load.
+        rename: replacements to make in the text of the IDL, such as a prefix of names.
 
     Returns:
-        A module with a class for each struct, and the service under its name. Each call makes a module of its own.
+        A new module with a class for each struct, and the service under its name.
 
     Raises:
-        ServiceError: the file cannot be read, or has not exactly one service.
+        ServiceError: the file cannot be read, or does not have exactly one service.
     """
     try:
         with open(path, encoding="utf-8") as stream:
@@ -117,19 +107,19 @@ def load_service(path: str, *, rename: Mapping[str, str] | None = None) -> Modul
 
 
 def read_call(service: ModuleType, frame: bytes) -> Call:
-    """Read a call.
+    """Decode a call.
 
     Args:
-        service: as loaded.
-        frame: without its length.
+        service: module returned by `load_service`.
+        frame: the message without its length.
 
     Raises:
-        MessageError: the frame is no call of a method of the service, or its arguments are not as declared.
+        MessageError: the frame is not a call of one of the service's methods, or its arguments are malformed.
     """
     kind, name, sequence, at = _read_head(frame)
     if kind != _CALL:
         raise MessageError(
-            f"a message of type {kind}; only calls (1) are answered", INVALID_MESSAGE_TYPE, name, sequence
+            f"a message of type {kind}; only calls (1) are accepted", INVALID_MESSAGE_TYPE, name, sequence
         )
     owner = _methods_of(service)
     if name not in owner.thrift_services:
@@ -142,7 +132,7 @@ def read_call(service: ModuleType, frame: bytes) -> Call:
 
 
 def encode_reply(service: ModuleType, call: Call, result: Any) -> bytes:
-    """The reply that returns a value; None for a method without one."""
+    """The reply with a method's result; None for a void method."""
     reply = getattr(_methods_of(service), f"{call.name}_result")()
     if result is not None:
         reply.success = result
@@ -150,15 +140,15 @@ def encode_reply(service: ModuleType, call: Call, result: Any) -> bytes:
 
 
 def encode_failure(service: ModuleType, call: Call, failure: Any) -> bytes:
-    """The reply that throws an exception.
+    """The reply with an exception declared by the method.
 
     Args:
-        service: as loaded.
-        call: as read.
-        failure: an exception that the method declares.
+        service: module returned by `load_service`.
+        call: the call to reply to.
+        failure: exception struct of one of the method's declared classes.
 
     Raises:
-        ServiceError: the method declares no such exception.
+        ServiceError: the method does not declare such an exception.
     """
     reply = getattr(_methods_of(service), f"{call.name}_result")()
     for _, name, *spec in reply.thrift_spec.values():
@@ -169,40 +159,40 @@ def encode_failure(service: ModuleType, call: Call, failure: Any) -> bytes:
 
 
 def encode_application_error(name: str, sequence: int, kind: int, message: str) -> bytes:
-    """The reply to a call that never came to its method.
+    """The reply to a call that did not reach its method: a `TApplicationException`.
 
     Args:
-        name: of the method.
-        sequence: of the call.
+        name: the method's name.
+        sequence: the call's sequence number.
         kind: `UNKNOWN_METHOD`, `PROTOCOL_ERROR` and so on.
-        message: for people; cut off when it is long.
+        message: human-readable; truncated when long.
     """
-    return _message(_EXCEPTION, name, sequence, TApplicationException(kind, message[:_LONGEST_MESSAGE]))
+    return _message(_EXCEPTION, name, sequence, TApplicationException(kind, message[:_MAX_MESSAGE]))
 
 
 def encode_message_error(error: MessageError) -> bytes | None:
-    """The reply to a frame that is no call; None when nothing tells which call it should be."""
+    """The reply to an invalid frame; None when its sequence number is unknown."""
     if error.sequence is None:
         return None
     return encode_application_error(error.name, error.sequence, error.kind, str(error))
 
 
-def encode_refusal(beginning: bytes, message: str) -> bytes | None:
-    """The reply to a call of which only the beginning was read; None when that is no call's.
+def encode_refusal(head: bytes, message: str) -> bytes | None:
+    """The reply to a call of which only the first bytes were read; None when they are not those of a call.
 
     Args:
-        beginning: of the frame, 300 bytes are plenty.
+        head: first bytes of the frame; 300 suffice.
         message: why it is refused.
     """
     try:
-        _, name, sequence, _ = _read_head(beginning)
+        _, name, sequence, _ = _read_head(head)
     except MessageError:
         return None
     return encode_application_error(name, sequence, INTERNAL_ERROR, message)
 
 
 def raw_reply_head(name: str, sequence: int) -> bytes:
-    """What stands before the encoded struct that a method returns; after it, `RAW_REPLY_TAIL` follows."""
+    """The bytes of a reply before the encoded struct that the method returns; `RAW_REPLY_TAIL` follows the struct."""
     text = name.encode()
     return _HEAD.pack(_VERSION | _REPLY, len(text)) + text + _SEQUENCE.pack(sequence) + _SUCCESS
 
@@ -215,15 +205,15 @@ def _methods_of(service: ModuleType) -> Any:
 
 
 def _read_head(frame: bytes) -> tuple[int, str, int, int]:
-    """Type, name and sequence number of a message, and the offset at which its struct begins."""
+    """Type, name and sequence number of a message, and the offset of its struct."""
     if len(frame) < _HEAD.size:
         raise MessageError(f"a frame of {len(frame)} bytes is no message", PROTOCOL_ERROR)
     version, size = _HEAD.unpack_from(frame)
     if version & 0xFFFFFF00 != _VERSION:
-        why = _OTHER_PROTOCOLS.get(frame[:1], "no strict binary protocol")
-        raise MessageError(f"a frame that begins with {frame[:4].hex()}: {why}", PROTOCOL_ERROR)
+        reason = _OTHER_PROTOCOLS.get(frame[:1], "no strict binary protocol")
+        raise MessageError(f"a frame that begins with {frame[:4].hex()}: {reason}", PROTOCOL_ERROR)
     end = _HEAD.size + size
-    if size > _LONGEST_NAME or end + _SEQUENCE.size > len(frame):
+    if size > _MAX_NAME_BYTES or end + _SEQUENCE.size > len(frame):
         raise MessageError(f"a method's name of {size} bytes in a frame of {len(frame)}", PROTOCOL_ERROR)
     try:
         name = frame[_HEAD.size : end].decode()
@@ -245,15 +235,15 @@ def _message(kind: int, name: str, sequence: int, body: Any) -> bytes:
 
 _LOG = logging.getLogger(__name__)
 
-Parts: TypeAlias = "Sequence[bytes | memoryview]"
+Buffers: TypeAlias = "Sequence[bytes | memoryview]"
 
 
 class ThriftCalls(abc.ABC):
-    """One call in, one reply out; threads may share it.
+    """Base class of a Thrift service: one call in, one reply out. Thread-safe.
 
     Args:
-        name: of the service, for its metrics.
-        metrics: counts requests; None for nobody.
+        name: the service's name in metrics.
+        metrics: counts requests; may be None.
     """
 
     def __init__(self, name: str, metrics: Metrics | None = None) -> None:
@@ -262,39 +252,35 @@ class ThriftCalls(abc.ABC):
 
     @abc.abstractmethod
     def _contract(self, frame: bytes) -> ModuleType:
-        """The service, as loaded, that a frame calls."""
+        """The loaded service module that a frame is addressed to."""
 
     @abc.abstractmethod
-    def _answer(self, contract: ModuleType, call: Call) -> Parts:
-        """The reply to a call.
-
-        Raises:
-            HudiError: the call is refused.
-        """
+    def _answer(self, contract: ModuleType, call: Call) -> Buffers:
+        """The reply to a call; a HudiError refuses the call."""
 
     @abc.abstractmethod
     def _exception(self, contract: ModuleType, call: Call, message: str, *, retryable: bool) -> Any:
-        """The exception that a method of the contract declares, for a call that is refused or failed."""
+        """The exception struct, as the contract declares it, for a refused or failed call."""
 
     def _method(self, call: Call) -> str:
-        """Under which name a call is counted."""
+        """Name of the method in metrics."""
         return call.name
 
-    def dispatch(self, frame: bytes) -> Parts | None:
-        """The reply to a request, in parts to be sent one behind the other.
+    def dispatch(self, frame: bytes) -> Buffers | None:
+        """The reply to a request, as buffers to be sent in order.
 
         Args:
-            frame: a message without its length.
+            frame: the message without its length.
 
         Returns:
-            None for a frame that is no call, and does not tell which reply it waits for: the connection is of no use.
+            None for a malformed frame without a sequence number; the connection should be closed.
         """
         contract = self._contract(frame)
         begin = time.perf_counter()
         try:
             call = read_call(contract, frame)
         except MessageError as error:
-            _LOG.warning("a request that is not understood: %s", error)
+            _LOG.warning("malformed request: %s", error)
             self._count("unknown", begin, "refused")
             reply = encode_message_error(error)
             return None if reply is None else [reply]
@@ -305,15 +291,15 @@ class ThriftCalls(abc.ABC):
             outcome = "late" if isinstance(error, LateTableError) else "refused"
             _LOG.warning("%s: %s", call.name, error)
             return self._failure(contract, call, str(error), retryable=_may_pass(error))
-        except Exception:  # noqa: BLE001  # whatever it is, the client gets an answer
+        except Exception:  # noqa: BLE001  # the client gets a reply in any case
             outcome = "failed"
             _LOG.exception("%s failed", call.name)
             return self._failure(contract, call, "the service failed; its log says why", retryable=False)
         finally:
             self._count(self._method(call), begin, outcome)
 
-    def given_up(self, frame: bytes, error: HudiError) -> Parts | None:
-        """The reply to a request whose work is not waited for any longer."""
+    def late_reply(self, frame: bytes, error: HudiError) -> Buffers | None:
+        """The reply to a request that was abandoned because the table's storage does not respond."""
         contract = self._contract(frame)
         try:
             call = read_call(contract, frame)
@@ -322,11 +308,11 @@ class ThriftCalls(abc.ABC):
         return self._failure(contract, call, str(error), retryable=_may_pass(error))
 
     @staticmethod
-    def refuse(beginning: bytes, message: str) -> bytes | None:
-        """The reply to a request of which only the beginning was taken; None when that tells nothing."""
-        return encode_refusal(beginning, message)
+    def refuse(head: bytes, message: str) -> bytes | None:
+        """The reply to a request of which only the first bytes were read; None when they do not identify the call."""
+        return encode_refusal(head, message)
 
-    def _failure(self, contract: ModuleType, call: Call, message: str, *, retryable: bool) -> Parts:
+    def _failure(self, contract: ModuleType, call: Call, message: str, *, retryable: bool) -> Buffers:
         return [encode_failure(contract, call, self._exception(contract, call, message, retryable=retryable))]
 
     def _count(self, method: str, begin: float, outcome: str) -> None:
@@ -335,5 +321,5 @@ class ThriftCalls(abc.ABC):
 
 
 def _may_pass(error: HudiError) -> bool:
-    """Whether the same request may succeed a little later."""
+    """Whether the same request may succeed later."""
     return isinstance(error, StorageError) and not isinstance(error, MissingFileError | AlreadyExistsError)

@@ -1,8 +1,8 @@
-"""Structs in Thrift's binary protocol, read strictly.
+"""A strict reader of structs in Thrift's binary protocol.
 
-Thrift's own readers forgive: of a list with another type of element they make an empty one, and a field of another type
-they pass over. In a condition on rows, both would lose rows. Here whatever is not as declared is an error, and nothing
-is allocated on the word of a length alone. Fields with numbers that are not declared are passed over.
+Thrift's own readers turn a list with another element type into an empty one, and skip a field of another type; in a
+filter, both would lose rows. Here every deviation from the declaration is an error, and no memory is allocated for a
+length that the message cannot hold. Fields with undeclared numbers are skipped.
 """
 
 from __future__ import annotations
@@ -14,27 +14,19 @@ from typing import Any, TypeAlias
 
 from table_format.errors import ServiceError
 
-# Elements of lists, sets and maps in one message, so that a message of a few megabytes doesn't become gigabytes of
-# objects. The condition of a query of a million characters has fewer than half as many.
-MOST_ELEMENTS = 2_000_000
-
-_MOST_STRUCTS = 500_000
-
-_DEEPEST = 32
+# Limit of list, set and map elements in one message, so that a few megabytes cannot become gigabytes of objects. The
+# filter of a query of a million characters has fewer than half as many.
+MAX_ELEMENTS = 2_000_000
+_MAX_STRUCTS = 500_000
+_MAX_DEPTH = 32
 
 _BOOL, _BYTE, _DOUBLE, _I16, _I32, _I64 = 2, 3, 4, 6, 8, 10
-
 _STRING, _STRUCT, _MAP, _SET, _LIST, _BINARY = 11, 12, 13, 14, 15, 18
-
 _NUMBERS = {_BYTE: "b", _DOUBLE: "d", _I16: "h", _I32: "i", _I64: "q"}
-
 _WIDTHS = {_BOOL: 1, _BYTE: 1, _DOUBLE: 8, _I16: 2, _I32: 4, _I64: 8}
 
-# Bytes that a value has at least.
-_LEAST = {**_WIDTHS, _STRING: 4, _STRUCT: 1, _MAP: 6, _SET: 5, _LIST: 5}
-
-_PRICES = {_STRUCT: MOST_ELEMENTS // _MOST_STRUCTS}
-
+_MIN_BYTES = {**_WIDTHS, _STRING: 4, _STRUCT: 1, _MAP: 6, _SET: 5, _LIST: 5}
+_COSTS = {_STRUCT: MAX_ELEMENTS // _MAX_STRUCTS}
 _NAMES = {
     _BOOL: "bool",
     _BYTE: "byte",
@@ -50,15 +42,14 @@ _NAMES = {
 }
 
 _SIZE = struct.Struct(">i")
-
 _FIELD = struct.Struct(">bh")
 
 
 class MalformedStructError(ServiceError):
-    """Bytes that are not the struct that they should be.
+    """Bytes that do not match the declaration of their struct.
 
     Attributes:
-        offset: of the fault, in bytes from the beginning of the message.
+        offset: of the error, in bytes from the start of the message.
     """
 
     def __init__(self, offset: int, reason: str) -> None:
@@ -67,69 +58,69 @@ class MalformedStructError(ServiceError):
 
 
 class Source:
-    """The bytes of a message, and how many elements may still be read from them."""
+    """The bytes of a message, and the budget of elements left to read from them."""
 
-    __slots__ = ("data", "left")
+    __slots__ = ("data", "elements_left")
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.left = MOST_ELEMENTS
+        self.elements_left = MAX_ELEMENTS
 
     def spend(self, at: int, elements: int, wire: int) -> None:
-        """Count elements that are about to be read.
+        """Charge elements that are about to be read.
 
         Raises:
-            MalformedStructError: they are too many.
+            MalformedStructError: the budget is exceeded.
         """
-        self.left -= elements * _PRICES.get(wire, 1)
-        if self.left < 0:
-            raise MalformedStructError(at, f"more than {MOST_ELEMENTS:,} elements, or {_MOST_STRUCTS:,} structs")
+        self.elements_left -= elements * _COSTS.get(wire, 1)
+        if self.elements_left < 0:
+            raise MalformedStructError(at, f"more than {MAX_ELEMENTS:,} elements, or {_MAX_STRUCTS:,} structs")
 
 
 ReadStruct: TypeAlias = Callable[[Source, int], tuple[Any, int]]
 
 _Read: TypeAlias = ReadStruct
 
-_OTHERWISE: dict[Any, Callable[[Any, Source, int, ReadStruct], tuple[Any, int]]] = {}
+_CUSTOM_READERS: dict[Any, Callable[[Any, Source, int, ReadStruct], tuple[Any, int]]] = {}
 
 
-def read_otherwise(kind: Any, reader: Callable[[Any, Source, int, ReadStruct], tuple[Any, int]]) -> None:
-    """Let another reader read the structs of a class; to be said before the first one is read.
+def register_reader(kind: Any, reader: Callable[[Any, Source, int, ReadStruct], tuple[Any, int]]) -> None:
+    """Register a custom reader for a struct class, before the first struct of the class is read.
 
     Args:
         kind: the class.
-        reader: takes the class, the message, the offset of a struct and what would read it otherwise; returns an
-            object and the offset behind the struct. It has to be as strict.
+        reader: takes the class, the message, the struct's offset and the default reader; returns the object and the
+            offset after the struct. It has to be as strict as the default reader.
     """
-    _OTHERWISE[kind] = reader
+    _CUSTOM_READERS[kind] = reader
 
 
 def read_struct(kind: Any, data: bytes, at: int) -> Any:
-    """Read a struct that ends where the bytes end.
+    """Read a struct that extends to the end of the message.
 
     Args:
-        kind: class of the struct, with thriftpy2's `thrift_spec`. Fields that the IDL calls `required` must be there.
+        kind: class of the struct, with thriftpy2's `thrift_spec`; fields declared `required` must be present.
         data: the message.
-        at: offset at which the struct begins.
+        at: offset of the struct.
 
     Returns:
         An object of that class: `binary` as bytes, `string` as str, lists and sets as lists, absent fields None.
 
     Raises:
-        MalformedStructError: the bytes are anything else.
+        MalformedStructError: the bytes do not match the declaration.
     """
     try:
-        found, end = _struct_reader(kind)(Source(data), at)
+        value, end = _struct_reader(kind)(Source(data), at)
     except (struct.error, IndexError):
         raise MalformedStructError(len(data), "the message ends within a value") from None
     if end != len(data):
         raise MalformedStructError(end, f"{len(data) - end} more bytes after the end of the message")
-    return found
+    return value
 
 
 @functools.cache
 def _struct_reader(kind: Any) -> _Read:
-    """A function that reads structs of a class."""
+    """The reader of a struct class."""
     fields: dict[bytes, tuple[int, _Read]] = {}
     numbers: dict[int, tuple[str, int]] = {}
     for place, (number, (declared, name, *more)) in enumerate(kind.thrift_spec.items()):
@@ -149,7 +140,7 @@ def _struct_reader(kind: Any) -> _Read:
             if field is None:
                 if head[0] == 0:
                     break
-                at = _pass_over_field(source, at, numbers, kind.__name__)
+                at = _skip_field(source, at, numbers, kind.__name__)
                 continue
             place = field[0]
             if values[place] is not None:
@@ -158,17 +149,17 @@ def _struct_reader(kind: Any) -> _Read:
         for place in required:
             if values[place] is None:
                 raise MalformedStructError(begin, f"{kind.__name__} without {names[place]}")
-        # Its __init__ takes the fields in the order of the IDL; to set them one by one would cost a dictionary each.
+        # __init__ takes the fields in the IDL's order; passing them by name would cost a dictionary per struct.
         return kind(*values), at + 1
 
-    other = _OTHERWISE.get(kind)
-    return read if other is None else lambda source, at: other(kind, source, at, read)
+    custom = _CUSTOM_READERS.get(kind)
+    return read if custom is None else lambda source, at: custom(kind, source, at, read)
 
 
 def _value_reader(declared: int, spec: Any) -> _Read:
-    """A function that reads values of a type, as thriftpy2 writes types down."""
+    """The reader of a type in thriftpy2's notation."""
     if declared == _STRUCT:
-        return _later(spec)
+        return _lazy_struct_reader(spec)
     if declared in (_LIST, _SET):
         return _list_reader(*_split(spec))
     if declared == _MAP:
@@ -181,15 +172,15 @@ def _split(spec: Any) -> tuple[int, Any]:
     return (spec[0], spec[1]) if isinstance(spec, tuple) else (spec, None)
 
 
-def _later(kind: Any) -> _Read:
-    """Reads structs of a class that is looked at when the first one comes, since classes may contain each other."""
-    found: _Read | None = None
+def _lazy_struct_reader(kind: Any) -> _Read:
+    """A reader of structs, built when the first one is read, because struct classes may contain each other."""
+    reader: _Read | None = None
 
     def read(source: Source, at: int) -> tuple[Any, int]:
-        nonlocal found
-        if found is None:
-            found = _struct_reader(kind)
-        return found(source, at)
+        nonlocal reader
+        if reader is None:
+            reader = _struct_reader(kind)
+        return reader(source, at)
 
     return read
 
@@ -233,11 +224,11 @@ def _number_reader(declared: int, choices: dict[int, str] | None) -> _Read:
     return read if choices is None else read_choice
 
 
-def _count(source: Source, at: int, least: int, wire: int) -> int:
-    """How many elements are announced at an offset, if so many can follow."""
+def _count(source: Source, at: int, min_bytes: int, wire: int) -> int:
+    """The number of elements at an offset, checked against the bytes left and the budget."""
     (count,) = _SIZE.unpack_from(source.data, at)
     left = len(source.data) - at - 4
-    if count < 0 or count * least > left:
+    if count < 0 or count * min_bytes > left:
         raise MalformedStructError(at, f"{count} elements are announced and {left} bytes are left")
     source.spend(at, count, wire)
     return int(count)
@@ -245,7 +236,7 @@ def _count(source: Source, at: int, least: int, wire: int) -> int:
 
 def _list_reader(declared: int, spec: Any) -> _Read:
     wire = _STRING if declared == _BINARY else declared
-    least = _LEAST[wire]
+    min_bytes = _MIN_BYTES[wire]
     element = _value_reader(declared, spec)
     form = _NUMBERS.get(declared, "") if spec is None else ""
     unpack_one = struct.Struct(f">{form}").unpack_from
@@ -253,13 +244,13 @@ def _list_reader(declared: int, spec: Any) -> _Read:
     def head(source: Source, at: int) -> int:
         if source.data[at] != wire:
             raise MalformedStructError(at, f"a list of {_type_name(source.data[at])} instead of {_NAMES[wire]}")
-        return _count(source, at + 1, least, wire)
+        return _count(source, at + 1, min_bytes, wire)
 
     def read_numbers(source: Source, at: int) -> tuple[list[Any], int]:
         count = head(source, at)
         if count == 1:
-            return list(unpack_one(source.data, at + 5)), at + 5 + least
-        return list(struct.unpack_from(f">{count}{form}", source.data, at + 5)), at + 5 + count * least
+            return list(unpack_one(source.data, at + 5)), at + 5 + min_bytes
+        return list(struct.unpack_from(f">{count}{form}", source.data, at + 5)), at + 5 + count * min_bytes
 
     def read_bools(source: Source, at: int) -> tuple[list[bool], int]:
         end = at + 5 + head(source, at)
@@ -284,12 +275,12 @@ def _list_reader(declared: int, spec: Any) -> _Read:
 
 def _map_reader(key: tuple[int, Any], value: tuple[int, Any]) -> _Read:
     wires = tuple(_STRING if kind == _BINARY else kind for kind, _ in (key, value))
-    least = _LEAST[wires[0]] + _LEAST[wires[1]]
+    min_bytes = _MIN_BYTES[wires[0]] + _MIN_BYTES[wires[1]]
     read_key, read_value = _value_reader(*key), _value_reader(*value)
 
     def read(source: Source, at: int) -> tuple[dict[Any, Any], int]:
-        count = _count(source, at + 2, least, wires[1])
-        # A map without entries may leave its types open.
+        count = _count(source, at + 2, min_bytes, wires[1])
+        # An empty map may have any types.
         if count and (source.data[at], source.data[at + 1]) != wires:
             raise MalformedStructError(at, f"a map that is not of {_NAMES[wires[0]]} to {_NAMES[wires[1]]}")
         at += 6
@@ -305,41 +296,41 @@ def _map_reader(key: tuple[int, Any], value: tuple[int, Any]) -> _Read:
     return read
 
 
-def _pass_over_field(source: Source, at: int, numbers: dict[int, tuple[str, int]], owner: str) -> int:
-    """The offset after a field that the IDL does not have."""
+def _skip_field(source: Source, at: int, numbers: dict[int, tuple[str, int]], owner: str) -> int:
+    """The offset after an undeclared field."""
     wire, number = _FIELD.unpack_from(source.data, at)
     if number in numbers:
         name, declared = numbers[number]
         raise MalformedStructError(at, f"{owner}.{name} is a {_type_name(wire)} instead of a {_NAMES[declared]}")
-    return _pass_over(source, at + 3, wire, _DEEPEST)
+    return _skip(source, at + 3, wire, _MAX_DEPTH)
 
 
-def _pass_over(source: Source, at: int, wire: int, depth: int) -> int:
+def _skip(source: Source, at: int, wire: int, depth: int) -> int:
     if wire in _WIDTHS:
         return _within(source, at + _WIDTHS[wire])
     if wire == _STRING:
         return _read_bytes(source, at)[1]
-    if wire not in _LEAST:
+    if wire not in _MIN_BYTES:
         raise MalformedStructError(at, f"a field of {_type_name(wire)}")
     if depth == 0:
-        raise MalformedStructError(at, f"values nested deeper than {_DEEPEST}")
+        raise MalformedStructError(at, f"values nested deeper than {_MAX_DEPTH}")
     if wire == _STRUCT:
         while (inner := source.data[at]) != 0:
-            at = _pass_over(source, _within(source, at + 3), inner, depth - 1)
+            at = _skip(source, _within(source, at + 3), inner, depth - 1)
         return at + 1
-    return _pass_over_elements(source, at, 2 if wire == _MAP else 1, depth - 1)
+    return _skip_elements(source, at, 2 if wire == _MAP else 1, depth - 1)
 
 
-def _pass_over_elements(source: Source, at: int, kinds_per_element: int, depth: int) -> int:
+def _skip_elements(source: Source, at: int, kinds_per_element: int, depth: int) -> int:
     kinds = source.data[at : at + kinds_per_element]
     at += kinds_per_element
-    count = _count(source, at, sum(_LEAST.get(kind, 1) for kind in kinds), kinds[-1])
+    count = _count(source, at, sum(_MIN_BYTES.get(kind, 1) for kind in kinds), kinds[-1])
     at += 4
     if all(kind in _WIDTHS for kind in kinds):
         return at + count * sum(_WIDTHS[kind] for kind in kinds)
     for _ in range(count):
         for kind in kinds:
-            at = _pass_over(source, at, kind, depth)
+            at = _skip(source, at, kind, depth)
     return at
 
 

@@ -1,4 +1,4 @@
-"""What services over a warehouse's tables have in common, put together: server, status page, log, counts."""
+"""Base of the services over a warehouse's tables: settings, Thrift server, status page, query log, metrics."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from catalog.table_options import KEYS as TABLE_KEYS
 from hudi_catalog.option_groups import divided
 from hudi_catalog.server.endpoints import LOOPBACK, StatusGuard
 from hudi_catalog.server.framed_server import FramedServer
-from hudi_catalog.server.hosting import ServiceBesideStatus
+from hudi_catalog.server.hosting import BaseService
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.options import KEYS as SERVICE_KEYS
 from hudi_catalog.server.options import ServiceOptions
 from hudi_catalog.server.query_log import QueryLog, open_log
 from hudi_catalog.server.security import Secret, TlsFiles, server_context
 from hudi_catalog.server.status import StatusServer
-from hudi_catalog.server.tables import HeldTables
-from hudi_catalog.server.thrift_calls import Parts
+from hudi_catalog.server.tables import TableCache
+from hudi_catalog.server.thrift_calls import Buffers
 from table_format.errors import HudiError, ServiceError, TableNotFoundError
 
 _TOTALS = ("accepted", "refused", "requests", "failures", "bytes_in", "bytes_out")
@@ -28,19 +28,19 @@ _TOTALS = ("accepted", "refused", "requests", "failures", "bytes_in", "bytes_out
 
 @dataclass(frozen=True)
 class WarehouseSettings:
-    """What a service over a warehouse is told.
+    """Settings of a service over a warehouse.
 
     Attributes:
         warehouse: path or URI of the folder under which the tables lie.
         host: address to listen at.
-        port: of the service, 0 for a free one.
-        http_port: of the status page, 0 for a free one.
+        port: the service's port, 0 for any free one.
+        http_port: the status page's port, 0 for any free one.
         http_host: address that the status page listens at.
-        options: by key: `hoodie.catalog.service.*`, those of the service itself, those of tables held open, and of
-            scans `hoodie.catalog.scan.footer.limit`, `.threads` and `.unique.keys`.
-        secret: that it shares with others of its kind, and with clients that know one; None for none.
-        tls: what connections are encrypted with; None for no encryption.
-        query_log: file of the query log, `-` for standard output, None to keep the newest records only.
+        options: by key: `hoodie.catalog.service.*`, the service's own, those of open tables, and of scans
+            `hoodie.catalog.scan.footer.limit`, `.threads` and `.unique.keys`.
+        secret: shared with other instances, and with clients where the service requires it; may be None.
+        tls: the server's TLS files; None for unencrypted connections.
+        query_log: path of the query log, `-` for standard output, None to keep the newest records in memory only.
     """
 
     warehouse: str
@@ -55,35 +55,36 @@ class WarehouseSettings:
 
 
 class Handler(Protocol):
-    """What answers the requests; see `hudi_catalog.server.thrift_calls.ThriftCalls`."""
+    """Handles requests; see `hudi_catalog.server.thrift_calls.ThriftCalls`."""
 
-    def dispatch(self, frame: bytes) -> Parts | None:
+    def dispatch(self, frame: bytes) -> Buffers | None:
         """The reply to a request."""
 
-    def refuse(self, beginning: bytes, message: str) -> bytes | None:
-        """The reply to a request of which only the beginning was taken."""
+    def refuse(self, head: bytes, message: str) -> bytes | None:
+        """The reply to a request of which only the first bytes were read."""
 
-    def given_up(self, frame: bytes, error: HudiError) -> Parts | None:
-        """The reply to a request whose work is not waited for any longer."""
+    def late_reply(self, frame: bytes, error: HudiError) -> Buffers | None:
+        """The reply to a request that was abandoned."""
 
 
-class WarehouseParts:
-    """What a service is built from, before there is anything that answers.
+class WarehouseComponents:
+    """What a service is built from: parsed options, warehouse, metrics and query log.
 
     Args:
-        name: of the service, such as `trino`.
-        settings: what it is told.
-        keys: of its own options.
+        name: the service's name, such as `trino`.
+        settings: of the service.
+        keys: of the service's own options.
 
     Attributes:
-        name: what was given.
-        settings: what was given.
-        options: its own ones.
-        table_options: as for `Table.open`.
-        limits: of the network side.
-        warehouse: with the tables.
-        metrics: counts.
-        log: of planned scans.
+        name: see Args.
+        settings: see Args.
+        options: the service's own options, by key.
+        table_options: options for `Table.open`, by key.
+        limits: limits and time-outs.
+        tls: TLS context; None without TLS.
+        warehouse: catalog of the tables.
+        metrics: of the service.
+        log: the query log.
 
     Raises:
         OptionError: an option, a certificate or the log file cannot be used.
@@ -105,20 +106,20 @@ class WarehouseParts:
         self.log: QueryLog = open_log(settings.query_log, self.metrics)
 
 
-class WarehouseService(ServiceBesideStatus):
-    """A service with its port, status page, log and counts.
+class WarehouseService(BaseService):
+    """A Thrift service with its status page, query log and metrics.
 
     Args:
         parts: what it is built from.
-        handler: answers the requests.
-        tables: that are held open.
+        handler: handles the requests.
+        tables: the open tables.
 
     Attributes:
-        metrics: counts.
-        tables: what was given.
+        metrics: of the service.
+        tables: see Args.
     """
 
-    def __init__(self, parts: WarehouseParts, handler: Handler, tables: HeldTables) -> None:
+    def __init__(self, parts: WarehouseComponents, handler: Handler, tables: TableCache) -> None:
         settings = parts.settings
         self.metrics = parts.metrics
         self.tables = tables
@@ -129,7 +130,7 @@ class WarehouseService(ServiceBesideStatus):
             port=settings.port,
             tls=parts.tls,
             refuse=handler.refuse,
-            given_up=handler.given_up,
+            late_reply=handler.late_reply,
         )
         status = StatusServer(
             parts.name,
@@ -147,13 +148,13 @@ class WarehouseService(ServiceBesideStatus):
         self._watch(parts.name)
 
     def busy(self) -> bool:
-        """Whether requests are in work."""
+        """Whether requests are in progress."""
         return self._framed.counts.in_work > 0
 
     def _check_tables(self) -> None:
         self.tables.check_late()
         if self._framed.workers.exhausted:
-            raise ServiceError(f"{self._framed.workers.lost} threads wait for storages that do not answer")
+            raise ServiceError(f"{self._framed.workers.lost} threads wait for storages that do not respond")
 
     def _watch(self, name: str) -> None:
         server = self._framed
@@ -167,11 +168,11 @@ class WarehouseService(ServiceBesideStatus):
 
 
 def check_warehouse(warehouse: Catalog) -> None:
-    """Ask whether the warehouse can be reached.
+    """Check that the warehouse can be reached.
 
     Raises:
         TableNotFoundError: there is no such folder.
-        StorageError: the storage does not answer.
+        StorageError: the storage does not respond.
     """
     entry = warehouse.storage.entry("")
     if entry is None or not entry.is_dir:

@@ -24,7 +24,6 @@ from hudi_catalog.trino.split_id import Purpose, SplitCodec, SplitSlice, TrinoSp
 from table_format.errors import ServiceError, SplitError
 
 _KEPT_SCANS = 256
-
 _ALL_GROUPS = -1
 
 # A batch ends behind so many bytes of split ids, so that no client's limit of a frame is met.
@@ -32,7 +31,6 @@ _MOST_BYTES = 4 << 20
 
 # Small files go together, so that not each one costs a request; but not so that workers have nothing to do.
 _MOST_FILES = 64
-
 _LEAST_SPLITS = 32
 
 

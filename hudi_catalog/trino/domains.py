@@ -32,15 +32,10 @@ from pushdown.translators.tuple_domain import from_tuple_domain
 from pushdown.walk import fold, rebuilt
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-
 _POINTS = frozenset({Op.EQ, Op.IN})
-
 _NOT_POINTS = frozenset({Op.NE, Op.NOT_IN})
-
 _NULL_CHECKS = frozenset({Op.IS_NULL, Op.NOT_NULL})
-
 _MOST_TEXTS = 10_000
-
 _MOST_DOUBLES = 200
 
 
@@ -264,7 +259,6 @@ def bound_filter(snapshot: Snapshot, expression: HudiExpression) -> HudiExpressi
 
 
 _SHOWN = 19  # and a last item that tells how many more there are
-
 _BELOW, _EXACTLY, _ABOVE = 1, 2, 3
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from hudi_catalog.trino.types import Form, ServedColumn, Wire
+from hudi_catalog.trino.types import BlockKind, Form, ServedColumn
 from pushdown.expression import HudiExpression, Op, Predicate, Unknown, all_of, any_of
 from table_format.codecs.arrow_numpy import Mask, from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import ServiceError
@@ -19,18 +19,17 @@ from table_format.errors import ServiceError
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
 _EPOCH = dt.date(1970, 1, 1)
-
 _MOST_TUPLES = 1_000
 
 # By kind of block: its field, the list of values in it (sizes for texts), and the type of the values.
-_BLOCKS: dict[Wire, tuple[str, str, pa.DataType]] = {
-    Wire.INTEGER: ("integerData", "ints", pa.int32()),
-    Wire.BIGINT: ("bigintData", "longs", pa.int64()),
-    Wire.DOUBLE: ("doubleData", "doubles", pa.float64()),
-    Wire.VARCHAR: ("varcharData", "sizes", pa.string()),
-    Wire.BOOLEAN: ("booleanData", "booleans", pa.bool_()),
-    Wire.DATE: ("dateData", "dates", pa.int32()),
-    Wire.TIMESTAMP: ("timestampData", "timestamps", pa.int64()),
+_BLOCKS: dict[BlockKind, tuple[str, str, pa.DataType]] = {
+    BlockKind.INTEGER: ("integerData", "ints", pa.int32()),
+    BlockKind.BIGINT: ("bigintData", "longs", pa.int64()),
+    BlockKind.DOUBLE: ("doubleData", "doubles", pa.float64()),
+    BlockKind.VARCHAR: ("varcharData", "sizes", pa.string()),
+    BlockKind.BOOLEAN: ("booleanData", "booleans", pa.bool_()),
+    BlockKind.DATE: ("dateData", "dates", pa.int32()),
+    BlockKind.TIMESTAMP: ("timestampData", "timestamps", pa.int64()),
 }
 
 
@@ -94,10 +93,10 @@ def key_filter(keys: pa.Table, columns: Sequence[ServedColumn]) -> HudiExpressio
 
 def _literals(values: pa.ChunkedArray[Any], column: ServedColumn) -> list[Any] | None:
     """The values as a filter on the table's column has them; None where served values are not the column's own."""
-    if column.form is not Form.PLAIN or column.wire is Wire.DOUBLE:
+    if column.form is not Form.PLAIN or column.block is BlockKind.DOUBLE:
         return None
     found: list[Any] = values.to_pylist()
-    if column.wire is not Wire.DATE:
+    if column.block is not BlockKind.DATE:
         return found
     try:
         return [_EPOCH + dt.timedelta(days=days) for days in found]
@@ -106,9 +105,9 @@ def _literals(values: pa.ChunkedArray[Any], column: ServedColumn) -> list[Any] |
 
 
 def _array(block: Any, column: ServedColumn, count: int) -> pa.Array[Any]:
-    if column.wire not in _BLOCKS:
+    if column.block not in _BLOCKS:
         raise ServiceError(f"{column.name}: no rows are looked up by a {column.trino_type}")
-    field, values_name, kind = _BLOCKS[column.wire]
+    field, values_name, kind = _BLOCKS[column.block]
     data = getattr(block, field)
     present = [name for name, value in vars(block).items() if value is not None]
     if present != [field]:

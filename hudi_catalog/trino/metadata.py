@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from catalog.snapshot.snapshot import whole_schema
 from catalog.table import Table
-from hudi_catalog.server.tables import OpenTables
+from hudi_catalog.server.tables import WarehouseTables
 from hudi_catalog.trino.names import TableName, TableNames
 from hudi_catalog.trino.options import TrinoOptions
 from hudi_catalog.trino.types import Form, ServedColumn, columns_of
@@ -28,7 +28,7 @@ class Metadata:
         options: of the service.
     """
 
-    def __init__(self, tables: OpenTables, names: TableNames, options: TrinoOptions) -> None:
+    def __init__(self, tables: WarehouseTables, names: TableNames, options: TrinoOptions) -> None:
         self._tables = tables
         self._names = names
         self._options = options

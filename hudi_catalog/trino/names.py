@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from catalog.snapshot.snapshot import Snapshot
 from catalog.workers import each
-from hudi_catalog.server.tables import OpenTables
+from hudi_catalog.server.tables import WarehouseTables
 from table_format.errors import HudiError, LateTableError, TableNotFoundError
 
 _VALID = re.compile(r"[a-z][a-z0-9_]*\Z")
@@ -88,13 +88,9 @@ def _rewritten(name: str) -> str:
 
 
 _LOG = logging.getLogger(__name__)
-
 DEFAULT_SCHEMA = "default"
-
 _AT_A_TIME = re.compile(r"(.+)__at_(\d{17}|\d{14}|\d{8})\Z")
-
 _DAY_DIGITS = 8
-
 _CHECKERS = 8
 
 # Whether a table can be read is looked at again after so long.
@@ -143,7 +139,7 @@ class TableNames:
         tables: of the warehouse.
     """
 
-    def __init__(self, tables: OpenTables) -> None:
+    def __init__(self, tables: WarehouseTables) -> None:
         self._tables = tables
         self._lock = Lock()
         self._checked: dict[str, tuple[bool, float]] = {}

@@ -13,7 +13,7 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from catalog.splits.json_rows import list_items
-from hudi_catalog.trino.types import Wire
+from hudi_catalog.trino.types import BlockKind
 from table_format.codecs.arrow_numpy import to_numpy, valid_mask
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
@@ -23,12 +23,12 @@ types = pa.types
 Bytes = memoryview
 
 WIDTHS = {
-    Wire.INTEGER: 4,
-    Wire.BIGINT: 8,
-    Wire.DOUBLE: 8,
-    Wire.BOOLEAN: 1,
-    Wire.DATE: 4,
-    Wire.TIMESTAMP: 8,
+    BlockKind.INTEGER: 4,
+    BlockKind.BIGINT: 8,
+    BlockKind.DOUBLE: 8,
+    BlockKind.BOOLEAN: 1,
+    BlockKind.DATE: 4,
+    BlockKind.TIMESTAMP: 8,
 }
 
 """Bytes of a value, for the kinds whose values all take the same."""
@@ -41,7 +41,7 @@ class Cells:
     """Values of some rows of a column.
 
     Attributes:
-        wire: the kind of block that they go into.
+        block: kind of block that carries them.
         count: how many there are.
         nulls: a byte for each, 1 for null; None when none is null.
         values: the values, numbers with their highest byte first; of texts the UTF-8 bytes, one behind the other,
@@ -51,7 +51,7 @@ class Cells:
         items: of lists; None for other kinds.
     """
 
-    wire: Wire
+    block: BlockKind
     count: int
     nulls: NDArray[np.uint8] | None
     values: Bytes
@@ -66,9 +66,9 @@ class Cells:
         if nulls is not None and not nulls.any():
             nulls = None
         if self.ends is None:
-            width = WIDTHS[self.wire]
-            return Cells(self.wire, stop - start, nulls, self.values[start * width : stop * width])
-        return Cells(self.wire, stop - start, nulls, self.values, self.ends[start : stop + 1], self.items)
+            width = WIDTHS[self.block]
+            return Cells(self.block, stop - start, nulls, self.values[start * width : stop * width])
+        return Cells(self.block, stop - start, nulls, self.values, self.ends[start : stop + 1], self.items)
 
     @property
     def contents(self) -> Bytes:
@@ -85,12 +85,12 @@ class Cells:
     @property
     def row_bytes(self) -> int:
         """Bytes that each row takes at least, nulls left aside."""
-        return WIDTHS[self.wire] if self.ends is None else _SIZE_BYTES
+        return WIDTHS[self.block] if self.ends is None else _SIZE_BYTES
 
     @property
     def item_bytes(self) -> int:
         """Bytes of each item, nulls left aside: of a text 1, of a list's members 8."""
-        return 1 if self.items is None else WIDTHS[self.items.wire]
+        return 1 if self.items is None else WIDTHS[self.items.block]
 
     @property
     def memory(self) -> int:
@@ -105,43 +105,43 @@ class Cells:
         return self.count * self.row_bytes + extra
 
 
-def cells_of(array: Any, wire: Wire) -> Cells:
+def cells_of(array: Any, kind: BlockKind) -> Cells:
     """The cells of an Arrow array.
 
     Args:
         array: of the type that the kind of block carries: int32, int64, float64, boolean, date32, text of any layout,
             int64 for times in milliseconds, a list of int64; dictionaries of these too.
-        wire: the kind of block.
+        kind: the kind of block.
     """
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
     count = len(array)
     nulls = (~valid_mask(array)).view(np.uint8) if array.null_count else None
-    if wire is Wire.BIGINT_ARRAY:
+    if kind is BlockKind.BIGINT_ARRAY:
         return _lists(array, count, nulls)
-    if wire in {Wire.VARCHAR, Wire.JSON}:
-        return _texts(array, wire, count, nulls)
+    if kind in {BlockKind.VARCHAR, BlockKind.JSON}:
+        return _texts(array, kind, count, nulls)
     numbers = to_numpy(array)
-    if wire is Wire.BOOLEAN:
-        return Cells(wire, count, nulls, bytes_of(numbers.view(np.uint8)))
-    return Cells(wire, count, nulls, bytes_of(numbers.byteswap()))
+    if kind is BlockKind.BOOLEAN:
+        return Cells(kind, count, nulls, bytes_of(numbers.view(np.uint8)))
+    return Cells(kind, count, nulls, bytes_of(numbers.byteswap()))
 
 
-def _texts(array: Any, wire: Wire, count: int, nulls: NDArray[np.uint8] | None) -> Cells:
+def _texts(array: Any, kind: BlockKind, count: int, nulls: NDArray[np.uint8] | None) -> Cells:
     if types.is_string_view(array.type) or types.is_null(array.type):
         array = array.cast(pa.large_string())
     if nulls is not None:
         array = _without_hidden(array)
     ends = _ends(array, count)
     data = array.buffers()[2]
-    return Cells(wire, count, nulls, memoryview(b"" if data is None else data), ends)
+    return Cells(kind, count, nulls, memoryview(b"" if data is None else data), ends)
 
 
 def _lists(array: Any, count: int, nulls: NDArray[np.uint8] | None) -> Cells:
     items, lengths = list_items(array)
     ends = np.zeros(count + 1, np.int64)
     np.cumsum(to_numpy(lengths), out=ends[1:])
-    return Cells(Wire.BIGINT_ARRAY, count, nulls, memoryview(b""), ends, cells_of(items, Wire.BIGINT))
+    return Cells(BlockKind.BIGINT_ARRAY, count, nulls, memoryview(b""), ends, cells_of(items, BlockKind.BIGINT))
 
 
 def _without_hidden(array: Any) -> Any:
@@ -165,26 +165,21 @@ def bytes_of(values: NDArray[Any]) -> Bytes:
     return memoryview(data).cast("B") if len(values) else memoryview(b"")
 
 
-Parts = list["bytes | memoryview"]
+Buffers = list["bytes | memoryview"]
 
 # Types of the binary protocol.
 BOOL, DOUBLE, I32, I64, STRING, STRUCT, LIST = 2, 4, 8, 10, 11, 12, 15
-
 STOP = b"\0"
-
 _FIELD = struct.Struct(">bh")
-
 _LIST = struct.Struct(">bi")
-
 _COUNT = struct.Struct(">i")
-
 _ELEMENTS = {
-    Wire.INTEGER: I32,
-    Wire.BIGINT: I64,
-    Wire.DOUBLE: DOUBLE,
-    Wire.BOOLEAN: BOOL,
-    Wire.DATE: I32,
-    Wire.TIMESTAMP: I64,
+    BlockKind.INTEGER: I32,
+    BlockKind.BIGINT: I64,
+    BlockKind.DOUBLE: DOUBLE,
+    BlockKind.BOOLEAN: BOOL,
+    BlockKind.DATE: I32,
+    BlockKind.TIMESTAMP: I64,
 }
 
 _NULLS, _VALUES, _TEXTS = 1, 2, 3
@@ -206,42 +201,40 @@ def count_bytes(number: int) -> bytes:
 
 
 LIST_HEAD_BYTES = _FIELD.size + _LIST.size
-
 BLOCK_HEAD_BYTES = _FIELD.size + LIST_HEAD_BYTES + 2 * len(STOP)
 
 """Bytes of a block of one width beside values and nulls."""
 
 TEXT_HEAD_BYTES = BLOCK_HEAD_BYTES + _FIELD.size + _COUNT.size
-
 ARRAY_HEAD_BYTES = BLOCK_HEAD_BYTES + _FIELD.size + 2 * LIST_HEAD_BYTES + len(STOP)
 
 
-def head_bytes(wire: Wire) -> int:
+def head_bytes(kind: BlockKind) -> int:
     """Bytes of a block beside those of its values and nulls, and the head of the list of nulls."""
-    if wire is Wire.BIGINT_ARRAY:
+    if kind is BlockKind.BIGINT_ARRAY:
         return ARRAY_HEAD_BYTES
-    return TEXT_HEAD_BYTES if wire in {Wire.VARCHAR, Wire.JSON} else BLOCK_HEAD_BYTES
+    return TEXT_HEAD_BYTES if kind in {BlockKind.VARCHAR, BlockKind.JSON} else BLOCK_HEAD_BYTES
 
 
-def encode_cells(pieces: Sequence[Cells], wire: Wire) -> Parts:
+def encode_cells(pieces: Sequence[Cells], kind: BlockKind) -> Buffers:
     """The block of cells that stand one behind the other; their values are not copied."""
-    return [field_head(STRUCT, wire.value), *_data(pieces, wire), STOP]
+    return [field_head(STRUCT, kind.value), *_data(pieces, kind), STOP]
 
 
-def _data(pieces: Sequence[Cells], wire: Wire) -> Iterator[bytes | memoryview]:
+def _data(pieces: Sequence[Cells], kind: BlockKind) -> Iterator[bytes | memoryview]:
     """The struct of one kind of block, its end included."""
     count = sum(piece.count for piece in pieces)
     yield from _nulls(pieces, count)
-    if wire in _ELEMENTS:
-        yield field_head(LIST, _VALUES) + list_head(_ELEMENTS[wire], count)
+    if kind in _ELEMENTS:
+        yield field_head(LIST, _VALUES) + list_head(_ELEMENTS[kind], count)
         yield from (piece.contents for piece in pieces)
     else:
         yield field_head(LIST, _VALUES) + list_head(I32, count)
         for piece in pieces:
             yield _sizes(piece)
-        if wire is Wire.BIGINT_ARRAY:
+        if kind is BlockKind.BIGINT_ARRAY:
             yield field_head(STRUCT, _TEXTS)
-            yield from _data([items for piece in pieces if (items := piece.inner) is not None], Wire.BIGINT)
+            yield from _data([items for piece in pieces if (items := piece.inner) is not None], BlockKind.BIGINT)
         else:
             contents = [piece.contents for piece in pieces]
             yield field_head(STRING, _TEXTS) + count_bytes(sum(map(len, contents)))
@@ -264,17 +257,13 @@ def _sizes(piece: Cells) -> bytes | memoryview:
 
 
 _BLOCKS, _ROWS, _TOKEN, _ID = 1, 2, 3, 1
-
 _MOST_ROWS = 2**31 - 1
-
 TOKEN_BYTES = 256
 
 """Room that is left for the token of the next page."""
 
 _TOKEN_HEAD_BYTES = len(field_head(STRUCT, _TOKEN)) + len(field_head(STRING, _ID)) + len(count_bytes(0)) + len(STOP)
-
 _COUNT_BYTES = len(field_head(I32, _ROWS)) + len(count_bytes(0))
-
 _PAGE_BYTES = LIST_HEAD_BYTES + _COUNT_BYTES + _TOKEN_HEAD_BYTES + TOKEN_BYTES + len(STOP)
 
 
@@ -282,18 +271,18 @@ class PageBuilder:
     """One page, as the parts of a ``TrinoThriftPageResult``.
 
     Args:
-        wires: the kind of block of each column.
+        kinds: the kind of block of each column.
         max_bytes: of the page; a page of one row may be larger.
     """
 
-    def __init__(self, wires: Sequence[Wire], max_bytes: int) -> None:
-        self._wires = tuple(wires)
-        self._room = max_bytes - _PAGE_BYTES - sum(head_bytes(wire) for wire in wires)
-        self._pieces: list[list[Cells]] = [[] for _ in wires]
+    def __init__(self, kinds: Sequence[BlockKind], max_bytes: int) -> None:
+        self._kinds = tuple(kinds)
+        self._room = max_bytes - _PAGE_BYTES - sum(head_bytes(kind) for kind in kinds)
+        self._pieces: list[list[Cells]] = [[] for _ in kinds]
         self._value_bytes = 0
-        self._nullable = [False] * len(self._wires)
-        self._items = [0] * len(self._wires)
-        self._item_nulls = [False] * len(self._wires)
+        self._nullable = [False] * len(self._kinds)
+        self._items = [0] * len(self._kinds)
+        self._item_nulls = [False] * len(self._kinds)
         self.rows = 0
 
     def fitting(self, columns: Sequence[Cells], start: int, stop: int) -> int:
@@ -320,15 +309,15 @@ class PageBuilder:
                 self._item_nulls[position] |= items.nulls is not None
         self.rows += stop - start
 
-    def parts(self, token: bytes | None) -> Parts:
+    def parts(self, token: bytes | None) -> Buffers:
         """The page, to be sent one part behind the other.
 
         Args:
             token: of the next page, of at most `TOKEN_BYTES`; None for the last one.
         """
-        result: Parts = [field_head(LIST, _BLOCKS) + list_head(STRUCT, len(self._wires))]
-        for wire, pieces in zip(self._wires, self._pieces, strict=True):
-            result += encode_cells(pieces, wire)
+        result: Buffers = [field_head(LIST, _BLOCKS) + list_head(STRUCT, len(self._kinds))]
+        for kind, pieces in zip(self._kinds, self._pieces, strict=True):
+            result += encode_cells(pieces, kind)
         result.append(field_head(I32, _ROWS) + count_bytes(self.rows))
         if token is not None:
             head = field_head(STRUCT, _TOKEN) + field_head(STRING, _ID) + count_bytes(len(token))

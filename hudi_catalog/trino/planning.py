@@ -13,7 +13,7 @@ from catalog.planner import make_plan
 from catalog.snapshot.snapshot import Snapshot
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.recent import Recent
-from hudi_catalog.server.tables import OpenTables
+from hudi_catalog.server.tables import WarehouseTables
 from hudi_catalog.trino.batches import PlannedScan, SplitBatch, SplitBatches
 from hudi_catalog.trino.domains import bound_domain, bound_filter, domain_text
 from hudi_catalog.trino.index_keys import key_bytes, key_filter, keys_of_page
@@ -38,7 +38,7 @@ class SplitPlanner:
     """
 
     def __init__(
-        self, tables: OpenTables, names: TableNames, options: TrinoOptions, batches: SplitBatches, log: QueryLog
+        self, tables: WarehouseTables, names: TableNames, options: TrinoOptions, batches: SplitBatches, log: QueryLog
     ) -> None:
         self._tables = tables
         self._names = names
@@ -102,7 +102,7 @@ def template_of(table: str, snapshot: Snapshot, constraint: Any) -> TrinoSplit:
     """A split of a scan without its files."""
     domains = constraint.domains
     content = b"" if domains is not None and not domains else domain_bytes(constraint)
-    return TrinoSplit(table, OpenTables.pin(snapshot), constraint=content)
+    return TrinoSplit(table, WarehouseTables.pin(snapshot), constraint=content)
 
 
 _FOLLOWED = 10_000  # look-ups whose rows may still be read
@@ -120,7 +120,7 @@ class IndexPlanner:
     """
 
     def __init__(
-        self, tables: OpenTables, names: TableNames, options: TrinoOptions, batches: SplitBatches, log: QueryLog
+        self, tables: WarehouseTables, names: TableNames, options: TrinoOptions, batches: SplitBatches, log: QueryLog
     ) -> None:
         self._tables = tables
         self._names = names

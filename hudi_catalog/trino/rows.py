@@ -23,10 +23,10 @@ from hudi_catalog.server.recent import Recent
 from hudi_catalog.trino.domains import bound_filter, expression_of, row_condition
 from hudi_catalog.trino.index_keys import KeySet, key_filter
 from hudi_catalog.trino.options import TrinoOptions
-from hudi_catalog.trino.pages import Cells, PageBuilder, Parts, cells_of
+from hudi_catalog.trino.pages import Buffers, Cells, PageBuilder, cells_of
 from hudi_catalog.trino.split_id import SplitSlice, TrinoSplit, is_inside
 from hudi_catalog.trino.types import ServedColumn, columns_of
-from hudi_catalog.trino.values import wire_values
+from hudi_catalog.trino.values import served_values
 from hudi_catalog.trino.wire import domain_of
 from pushdown.expression import HudiExpression, all_of
 from pushdown.rows import matches
@@ -37,18 +37,15 @@ from table_format.errors import MissingFileError, ServiceError, SplitError
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
 _FILTERS = 64
-
 _CURSOR_BYTES = 4 << 20  # beside the rows: pages of the file that are not decoded yet
-
 _SLICE = 1 << 40  # rows that a slice has less of: the position of a row is its slice's number and its own in that
-
 _MOST_SECONDS = 10.0
 
 """A page in which nothing matches is sent before Trino gives up waiting for it."""
 
 
 class Snapshots(Protocol):
-    """Where pinned snapshots come from: `hudi_catalog.server.tables.OpenTables`."""
+    """Where pinned snapshots come from: `hudi_catalog.server.tables.WarehouseTables`."""
 
     def at(self, name: str, when: str) -> Snapshot:
         """The state of a table at an instant."""
@@ -151,7 +148,7 @@ class Page:
         is_last: whether the split has no more.
     """
 
-    parts: Parts
+    parts: Buffers
     rows: int
     is_last: bool
 
@@ -191,7 +188,7 @@ class RowServer:
         """
         snapshot = self._tables.at(split.table, split.pin)
         wanted = self._filter(split, snapshot).served(columns)
-        builder = PageBuilder([column.wire for column in wanted], min(max_bytes, self._options.page_size))
+        builder = PageBuilder([column.block for column in wanted], min(max_bytes, self._options.page_size))
         reading = self._readings.take((split, tuple(columns), position))
         if reading is None:
             reading = _Reading(self._batches(split, snapshot, wanted, position))
@@ -296,9 +293,9 @@ def _batch(
         found = matches(chosen.condition, table, case_sensitive=True)
         table, places = _kept(table, places, to_numpy(pc.fill_null(found, fill_value=False)).astype(np.bool_))
     if chosen.keys is not None:
-        served = {column.name: wire_values(one_chunk(table.column(column.source)), column) for column in keyed}
+        served = {column.name: served_values(one_chunk(table.column(column.source)), column) for column in keyed}
         table, places = _kept(table, places, chosen.keys.rows(served))
-    columns = [cells_of(wire_values(one_chunk(table.column(one.source)), one), one.wire) for one in wanted]
+    columns = [cells_of(served_values(one_chunk(table.column(one.source)), one), one.block) for one in wanted]
     rows = table.num_rows
     return _Batch(columns, None if places is None or not rows else places + first, first, rows, end, memory)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from hudi_catalog.server.endpoints import Door, address_for_clients
+from hudi_catalog.server.endpoints import Endpoint, address_for_clients
 from hudi_catalog.server.hosting import hosted
-from hudi_catalog.server.tables import OpenTables
-from hudi_catalog.server.warehouse_service import WarehouseParts, WarehouseService, WarehouseSettings
+from hudi_catalog.server.tables import WarehouseTables
+from hudi_catalog.server.warehouse_service import WarehouseComponents, WarehouseService, WarehouseSettings
 from hudi_catalog.trino.options import KEYS, SCAN_KEYS, TrinoOptions
 from hudi_catalog.trino.service import TrinoService
 
@@ -37,24 +37,24 @@ class ServingTrino(WarehouseService):
     """
 
     def __init__(self, settings: TrinoSettings) -> None:
-        parts = WarehouseParts(_NAME, settings, (*KEYS, *SCAN_KEYS))
-        tables = OpenTables(parts.warehouse, parts.limits, table_options=parts.table_options)
+        parts = WarehouseComponents(_NAME, settings, (*KEYS, *SCAN_KEYS))
+        tables = WarehouseTables(parts.warehouse, parts.limits, table_options=parts.table_options)
         options = TrinoOptions.parse(parts.options)
         self.service = TrinoService(tables, options, parts.log, settings.secret, metrics=parts.metrics)
         super().__init__(parts, self.service, tables)
         self.metrics.watch(_NAME, "scans", lambda: self.service.open_scans)
         self._settings = settings
 
-    def _doors(self) -> list[Door]:
+    def _endpoints(self) -> list[Endpoint]:
         tls = self._settings.tls
         return [
-            Door(
+            Endpoint(
                 "the service for Trino",
                 self._settings.host,
                 self.port,
                 encrypted=tls is not None,
-                checked=tls is not None and tls.client_ca is not None,
-                anybody="reads all tables of the warehouse",
+                authenticated=tls is not None and tls.client_ca is not None,
+                exposure="reads all tables of the warehouse",
                 remedy="give it --tls-certificate and --tls-client-ca",
             )
         ]

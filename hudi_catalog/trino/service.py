@@ -12,8 +12,8 @@ from typing import Any
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.security import Secret
-from hudi_catalog.server.tables import OpenTables
-from hudi_catalog.server.thrift_calls import RAW_REPLY_TAIL, Call, Parts, ThriftCalls, encode_reply, raw_reply_head
+from hudi_catalog.server.tables import WarehouseTables
+from hudi_catalog.server.thrift_calls import RAW_REPLY_TAIL, Buffers, Call, ThriftCalls, encode_reply, raw_reply_head
 from hudi_catalog.trino.batches import OpenScans, SplitBatch, SplitBatches
 from hudi_catalog.trino.metadata import Metadata
 from hudi_catalog.trino.names import TableName, TableNames
@@ -45,7 +45,7 @@ class TrinoService(ThriftCalls):
 
     def __init__(
         self,
-        tables: OpenTables,
+        tables: WarehouseTables,
         options: TrinoOptions | None = None,
         log: QueryLog | None = None,
         secret: Secret | None = None,
@@ -84,7 +84,7 @@ class TrinoService(ThriftCalls):
         """How many scans are not read to their end."""
         return self._scans.count()
 
-    def _answer(self, contract: ModuleType, call: Call) -> Parts:
+    def _answer(self, contract: ModuleType, call: Call) -> Buffers:
         method = self._method(call)
         if method == "GetRows":
             asked = call.arguments
@@ -134,7 +134,7 @@ class TrinoService(ThriftCalls):
         token = None if batch.next_token is None else identity(batch.next_token)
         return self._structs.TrinoThriftSplitBatch(splits, token)
 
-    def _page(self, split_id: bytes, columns: Sequence[str], most: int, token: bytes | None) -> Parts:
+    def _page(self, split_id: bytes, columns: Sequence[str], most: int, token: bytes | None) -> Buffers:
         """A page of rows, as the parts of its encoded struct."""
         split = self._codec.unpack(split_id)
         digest = _page_digest(split_id, columns)

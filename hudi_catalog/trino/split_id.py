@@ -69,7 +69,7 @@ class TrinoSplit:
 
     Attributes:
         table: its name, such as `db.table`.
-        pin: of the snapshot, as `OpenTables.pin` says it.
+        pin: of the snapshot, as `WarehouseTables.pin` says it.
         slices: to be read in this order.
         constraint: Thrift bytes of the TupleDomain that rows should meet; empty for none.
         key_columns: names, in Trino, of the columns whose values are in `keys`; empty when no keys were asked for.

@@ -33,7 +33,7 @@ TYPE_KEYS = tuple(f"{TYPE_PREFIX}{kind}" for kind in _CHOICES)
 _LONG_DIGITS = 18
 
 
-class Wire(enum.Enum):
+class BlockKind(enum.Enum):
     """A kind of block of the Thrift connector; the value is the number of its field."""
 
     INTEGER = 1
@@ -73,7 +73,7 @@ class ServedColumn:
     Attributes:
         name: in Trino.
         trino_type: its type there.
-        wire: the block that carries it.
+        block: the block that carries it.
         form: how values become those of the block.
         source: name of the table's column.
         kind: its type in the table.
@@ -84,7 +84,7 @@ class ServedColumn:
 
     name: str
     trino_type: str
-    wire: Wire
+    block: BlockKind
     form: Form
     source: str
     kind: pa.DataType
@@ -153,7 +153,7 @@ def columns_of(schema: pa.Schema, mapping: TypeMapping) -> tuple[ServedColumn, .
 
 
 def _served(name: str, field: pa.Field[Any], mapping: TypeMapping) -> ServedColumn:
-    trino_type, wire, form, problem = _place(field.type, mapping)
+    trino_type, block, form, problem = _place(field.type, mapping)
     if form is Form.REFUSED:
         why = problem or f"Trino's Thrift connector carries no type for {field.type}"
         problem = f"column {field.name!r} cannot be read: {why}"
@@ -163,7 +163,7 @@ def _served(name: str, field: pa.Field[Any], mapping: TypeMapping) -> ServedColu
     return ServedColumn(
         name=name,
         trino_type=trino_type,
-        wire=wire,
+        block=block,
         form=form,
         source=field.name,
         kind=field.type,
@@ -173,9 +173,13 @@ def _served(name: str, field: pa.Field[Any], mapping: TypeMapping) -> ServedColu
     )
 
 
-_Place = tuple[str, Wire, Form, "str | None"]
-_TEXT, _LONG, _STAMP = ("varchar", Wire.VARCHAR), ("bigint", Wire.BIGINT), ("timestamp(3)", Wire.TIMESTAMP)
-_JSON, _DOUBLE = ("json", Wire.JSON), ("double", Wire.DOUBLE)
+_Place = tuple[str, BlockKind, Form, "str | None"]
+_TEXT, _LONG, _STAMP = (
+    ("varchar", BlockKind.VARCHAR),
+    ("bigint", BlockKind.BIGINT),
+    ("timestamp(3)", BlockKind.TIMESTAMP),
+)
+_JSON, _DOUBLE = ("json", BlockKind.JSON), ("double", BlockKind.DOUBLE)
 
 
 def _place(kind: pa.DataType, mapping: TypeMapping) -> _Place:
@@ -229,16 +233,16 @@ def _is_nested(kind: pa.DataType) -> bool:
     return types.is_struct(kind) or types.is_map(kind) or is_list(kind)
 
 
-_PLAIN: tuple[tuple[Callable[[pa.DataType], bool], tuple[str, Wire]], ...] = (
-    (_is_small, ("integer", Wire.INTEGER)),
+_PLAIN: tuple[tuple[Callable[[pa.DataType], bool], tuple[str, BlockKind]], ...] = (
+    (_is_small, ("integer", BlockKind.INTEGER)),
     (lambda kind: kind in {pa.int64(), pa.uint32()}, _LONG),
     (types.is_floating, _DOUBLE),
     (_is_text, _TEXT),
-    (types.is_boolean, ("boolean", Wire.BOOLEAN)),
-    (types.is_date, ("date", Wire.DATE)),
-    (_is_integer_list, ("array(bigint)", Wire.BIGINT_ARRAY)),
+    (types.is_boolean, ("boolean", BlockKind.BOOLEAN)),
+    (types.is_date, ("date", BlockKind.DATE)),
+    (_is_integer_list, ("array(bigint)", BlockKind.BIGINT_ARRAY)),
 )
-_CHOSEN: tuple[tuple[Callable[[pa.DataType], bool], str, Mapping[str, tuple[str, Wire, Form]]], ...] = (
+_CHOSEN: tuple[tuple[Callable[[pa.DataType], bool], str, Mapping[str, tuple[str, BlockKind, Form]]], ...] = (
     (
         types.is_decimal,
         "decimal",

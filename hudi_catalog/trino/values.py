@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from catalog.splits.byte_texts import base64_texts, hex_texts
 from catalog.splits.json_rows import calendar_texts, decimal_texts, joined_texts, json_values, list_items, map_entries
-from hudi_catalog.trino.types import TYPE_PREFIX, Form, ServedColumn, Wire, is_list
+from hudi_catalog.trino.types import TYPE_PREFIX, BlockKind, Form, ServedColumn, is_list
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
 from table_format.errors import HudiError, ServiceError
 
@@ -21,25 +21,24 @@ pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functi
 
 types = pa.types
 
-_ARROW: Mapping[Wire, pa.DataType] = {
-    Wire.INTEGER: pa.int32(),
-    Wire.BIGINT: pa.int64(),
-    Wire.DOUBLE: pa.float64(),
-    Wire.BOOLEAN: pa.bool_(),
-    Wire.DATE: pa.date32(),
-    Wire.TIMESTAMP: pa.int64(),
-    Wire.BIGINT_ARRAY: pa.list_(pa.int64()),
+_ARROW: Mapping[BlockKind, pa.DataType] = {
+    BlockKind.INTEGER: pa.int32(),
+    BlockKind.BIGINT: pa.int64(),
+    BlockKind.DOUBLE: pa.float64(),
+    BlockKind.BOOLEAN: pa.bool_(),
+    BlockKind.DATE: pa.date32(),
+    BlockKind.TIMESTAMP: pa.int64(),
+    BlockKind.BIGINT_ARRAY: pa.list_(pa.int64()),
 }
 
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-
 _MILLIS, _MICROS = _UNITS["ms"], _UNITS["us"]
 
 # Decimals of so many digits, and powers of ten up to this one, are doubles without rounding: their quotient is right.
 _EXACT_DIGITS, _EXACT_POWER = 15, 22
 
 
-def wire_values(array: Any, column: ServedColumn) -> Any:
+def served_values(array: Any, column: ServedColumn) -> Any:
     """The values that a block carries, as an Arrow array.
 
     Args:
@@ -65,7 +64,7 @@ def wire_values(array: Any, column: ServedColumn) -> Any:
 
 
 def _plain(array: Any, column: ServedColumn) -> Any:
-    wanted = _ARROW.get(column.wire)
+    wanted = _ARROW.get(column.block)
     return array if wanted is None or array.type == wanted else array.cast(wanted)
 
 

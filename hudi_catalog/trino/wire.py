@@ -15,7 +15,7 @@ from thriftpy2.protocol import TCyBinaryProtocol
 from thriftpy2.transport import TCyMemoryBuffer
 
 from hudi_catalog.server.thrift_calls import load_service
-from hudi_catalog.server.thrift_structs import ReadStruct, Source, read_otherwise, read_struct
+from hudi_catalog.server.thrift_structs import ReadStruct, Source, read_struct, register_reader
 
 IDL = "trino_thrift_service.thrift"
 
@@ -33,8 +33,8 @@ def presto_service() -> ModuleType:
 
 
 def _with_readers(prefix: str, service: ModuleType) -> ModuleType:
-    read_otherwise(getattr(service, f"{prefix}ThriftRangeValueSet"), read_packed)
-    read_otherwise(getattr(service, f"{prefix}ThriftTupleDomain"), _read_domain)
+    register_reader(getattr(service, f"{prefix}ThriftRangeValueSet"), read_packed)
+    register_reader(getattr(service, f"{prefix}ThriftTupleDomain"), _read_domain)
     return service
 
 
@@ -73,30 +73,19 @@ def _path() -> str:
 
 
 _FEW = 20
-
 _BELOW, _EXACTLY, _ABOVE = 1, 2, 3
-
 _I32, _I64, _DOUBLE, _STRUCT = 8, 10, 4, 12
-
 _SIZE = struct.Struct(">i")
-
 _LIST = b"\x0f\0\1\x0c"  # the field of a set: a list of structs
-
 _LOW, _HIGH, _STOP = b"\x0c\0\1", b"\x0c\0\2", b"\0"
-
 _VALUE = _LOW  # the first field of a marker, as the low end is of a range
-
 _BYTES = b"\x0b\0\3"
-
 _NO_TEXT = _SIZE.pack(0)
 
 # By the number of a block's field: what its list is of, and the letter of that. Texts have their sizes there.
 _TEXTS = 4
-
 _NUMBERS = {1: (_I32, "i"), 2: (_I64, "q"), 3: (_DOUBLE, "d"), _TEXTS: (_I32, "i"), 6: (_I32, "i"), 7: (_I64, "q")}
-
 _LEAST = 50  # bytes of a range, by far
-
 _KIND_AT = 8  # in a range whose low end has a value: the number of the block's field
 
 
@@ -167,12 +156,12 @@ def read_packed(kind: Any, source: Source, at: int, read: ReadStruct) -> tuple[A
         at: offset at which the set begins.
         read: reads any set.
     """
-    left = source.left
+    left = source.elements_left
     with contextlib.suppress(struct.error, IndexError):
         found = _packed(kind, source, at)
         if found is not None:
             return found
-    source.left = left
+    source.elements_left = left
     return read(source, at)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudi_catalog.server.thrift_calls import load_service
-from hudi_catalog.server.thrift_structs import MOST_ELEMENTS, MalformedStructError, read_struct
+from hudi_catalog.server.thrift_structs import MAX_ELEMENTS, MalformedStructError, read_struct
 from hudi_catalog.trino.wire import PackedRanges, domain_bytes, presto_service, struct_bytes, trino_service
 from pushdown.expression import Unknown
 from pushdown.translators import from_tuple_domain
@@ -135,7 +135,7 @@ def test_a_text_of_a_size_below_zero_is_not_empty() -> None:
 @pytest.mark.parametrize(("beyond", "refused"), [(-10, False), (10, True)])
 def test_the_limit_of_elements_holds(beyond: int, refused: bool) -> None:
     """A range costs as much as four elements, and each of its two ends has a list with one."""
-    count = MOST_ELEMENTS // 6 + beyond
+    count = MAX_ELEMENTS // 6 + beyond
     few = listed("Bigint", [7] * 20, closed=True)
     one = struct_bytes(ranges_of(few)[0])
     small, large = (b"\x0f\0\1\x0c" + struct.pack(">i", number) + one * number for number in (20, count))

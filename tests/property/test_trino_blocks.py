@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_catalog.trino.types import TypeMapping, Wire, columns_of
+from hudi_catalog.trino.types import BlockKind, TypeMapping, columns_of
 from tests.property.profile import examples
 from tests.support.trino_served import expected_value
 from tests.support.trino_wire import block_values, decoded, encode_block
@@ -78,6 +78,6 @@ def test_values_arrive(case: tuple[pa.DataType, st.SearchStrategy[Any], dict[str
     block = decoded(encode_block(array.slice(start, count), column), "TrinoThriftBlock")
     found = block_values(block)
     expected = [expected_value(value, column) for value in rows[start : start + count]]
-    if column.wire is Wire.JSON:  # a number may be written in several ways
+    if column.block is BlockKind.JSON:  # a number may be written in several ways
         found, expected = ([text and json.loads(text) for text in texts] for texts in (found, expected))
     assert found == expected

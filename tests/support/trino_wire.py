@@ -8,9 +8,9 @@ from thriftpy2.protocol import binary
 from thriftpy2.transport import memory
 
 import hudi_catalog.trino
-from hudi_catalog.trino.pages import Parts, cells_of, encode_cells
+from hudi_catalog.trino.pages import Buffers, cells_of, encode_cells
 from hudi_catalog.trino.types import ServedColumn
-from hudi_catalog.trino.values import wire_values
+from hudi_catalog.trino.values import served_values
 
 protocols: Any = binary
 transports: Any = memory
@@ -26,9 +26,9 @@ FIELDS = {
 }
 
 
-def encode_block(array: Any, column: ServedColumn) -> Parts:
+def encode_block(array: Any, column: ServedColumn) -> Buffers:
     """The block of some values of a table's column."""
-    return encode_cells([cells_of(wire_values(array, column), column.wire)], column.wire)
+    return encode_cells([cells_of(served_values(array, column), column.block)], column.block)
 
 
 def decoded(parts: Any, struct: str) -> Any:

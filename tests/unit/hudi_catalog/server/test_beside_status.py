@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from hudi_catalog.server.hosting import ServiceBesideStatus
+from hudi_catalog.server.hosting import BaseService
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.status import StatusServer
@@ -23,9 +23,9 @@ class Recorder:
         self.told.append(f"stop {drain_seconds}")
 
 
-def beside(server: Recorder, port: int = 0) -> ServiceBesideStatus:
+def beside(server: Recorder, port: int = 0) -> BaseService:
     log = QueryLog()
-    return ServiceBesideStatus(server, StatusServer("trino", Metrics(), log, port=port), log, 9)
+    return BaseService(server, StatusServer("trino", Metrics(), log, port=port), log, 9)
 
 
 def test_ports_are_known_after_the_start() -> None:

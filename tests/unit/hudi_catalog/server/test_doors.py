@@ -143,7 +143,9 @@ def test_every_door_that_stands_open_has_a_line(tmp_path: Path, authority: Autho
         assert warnings(service(settings(lake))) == []  # type: ignore[arg-type]
         assert warnings(service(settings(lake, host=ALL, http_host=ALL, tls=closed))) == []  # type: ignore[arg-type]
         own, page = warnings(service(settings(lake, host=ALL, http_host=ALL)))  # type: ignore[arg-type]
-        assert re.match(r"open door: the service for (Trino|Hive) at 0\.0\.0\.0 has no TLS: .*, and no proof", own)
+        assert re.match(
+            r"open door: the service for (Trino|Hive) at 0\.0\.0\.0 has no TLS: .*, and no client authentication", own
+        )
         assert page.startswith("open door: the status page at 0.0.0.0 has no TLS: ")
     # a secret signs Trino's split ids, and lets nobody in; Hive's lets in those who know it
     (own,) = warnings(ServingTrino(TrinoSettings(lake, host=ALL, http_host=ALL, tls=files, secret=SECRET)))

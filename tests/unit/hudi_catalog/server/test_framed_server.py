@@ -16,7 +16,8 @@ import psutil
 import pytest
 
 from hudi_catalog.server.framed_server import FramedServer, running
-from hudi_catalog.server.hosting import allow_many_connections
+from hudi_catalog.server.hosting import raise_open_file_limit
+from hudi_catalog.server.limits import RateLimitedLog
 from hudi_catalog.server.options import ServiceOptions
 from table_format.errors import ServiceError, SplitError
 from tests.support.framed_client import FramedClient
@@ -258,7 +259,7 @@ def test_garbage_of_all_kinds_does_no_harm() -> None:
 
 def test_a_thousand_idle_connections_leave_room_for_one_that_asks() -> None:
     server = FramedServer(echo)
-    many = min(1_000, allow_many_connections() // 2 - 100)  # each takes two of this process's files
+    many = min(1_000, raise_open_file_limit() // 2 - 100)  # each takes two of this process's files
     with running(server) as port, ExitStack() as stack:
         before = psutil.Process().memory_info().rss
         for _ in range(many):
@@ -391,7 +392,7 @@ def test_too_many_bytes_of_requests_are_refused_and_given_back(gate: Gate) -> No
             assert gate.entered.acquire(timeout=10)
             with FramedClient(port) as other:
                 other.send_raw(struct.pack(">i", 700_000) + b"call" + bytes(690_000))
-                assert other.receive() == b"calltoo many bytes of requests are under way; try again"
+                assert other.receive() == b"calltoo many bytes of requests are buffered; try again"
             gate.opened.set()
             assert len(client.receive()) == 700_004
         with FramedClient(port) as client:
@@ -489,14 +490,13 @@ def test_the_server_may_live_in_a_loop_of_the_callers() -> None:
 
 
 def test_warnings_are_few(caplog: pytest.LogCaptureFixture) -> None:
-    from hudi_catalog.server.limits import FewWarnings
-
-    few = FewWarnings(logging.getLogger("few"), most=2, seconds=0.2)
+    now = [0.0]
+    log = RateLimitedLog(logging.getLogger("few"), limit=2, seconds=10, clock=lambda: now[0])
     for number in range(5):
-        few.warn("number %d", number)
+        log.warning("number %d", number)
     assert [record.getMessage() for record in caplog.records] == ["number 0", "number 1"]
-    time.sleep(0.25)
-    few.warn("number %d", 5)
+    now[0] = 11.0
+    log.warning("number %d", 5)
     assert [record.getMessage() for record in caplog.records][2:] == [
         "3 more warnings like those before were left out",
         "number 5",

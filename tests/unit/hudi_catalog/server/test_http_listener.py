@@ -29,14 +29,14 @@ def port() -> Iterator[int]:
 @contextmanager
 def listening(idle: float, connections: int = 100) -> Iterator[int]:
     async def answer(request: web.Request) -> web.Response:
-        listener.begun(request)
+        listener.request_started(request)
         try:
             await request.read()
             if request.path == "/slow":
                 await asyncio.sleep(SLOWLY)
             return web.Response(text="fine")
         finally:
-            listener.ended(request)
+            listener.request_finished(request)
 
     async def start() -> tuple[web.AppRunner, HttpListener, int]:
         app = web.Application()

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from hudi_catalog.server.hosting import allow_many_connections, run_until_stopped
+from hudi_catalog.server.hosting import raise_open_file_limit, run_until_stopped
 
 
 class Recorder:
@@ -82,7 +82,9 @@ def test_a_service_may_ask_itself() -> None:
     async def main(service: Recorder) -> None:
         asked = asyncio.Event()
         asyncio.get_running_loop().call_later(0.05, asked.set)
-        await run_until_stopped(ready=service.ready, busy=service.busy, stop=service.stop, drain_seconds=1, asked=asked)
+        await run_until_stopped(
+            ready=service.ready, busy=service.busy, stop=service.stop, drain_seconds=1, stop_requested=asked
+        )
 
     service = Recorder()
     asyncio.run(main(service))
@@ -91,11 +93,11 @@ def test_a_service_may_ask_itself() -> None:
 
 def test_open_files_are_allowed_as_far_as_may_be() -> None:
     program = (
-        "import resource; from hudi_catalog.server.hosting import allow_many_connections;"
+        "import resource; from hudi_catalog.server.hosting import raise_open_file_limit;"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (100, resource.getrlimit(resource.RLIMIT_NOFILE)[1]));"
-        "print(allow_many_connections(), resource.getrlimit(resource.RLIMIT_NOFILE))"
+        "print(raise_open_file_limit(), resource.getrlimit(resource.RLIMIT_NOFILE))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     assert done.stdout.strip() == f"{hard} ({hard}, {hard})"
-    assert allow_many_connections() >= 100
+    assert raise_open_file_limit() >= 100

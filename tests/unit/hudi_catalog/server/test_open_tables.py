@@ -15,7 +15,7 @@ import pytest
 from catalog import Catalog, Table
 from catalog.snapshot.snapshot import Snapshot
 from hudi_catalog.server.options import ServiceOptions
-from hudi_catalog.server.tables import OpenTables
+from hudi_catalog.server.tables import WarehouseTables
 from table_format.errors import CorruptFileError, SplitError, StorageError, TableNotFoundError
 from tests.support.local_writes import LocalTable
 
@@ -48,15 +48,15 @@ def trips(warehouse: Path) -> LocalTable:
 
 
 @pytest.fixture
-def tables(trips: LocalTable, warehouse: Path) -> OpenTables:
-    return OpenTables(Catalog(str(warehouse)))
+def tables(trips: LocalTable, warehouse: Path) -> WarehouseTables:
+    return WarehouseTables(Catalog(str(warehouse)))
 
 
-def reopened(tables: OpenTables, **options: int) -> OpenTables:
-    return OpenTables(tables.warehouse, ServiceOptions(**options))
+def reopened(tables: WarehouseTables, **options: int) -> WarehouseTables:
+    return WarehouseTables(tables.warehouse, ServiceOptions(**options))
 
 
-def test_the_newest_state_has_every_commit_before_the_call(tables: OpenTables, trips: LocalTable) -> None:
+def test_the_newest_state_has_every_commit_before_the_call(tables: WarehouseTables, trips: LocalTable) -> None:
     seen = []
     for number in range(4):
         table, snapshot = tables.newest("db.trips")
@@ -69,7 +69,7 @@ def test_the_newest_state_has_every_commit_before_the_call(tables: OpenTables, t
     assert tables.table("db.trips") is table
 
 
-def test_a_pinned_state_stays_while_the_table_goes_on(tables: OpenTables, trips: LocalTable) -> None:
+def test_a_pinned_state_stays_while_the_table_goes_on(tables: WarehouseTables, trips: LocalTable) -> None:
     _, began = tables.newest("db.trips")
     pin = tables.pin(began)
     files = keys(began)
@@ -87,7 +87,7 @@ def test_a_pinned_state_stays_while_the_table_goes_on(tables: OpenTables, trips:
         assert keys(others.at("db.trips", pin)) == files
 
 
-def test_a_state_by_its_instant_or_a_time(tables: OpenTables, trips: LocalTable) -> None:
+def test_a_state_by_its_instant_or_a_time(tables: WarehouseTables, trips: LocalTable) -> None:
     _, began = tables.newest("db.trips")
     time.sleep(0.01)
     trips.write("upsert", rows(0, 20))
@@ -123,7 +123,7 @@ def test_a_write_that_completes_late_does_not_slip_into_a_pinned_state(trips: Lo
     bring_back = hidden(trips, late)
     # the metadata table knows of the commit; without it, the timeline alone tells
     shutil.rmtree(warehouse / "db/trips/.hoodie/metadata")
-    tables = OpenTables(Catalog(str(warehouse)))
+    tables = WarehouseTables(Catalog(str(warehouse)))
     _, began = tables.newest("db.trips")
     pin = tables.pin(began)
     bring_back()
@@ -145,7 +145,7 @@ def test_nor_does_one_that_completes_after_many_others(trips: LocalTable, wareho
         trips.write("upsert", rows(20, 21), {"hoodie.clean.automatic": "false"})
     bring_back = hidden(trips, late)
     shutil.rmtree(warehouse / "db/trips/.hoodie/metadata")
-    tables = OpenTables(Catalog(str(warehouse)))
+    tables = WarehouseTables(Catalog(str(warehouse)))
     _, began = tables.newest("db.trips")
     pin = tables.pin(began)
     assert keys(reopened(tables).at("db.trips", pin)) == keys(began)
@@ -158,7 +158,7 @@ def test_nor_does_one_that_completes_after_many_others(trips: LocalTable, wareho
         reopened(tables).at("db.trips", pin)
 
 
-def test_a_state_that_was_cleaned_away_is_a_split_error(tables: OpenTables, trips: LocalTable) -> None:
+def test_a_state_that_was_cleaned_away_is_a_split_error(tables: WarehouseTables, trips: LocalTable) -> None:
     _, began = tables.newest("db.trips")
     for _ in range(3):
         trips.write("upsert", rows(0, 20), {"hoodie.clean.commits.retained": "1"})
@@ -169,7 +169,7 @@ def test_a_state_that_was_cleaned_away_is_a_split_error(tables: OpenTables, trip
 def test_few_snapshots_and_tables_are_held(warehouse: Path, trips: LocalTable) -> None:
     for name in ("one", "two"):
         LocalTable.create(str(warehouse / name), SCHEMA, {**OPTIONS, "hoodie.table.name": name})
-    tables = OpenTables(Catalog(str(warehouse)), ServiceOptions(open_tables=2, snapshots=2))
+    tables = WarehouseTables(Catalog(str(warehouse)), ServiceOptions(open_tables=2, snapshots=2))
     for _ in range(2):
         for name in tables.names():
             tables.newest(name)
@@ -188,7 +188,7 @@ def test_names_are_those_of_the_warehouse(warehouse: Path, trips: LocalTable) ->
     odd = warehouse / "db/odd/.hoodie"
     odd.mkdir(parents=True)
     (odd / "hoodie.properties").write_text("hoodie.table.version=8\n")
-    tables = OpenTables(Catalog(str(warehouse)))
+    tables = WarehouseTables(Catalog(str(warehouse)))
     assert tables.names() == ["Alone", "db.trips"]
     assert tables.newest("Alone")[1].instant is None
     assert tables.uri.endswith("/warehouse")
@@ -201,13 +201,13 @@ def test_names_are_those_of_the_warehouse(warehouse: Path, trips: LocalTable) ->
 
 def test_two_folders_of_one_name_are_told_apart_by_nobody(warehouse: Path, trips: LocalTable) -> None:
     shutil.copytree(warehouse / "db/trips", warehouse / "db.db/trips")
-    tables = OpenTables(Catalog(str(warehouse)))
+    tables = WarehouseTables(Catalog(str(warehouse)))
     assert tables.names() == ["db.trips"]
     with pytest.raises(TableNotFoundError, match=r"(db|db\.db)/trips and (db|db\.db)/trips are both db\.trips"):
         tables.newest("db.trips")
 
 
-def test_a_table_that_is_new_or_gone_or_moved(tables: OpenTables, trips: LocalTable, warehouse: Path) -> None:
+def test_a_table_that_is_new_or_gone_or_moved(tables: WarehouseTables, trips: LocalTable, warehouse: Path) -> None:
     assert tables.names() == ["db.trips"]
     before = keys(tables.newest("db.trips")[1])
     LocalTable.create(str(warehouse / "new"), SCHEMA, {**OPTIONS, "hoodie.table.name": "new"})
@@ -225,7 +225,7 @@ def test_a_table_that_is_new_or_gone_or_moved(tables: OpenTables, trips: LocalTa
 
 
 def test_a_warehouse_that_is_not_there_is_an_error_each_time(tmp_path: Path) -> None:
-    tables = OpenTables(Catalog(str(tmp_path / "missing")))
+    tables = WarehouseTables(Catalog(str(tmp_path / "missing")))
     for ask in (tables.names, lambda: tables.newest("t"), tables.names):
         with pytest.raises(TableNotFoundError, match="no such folder"):
             ask()
@@ -253,7 +253,7 @@ class CountedRefresh:
         monkeypatch.setattr(Table, "refresh", refresh)
 
 
-def test_callers_that_come_together_share_a_refresh(tables: OpenTables, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callers_that_come_together_share_a_refresh(tables: WarehouseTables, monkeypatch: pytest.MonkeyPatch) -> None:
     tables.newest("db.trips")
     counted = CountedRefresh(monkeypatch)
     with ThreadPoolExecutor(16) as pool:
@@ -264,7 +264,7 @@ def test_callers_that_come_together_share_a_refresh(tables: OpenTables, monkeypa
 
 
 def test_a_refresh_that_began_before_a_commit_does_not_serve_a_call_after_it(
-    tables: OpenTables, trips: LocalTable, monkeypatch: pytest.MonkeyPatch
+    tables: WarehouseTables, trips: LocalTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables.newest("db.trips")
     real, looked, go_on = Table.refresh, threading.Event(), threading.Event()
@@ -288,7 +288,9 @@ def test_a_refresh_that_began_before_a_commit_does_not_serve_a_call_after_it(
         assert early.result(20)[1].instant is not None
 
 
-def test_a_pinned_state_is_found_while_the_storage_is_slow(tables: OpenTables, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pinned_state_is_found_while_the_storage_is_slow(
+    tables: WarehouseTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, began = tables.newest("db.trips")
     entered, go_on = threading.Event(), threading.Event()
 
@@ -306,7 +308,7 @@ def test_a_pinned_state_is_found_while_the_storage_is_slow(tables: OpenTables, m
         assert waiting.result(20)[1] is began
 
 
-def test_a_refresh_that_failed_is_tried_again(tables: OpenTables, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refresh_that_failed_is_tried_again(tables: WarehouseTables, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when a file of the timeline is archived between the listing and the reading."""
     _, began = tables.newest("db.trips")
     real, failures = Table.refresh, [StorageError("a hiccup")]
@@ -324,7 +326,7 @@ def test_a_refresh_that_failed_is_tried_again(tables: OpenTables, monkeypatch: p
     assert keys(tables.newest("db.trips")[1]) == keys(began)
 
 
-def test_a_state_may_be_kept_for_a_while(tables: OpenTables, trips: LocalTable) -> None:
+def test_a_state_may_be_kept_for_a_while(tables: WarehouseTables, trips: LocalTable) -> None:
     patient = reopened(tables, refresh_interval=60_000)
     _, began = patient.newest("db.trips")
     trips.write("upsert", rows(0, 20))
@@ -332,7 +334,7 @@ def test_a_state_may_be_kept_for_a_while(tables: OpenTables, trips: LocalTable) 
     assert tables.newest("db.trips")[1].instant != began.instant
 
 
-def test_readers_beside_a_writer_see_committed_states_only(tables: OpenTables, trips: LocalTable) -> None:
+def test_readers_beside_a_writer_see_committed_states_only(tables: WarehouseTables, trips: LocalTable) -> None:
     stop = threading.Event()
     seen: dict[str, set[tuple[str, ...]]] = {}
 

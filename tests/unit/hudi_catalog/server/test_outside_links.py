@@ -9,7 +9,7 @@ import pytest
 from catalog.catalog import Catalog
 from hudi_catalog.hive.planning import TableFolders
 from hudi_catalog.server.options import OUTSIDE_LINKS
-from hudi_catalog.server.tables import OpenTables
+from hudi_catalog.server.tables import WarehouseTables
 from hudi_catalog.trino.serve import TrinoSettings, running_trino
 from table_format.errors import StorageError
 from table_format.storage import Storage
@@ -121,6 +121,6 @@ def test_tables_of_programs_follow_links_unless_told_otherwise(warehouse: Path) 
     assert "a symbolic link leads to " in str(trips.problem)
     with pytest.raises(StorageError, match="a symbolic link leads to "):
         strict.load("trips")
-    for tables in (OpenTables(strict), TableFolders(strict)):
+    for tables in (WarehouseTables(strict), TableFolders(strict)):
         with pytest.raises(StorageError, match="a symbolic link leads to "):
             tables.newest("trips")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hudi_catalog.trino.pages import TOKEN_BYTES, Cells, PageBuilder, cells_of
 from hudi_catalog.trino.types import TypeMapping, columns_of
-from hudi_catalog.trino.values import wire_values
+from hudi_catalog.trino.values import served_values
 from tests.support.trino_wire import block_values, decoded
 
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
@@ -41,16 +41,16 @@ def batches(draw: st.DrawFn) -> list[pa.RecordBatch]:
 
 def cells(batch: pa.RecordBatch) -> list[Cells]:
     columns = columns_of(batch.schema, TypeMapping())
-    arrays = (wire_values(batch.column(i), column) for i, column in enumerate(columns))
-    return [cells_of(array, column.wire) for array, column in zip(arrays, columns, strict=True)]
+    arrays = (served_values(batch.column(i), column) for i, column in enumerate(columns))
+    return [cells_of(array, column.block) for array, column in zip(arrays, columns, strict=True)]
 
 
 @given(batches(), st.integers(0, 900), st.data())
 def test_pages_of_any_size_hold_the_same_rows(found: list[pa.RecordBatch], room: int, data: st.DataObject) -> None:
-    wires = [column.wire for column in columns_of(found[0].schema, TypeMapping())]
+    kinds = [column.block for column in columns_of(found[0].schema, TypeMapping())]
     limit = TOKEN_BYTES + room
-    rows: list[list[Any]] = [[] for _ in wires]
-    builder = PageBuilder(wires, limit)
+    rows: list[list[Any]] = [[] for _ in kinds]
+    builder = PageBuilder(kinds, limit)
     token = b"t" * TOKEN_BYTES
 
     def send(last: bytes | None) -> None:
@@ -73,14 +73,14 @@ def test_pages_of_any_size_hold_the_same_rows(found: list[pa.RecordBatch], room:
             at += count
             if at < batch.num_rows:
                 send(token)
-                builder = PageBuilder(wires, limit)
+                builder = PageBuilder(kinds, limit)
     send(None)
-    expected = [[value for batch in found for value in decoded_alone(batch, i)] for i in range(len(wires))]
+    expected = [[value for batch in found for value in decoded_alone(batch, i)] for i in range(len(kinds))]
     assert rows == expected
 
 
 def decoded_alone(batch: pa.RecordBatch, position: int) -> list[Any]:
-    builder = PageBuilder([cells(batch)[position].wire], 1 << 20)
+    builder = PageBuilder([cells(batch)[position].block], 1 << 20)
     builder.add(cells(batch)[position : position + 1], 0, batch.num_rows)
     return block_values(decoded(builder.parts(None), "TrinoThriftPageResult").columnBlocks[0])
 
@@ -89,24 +89,24 @@ def test_a_page_is_filled() -> None:
     """As many rows as fit, not some fewer: 8 bytes each, and 1 more where the page has nulls."""
     batch = pa.record_batch({"l": pa.array(range(100_000), pa.int64())})
     column = cells(batch)
-    builder = PageBuilder([column[0].wire], 100_000)
+    builder = PageBuilder([column[0].block], 100_000)
     count = builder.fitting(column, 0, batch.num_rows)
     builder.add(column, 0, count)
     size = sum(map(len, builder.parts(b"t" * TOKEN_BYTES)))
     assert 100_000 - 8 < size <= 100_000
     with_nulls = cells(pa.record_batch({"l": pa.array([None, *range(100_000)], pa.int64())}))
-    builder = PageBuilder([column[0].wire], 100_000)
+    builder = PageBuilder([column[0].block], 100_000)
     builder.add(with_nulls, 0, builder.fitting(with_nulls, 0, 100_000))
     assert 100_000 - 9 < sum(map(len, builder.parts(b"t" * TOKEN_BYTES))) <= 100_000
 
 
 def test_a_row_larger_than_a_page_goes_alone() -> None:
     column = cells(pa.record_batch({"s": pa.array(["a", "b" * 10_000, "c"])}))
-    builder = PageBuilder([column[0].wire], 2_000)
+    builder = PageBuilder([column[0].block], 2_000)
     assert builder.fitting(column, 0, 3) == 1
     builder.add(column, 0, 1)
     assert builder.fitting(column, 1, 3) == 0
-    builder = PageBuilder([column[0].wire], 2_000)
+    builder = PageBuilder([column[0].block], 2_000)
     assert builder.fitting(column, 1, 3) == 1
 
 
@@ -114,7 +114,7 @@ def test_values_are_not_copied() -> None:
     text = "x" * 1_000_000
     array: Any = pa.array([text])
     column = cells(pa.record_batch({"s": array}))
-    builder = PageBuilder([column[0].wire], 2_000_000)
+    builder = PageBuilder([column[0].block], 2_000_000)
     builder.add(column, 0, 1)
     parts = [part for part in builder.parts(None) if len(part) == len(text)]
     assert [pa.py_buffer(part).address for part in parts] == [array.buffers()[2].address]

@@ -11,7 +11,7 @@ from catalog import Catalog
 from catalog.planner import make_plan
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.security import Secret
-from hudi_catalog.server.tables import OpenTables
+from hudi_catalog.server.tables import WarehouseTables
 from hudi_catalog.trino import batches, planning
 from hudi_catalog.trino.batches import OpenScans, SplitBatches
 from hudi_catalog.trino.names import TableName, TableNames
@@ -65,7 +65,7 @@ class Serving:
         self.scans = OpenScans()
         self.log = QueryLog()
         parsed = TrinoOptions.parse({f"hoodie.catalog.trino.{key.replace('_', '.')}": v for key, v in options.items()})
-        self.tables = OpenTables(Catalog(str(warehouse)))
+        self.tables = WarehouseTables(Catalog(str(warehouse)))
         handed = SplitBatches(self.codec, self.scans, parsed.split_size)
         self.planner = SplitPlanner(self.tables, TableNames(self.tables), parsed, handed, self.log)
 

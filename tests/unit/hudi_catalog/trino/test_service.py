@@ -19,7 +19,7 @@ from catalog import Catalog
 from catalog.stages.order import STAGES
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.security import Secret
-from hudi_catalog.server.tables import OpenTables
+from hudi_catalog.server.tables import WarehouseTables
 from hudi_catalog.trino import batches
 from hudi_catalog.trino.options import TrinoOptions
 from hudi_catalog.trino.service import TrinoService
@@ -83,7 +83,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def served(warehouse: Path, secret: Secret | None = SECRET, metrics: Metrics | None = None, **options: str) -> Service:
     parsed = TrinoOptions.parse({f"hoodie.catalog.trino.{key.replace('_', '.')}": v for key, v in options.items()})
-    return Service(TrinoService(OpenTables(Catalog(str(warehouse))), parsed, secret=secret, metrics=metrics))
+    return Service(TrinoService(WarehouseTables(Catalog(str(warehouse))), parsed, secret=secret, metrics=metrics))
 
 
 class FailedError(Exception):
@@ -282,7 +282,7 @@ def test_storage_that_fails_may_be_asked_again(warehouse: Path, monkeypatch: pyt
     def fail(*_: Any) -> Any:
         raise StorageError("the storage is away")
 
-    monkeypatch.setattr(OpenTables, "newest", fail)
+    monkeypatch.setattr(WarehouseTables, "newest", fail)
     with pytest.raises(FailedError, match="the storage is away") as caught:
         service.splits()
     assert caught.value.struct.retryable
@@ -293,7 +293,7 @@ def test_what_nobody_thought_of_is_logged_and_not_told(
     warehouse: Path, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     service = served(warehouse)
-    monkeypatch.setattr(OpenTables, "newest", lambda *_: 1 / 0)
+    monkeypatch.setattr(WarehouseTables, "newest", lambda *_: 1 / 0)
     with caplog.at_level(logging.ERROR), pytest.raises(FailedError) as caught:
         service.splits(name=name)
     assert caught.value.struct.message == "the service failed; its log says why"
@@ -432,7 +432,7 @@ def test_look_ups_of_a_query_share_a_snapshot(warehouse: Path, tmp_path: Path) -
     service = served(tmp_path, lease_idle="60", lease_most="60")
     every = [block("bigint", list(range(ROWS + 100)))]
     assert len(service.rows(indexed(service, every, ["k"], count=ROWS + 100), ["k"])) == ROWS
-    opened = LocalTable(OpenTables(Catalog(str(tmp_path))).table("db.Trips-1").client, {})
+    opened = LocalTable(WarehouseTables(Catalog(str(tmp_path))).table("db.Trips-1").client, {})
     opened.write("upsert", rows(range(ROWS, ROWS + 100)))
     assert len(service.rows(indexed(service, every, ["k"], count=ROWS + 100), ["k"])) == ROWS
     assert len(service.rows(service.splits(), ["k"])) == ROWS + 100  # a scan is another query
@@ -446,7 +446,7 @@ def test_reading_keeps_the_snapshot_of_look_ups(warehouse: Path, tmp_path: Path)
     service.service._index._leases._clock = lambda: clock[0]
     key = [block("bigint", [ROWS])]
     some = indexed(service, [block("bigint", [7])], ["k"], count=1)
-    opened = LocalTable(OpenTables(Catalog(str(tmp_path))).table("db.Trips-1").client, {})
+    opened = LocalTable(WarehouseTables(Catalog(str(tmp_path))).table("db.Trips-1").client, {})
     opened.write("upsert", rows(range(ROWS, ROWS + 1)))
     for seconds, found in ((0.9, []), (1.1, [(ROWS,)])):
         clock[0] += 0.9
