@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.late_tables import LateTables
+from catalog.concurrency.late_tables import LateTables
+from catalog.concurrency.workers import each
 from catalog.table import Table
-from catalog.workers import each
 from table_format.config.table_config import PROPERTIES_PATH, TableConfig, parse_table_config
 from table_format.errors import HudiError, TableNotFoundError
 from table_format.storage import Storage

@@ -12,23 +12,27 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from catalog.snapshot.incremental import InstantRange
-from catalog.snapshot.scan_options import ScanOptions
-from catalog.snapshot.snapshot import IndexedColumn, Snapshot
+from catalog.snapshots.incremental import InstantRange
+from catalog.snapshots.scan_options import ScanOptions
+from catalog.snapshots.snapshot import IndexedColumn, Snapshot
 from catalog.splits.residuals import Residuals
 from catalog.splits.split_table import SplitSource
 from catalog.splits.splits import Splits
-from catalog.stages.instants import instant_stage
-from catalog.stages.order import STAGES
-from catalog.stages.stage import FileRows, StageInput, StageResult
+from catalog.stages.bloom_filter import prune_by_bloom_filter
+from catalog.stages.bucket import prune_by_bucket
+from catalog.stages.column_stats import prune_by_column_statistics
+from catalog.stages.partition import prune_by_partition, prune_by_partition_statistics
+from catalog.stages.record_key import prune_by_record_key
+from catalog.stages.stage import FileRows, Stage, StageInput, StageResult
 from pushdown.expression import HudiExpression
-from pushdown.verdict import CannotPrune, Verdict
+from pushdown.verdict import Candidates, CannotPrune, Verdict
 from pushdown.walk import columns_of, reasons_of
 from table_format.codecs.arrow_numpy import from_numpy
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
 KEPT, DEAD = -1, -2
+
 """In place of a stage's position."""
 
 
@@ -159,3 +163,25 @@ def _result(name: str, before: tuple[int, int], after: tuple[int, int], verdict:
         reason=verdict.reason,
         seconds=time.perf_counter() - begin,
     )
+
+
+STAGES: tuple[tuple[str, Stage], ...] = (
+    ("partition", prune_by_partition),
+    ("record key", prune_by_record_key),
+    ("bucket", prune_by_bucket),
+    ("partition statistics", prune_by_partition_statistics),
+    ("column statistics", prune_by_column_statistics),
+    ("bloom filter", prune_by_bloom_filter),
+)
+
+"""Cheapest first: what looks at paths and keys before what reads an index of all files."""
+
+
+def instant_stage(instants: InstantRange) -> Stage:
+    """The stage that keeps file slices in which writes of a range may have left rows."""
+    return functools.partial(_prune_by_instants, instants)
+
+
+def _prune_by_instants(instants: InstantRange, given: StageInput) -> Verdict:
+    keep = instants.may_hold(given.snapshot.files)[given.rows]
+    return Candidates(keep, f"{int(keep.sum()):,} files may hold rows written {instants.label}")

@@ -12,10 +12,10 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from catalog.planner import Plan
-from catalog.snapshot.footers import read_footer_statistics, unknown_statistics
-from catalog.snapshot.snapshot import IndexedColumn
-from pushdown.evaluate import evaluate
-from pushdown.statistics import ColumnStatistics
+from catalog.snapshots.footers import read_footer_statistics, unknown_statistics
+from catalog.snapshots.snapshot import IndexedColumn
+from pushdown.evaluation.evaluate import evaluate
+from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.walk import restrict
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 

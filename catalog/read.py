@@ -12,12 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from catalog.needed_columns import needed_columns
 from catalog.planner import Plan
-from catalog.snapshot.snapshot import IndexedColumn
-from catalog.splits.slice_rows import slice_rows
+from catalog.rows.slice_rows import needed_columns, slice_rows
+from catalog.snapshots.snapshot import IndexedColumn
 from pushdown.errors import RowCastError
-from pushdown.rows import matches
+from pushdown.evaluation.rows import matches
 from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import from_numpy, valid_mask
 from table_format.meta_columns import RECORD_KEY

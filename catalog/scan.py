@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from catalog.planner import Plan, make_plan
 from catalog.read import count_plan, read_plan
-from catalog.snapshot.incremental import InstantRange
-from catalog.snapshot.scan_options import ScanOptions
-from catalog.snapshot.snapshot import Snapshot
-from pushdown.bind import bind
+from catalog.snapshots.incremental import InstantRange
+from catalog.snapshots.scan_options import ScanOptions
+from catalog.snapshots.snapshot import Snapshot
+from pushdown.binding.bind import bind
 from pushdown.columns import unknown_column
 from pushdown.errors import InexactFilterError, UnknownColumnError
 from pushdown.expression import HudiExpression, all_of

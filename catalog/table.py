@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -11,19 +12,48 @@ import pyarrow as pa
 from catalog.history import HistoryEntry, history_of
 from catalog.scan import Scan
 from catalog.slices.time_travel import instant_as_of
-from catalog.snapshot.incremental import InstantRange, instant_range
-from catalog.snapshot.refresh import refreshed
-from catalog.snapshot.scan_options import ScanOptions
-from catalog.snapshot.snapshot import Snapshot
-from catalog.table_options import TableOptions
+from catalog.snapshots.incremental import InstantRange, instant_range
+from catalog.snapshots.refresh import refreshed
+from catalog.snapshots.scan_options import ScanOptions
+from catalog.snapshots.snapshot import Snapshot
+from catalog.statistics.column_cache import DEFAULT_LIMIT
 from pushdown.expression import HudiExpression
 from pushdown.sql import parse_sql
+from table_format.config.option_values import known_options, whole_number
 from table_format.config.table_config import TableConfig
 from table_format.errors import OptionError
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 
+STATISTICS_MEMORY = "hoodie.catalog.statistics.memory"
+
+KEYS = (STATISTICS_MEMORY,)
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Options of a table that is held open.
+
+    Attributes:
+        statistics_memory: bytes of column statistics that are kept for the scans to come; the columns that were used
+            least recently make room. `hoodie.catalog.statistics.memory`.
+    """
+
+    statistics_memory: int = DEFAULT_LIMIT
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str] | None) -> TableOptions:
+        """Options by their keys.
+
+        Raises:
+            OptionError: an unknown key, or a value that does not fit it.
+        """
+        values = known_options(options, KEYS, "a table")
+        return cls(whole_number(values, STATISTICS_MEMORY, cls.statistics_memory, 0))
+
+
 SNAPSHOT, READ_OPTIMIZED = "snapshot", "read_optimized"
+
 QUERY_TYPES = (SNAPSHOT, READ_OPTIMIZED)
 
 
@@ -54,7 +84,7 @@ class Table:
         Args:
             uri: path or URI of the table's folder, or its storage.
             storage_options: keyword arguments for the `pyarrow.fs` file system of a path or URI.
-            options: see `catalog.table_options.TableOptions`.
+            options: see `catalog.table.TableOptions`.
 
         Raises:
             OptionError: an option is unknown, or its value does not fit it.
@@ -141,9 +171,9 @@ class Table:
             columns: names of the columns wanted; all when None.
             as_of: an instant or a time, see `snapshot`.
             incremental: only rows that were written after the first time and up to the second (None for now), as they
-                stand then; see `catalog.snapshot.incremental.instant_range`.
+                stand then; see `catalog.snapshots.incremental.instant_range`.
             query_type: `snapshot`, or `read_optimized` for base files without the log files that changed them since.
-            options: see `catalog.snapshot.scan_options.ScanOptions`.
+            options: see `catalog.snapshots.scan_options.ScanOptions`.
             case_sensitive: whether columns of the filter that differ in case are different ones.
             time_zone: of the filter's dates and clock times where they meet instants.
 

@@ -4,8 +4,7 @@
 file's rows may have, `matches` selects rows exactly. Nothing here opens a file.
 """
 
-from pushdown.bind import bind
-from pushdown.bindings import key_bindings
+from pushdown.binding.bind import bind
 from pushdown.builder import Column, col
 from pushdown.columns import ResolvedColumn, resolve_column
 from pushdown.errors import (
@@ -16,12 +15,13 @@ from pushdown.errors import (
     RowCastError,
     UnknownColumnError,
 )
-from pushdown.evaluate import Outcomes, evaluate
+from pushdown.evaluation.evaluate import Outcomes, evaluate
+from pushdown.evaluation.key_bindings import key_bindings
+from pushdown.evaluation.rows import matches
+from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.expression import And, Constant, HudiExpression, Not, Op, Or, Predicate, RowTest, Unknown, all_of, any_of
-from pushdown.rows import matches
 from pushdown.simplify import simplify
 from pushdown.sql import DIALECTS, parse_sql
-from pushdown.statistics import ColumnStatistics
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from pushdown.walk import columns_of, reasons_of, restrict
 

@@ -178,7 +178,7 @@ class Predicate(HudiExpression):
         values: Python literals (None is SQL's NULL) as the filter's author wrote them or, once bound, an Arrow array.
             One value, except any number for IN / NOT IN and none for IS NULL / IS NOT NULL. The value of LIKE is a
             pattern whose escape character is the backslash.
-        column_type: the column's Arrow type once `pushdown.bind` has resolved it, else None. Bound values have the
+        column_type: the column's Arrow type once `bind` has resolved it, else None. Bound values have the
             column's type, except that those of a 32-bit float column stay 64-bit floats: rounding them would move them.
         function: what the operator is asked of instead of the column itself; a bound predicate has none.
         rules: whose casts bring the column and the literals to one type: ``spark``, or empty for a comparison that is

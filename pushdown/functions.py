@@ -1,7 +1,7 @@
 """Functions of a column that a filter may compare: ``year(ts) = 2024``, ``substring(name, 1, 3) < 'm'``.
 
-They stand in filters that are not bound. `pushdown.bind` turns a comparison of such a function into one of the column
-itself where that is exact, else into `Unknown`; so nothing behind `bind` meets a function.
+They stand in filters that are not bound. `pushdown.binding.bind` turns a comparison of such a function into one of the
+column itself where that is exact, else into `Unknown`; so a bound filter has none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 r"""Flip the comparisons and logical operators of modules one at a time, and show which flips no test notices.
 
-    python tools/mutation_check.py pushdown/evaluate.py,pushdown/members.py \\
-        tests/unit/pushdown/test_evaluate.py tests/property/test_filters.py
+    python tools/mutation_check.py pushdown/evaluation/evaluate.py,pushdown/ordering.py \\
+        tests/unit/pushdown/evaluation/test_evaluate.py tests/property/test_filters.py
 
 The tests are collected once. Each flip is made in the functions of a fork of that process, which runs the tests until
 one fails, those first that noticed the flips before. Flips outside functions are made in a copy of the repository,

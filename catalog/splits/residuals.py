@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from pushdown.evaluate import Outcomes, evaluate
+from pushdown.evaluation.evaluate import Outcomes, evaluate
+from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.expression import Constant, HudiExpression, Predicate
 from pushdown.simplify import simplify
-from pushdown.statistics import ColumnStatistics
 from pushdown.walk import fold, leaves, rebuilt
 
 NOTHING = -1

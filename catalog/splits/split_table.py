@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from catalog.snapshot.snapshot import Snapshot
+from catalog.slices.file_slice import log_paths
+from catalog.snapshots.snapshot import Snapshot
 from catalog.splits.residuals import NOTHING, Residuals
-from catalog.splits.row_groups import FilePart, divide
 from catalog.splits.splits import SPLIT_FIELDS
+from catalog.statistics.row_groups import FilePart, divide
 from pushdown.verdict import CannotPrune
 from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import from_numpy
@@ -24,8 +25,6 @@ from table_format.errors import CorruptFileError, MissingFileError
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 nulls: Any = pa.nulls  # its stubs take one type at a time
 
-LOGS = "logs"
-"""Column of a snapshot's files: the log files of each slice."""
 _ROW_GROUPS = pa.list_(pa.int32())
 
 
@@ -98,24 +97,6 @@ class SplitSource:
         except (MissingFileError, CorruptFileError):
             return None  # whoever reads the file will say so
         return divide(found, self.residuals.expression(residual), self.split_size or 0)
-
-
-def log_paths(files: pa.Table, root: str = "") -> pa.Array[Any]:
-    """The log files of slices in merge order, one list a slice, below a root; relative to the table without one."""
-    if LOGS not in files.column_names:
-        return _lists(pa.array([], pa.string()), np.zeros(files.num_rows + 1, np.int32))
-    logs: Any = files.column(LOGS).combine_chunks()
-    counts = pc.fill_null(pc.list_value_length(logs), 0)
-    offsets = np.concatenate([[0], np.cumsum(np.from_dlpack(counts.cast(pa.int64())))]).astype(np.int32)
-    names = pc.struct_field(logs.flatten(), "file_name")
-    folders = files.column("partition").combine_chunks().take(pc.list_parent_indices(logs))
-    inside = pc.utf8_ltrim(pc.binary_join_element_wise(folders, names, "/"), characters="/")
-    return _lists(pc.binary_join_element_wise(root, inside, "/") if root else inside, offsets)
-
-
-def _lists(values: Any, offsets: NDArray[np.int32]) -> pa.Array[Any]:
-    lists: Any = pa.ListArray.from_arrays(from_numpy(offsets), values)
-    return lists  # type: ignore[no-any-return]
 
 
 def _with_parts(whole: pa.Table, parts: dict[int, list[FilePart] | None]) -> pa.Table:

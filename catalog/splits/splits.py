@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from catalog.splits.json_rows import json_values
+from catalog.rows.json_rows import json_values
 from catalog.splits.residuals import Residuals
 from pushdown.expression import HudiExpression
 
@@ -120,7 +120,7 @@ class Splits:
             yield self._objects(part)
 
     def json_objects(self) -> Iterator[dict[str, Any]]:
-        """The splits as `json.dumps` takes them; partition values in the encoding of `catalog.splits.json_rows`."""
+        """The splits as `json.dumps` takes them; partition values in the encoding of `catalog.rows.json_rows`."""
         for part in self._parts(BATCH_SPLITS):
             plain = self._with_texts(part).drop_columns(["partition_values"]).to_pylist()
             for row, values in zip(plain, json_values(part.column("partition_values")).to_pylist(), strict=True):

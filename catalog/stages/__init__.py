@@ -1,1 +1,1 @@
-"""What narrows a plan, one file a stage; `catalog.stages.order` is their order."""
+"""What a filter leaves of a table: one pruning stage a module."""

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from catalog.snapshot.snapshot import Snapshot
-from catalog.stages.record_keys import named_keys
+from catalog.snapshots.snapshot import Snapshot
+from catalog.stages.named_keys import named_keys
 from catalog.stages.stage import StageInput
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from table_format.base_file.bloom import parse_bloom

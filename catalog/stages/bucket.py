@@ -6,26 +6,30 @@ and consistent hashing. Where counts differ by partition (releases from 1.1 on),
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute
 from numpy.typing import NDArray
 
-from catalog.snapshot.scan_options import BUCKET_COUNT
-from catalog.snapshot.snapshot import Snapshot
-from catalog.stages.consistent import HashRings, load_hash_rings
-from catalog.stages.hash_keys import HashedKeys, HashFields, HashParts, hash_fields, hashed_keys, parts_of_key
-from catalog.stages.kept import kept
-from catalog.stages.stage import StageInput
+from catalog.concurrency.caches import memoize
+from catalog.snapshots.scan_options import BUCKET_COUNT
+from catalog.snapshots.snapshot import Snapshot
+from catalog.stages.named_keys import HashedKeys, HashFields, HashParts, hash_fields, hashed_keys, parts_of_key
+from catalog.stages.stage import FileRows, StageInput
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from table_format.base_file.footer import footer
-from table_format.codecs.arrow_numpy import valid_mask
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
 from table_format.errors import CorruptFileError, MissingFileError
-from table_format.keys.bucket_index import partition_bucket_rules
+from table_format.keys.bucket_index import METADATA_FOLDER, HashRing, hash_on_ring, load_rings, partition_bucket_rules
 from table_format.keys.java_hash import bucket_id_one
 
 _CHECKED_FILES = 4
+
 _CHECKED_PARTITIONS = 64
 
 
@@ -45,7 +49,7 @@ def prune_by_bucket(given: StageInput) -> Verdict:
     if isinstance(keys, CannotPrune):
         return keys
     snapshot = given.snapshot
-    rings = kept(snapshot, "hash rings", lambda: load_hash_rings(snapshot, given.options.threads))
+    rings = memoize(snapshot, "hash rings", lambda: load_hash_rings(snapshot, given.options.threads))
     if isinstance(rings, CannotPrune):
         return rings
     if rings is not None:
@@ -59,7 +63,7 @@ def _by_rings(given: StageInput, fields: HashFields, keys: HashedKeys, rings: Ha
     def fits(row: int, parts: set[HashParts]) -> bool:
         return bool(rings.may_hold(snapshot, np.array([row]), parts)[0])
 
-    doubt = kept(snapshot, ("checked rings", fields), lambda: _contradiction(given, fields, fits))
+    doubt = memoize(snapshot, ("checked rings", fields), lambda: _contradiction(given, fields, fits))
     if doubt is not None:
         return CannotPrune(doubt)
     keep = rings.may_hold(snapshot, given.rows, keys.parts)
@@ -79,7 +83,7 @@ def _by_counts(given: StageInput, fields: HashFields, keys: HashedKeys) -> Verdi
     def fits(row: int, parts: set[HashParts]) -> bool:
         return int(buckets[row]) in {bucket_id_one(p, count) for p in parts}
 
-    doubt = kept(
+    doubt = memoize(
         snapshot,
         ("checked buckets", fields, count),
         lambda: _too_large(count, buckets) or _contradiction(given, fields, fits),
@@ -94,7 +98,7 @@ def _by_counts(given: StageInput, fields: HashFields, keys: HashedKeys) -> Verdi
 def _bucket_count(given: StageInput) -> int | CannotPrune:
     """How many buckets each partition has, where that is certain."""
     snapshot, config, options = given.snapshot, given.snapshot.config, given.options
-    rules = kept(snapshot, "bucket rules", lambda: partition_bucket_rules(snapshot.client.storage))
+    rules = memoize(snapshot, "bucket rules", lambda: partition_bucket_rules(snapshot.client.storage))
     if rules is not None:
         # The rules do not tell by which of their versions a partition was written, nor which it was written before.
         return CannotPrune(f"bucket counts differ between partitions, by the rules in {rules}")
@@ -148,3 +152,60 @@ def _checked(snapshot: Snapshot) -> list[int]:
 
 def _spread(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     return rows[np.unique(np.linspace(0, max(len(rows) - 1, 0), most).astype(np.int64))[: len(rows)]]
+
+
+pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+
+_MOST_PARTITIONS = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class HashRings:
+    """All versions of the rings of a snapshot's partitions, by the partition's position."""
+
+    by_partition: Mapping[int, list[HashRing]]
+
+    def may_hold(
+        self, snapshot: Snapshot, rows: FileRows, parts: Collection[tuple[str | None, ...]]
+    ) -> NDArray[np.bool_]:
+        """For each of some files, whether its group can hold a record of which one of these parts is hashed.
+
+        A group that no version of its partition's ring knows can hold any.
+        """
+        hashes = np.fromiter((hash_on_ring(part) for part in parts), np.int64, len(parts))
+        keep = np.ones(len(rows), np.bool_)
+        partitions = snapshot.partition_index[rows]
+        file_ids = snapshot.files.column("file_id").combine_chunks()
+        for partition in np.unique(partitions):
+            rings = self.by_partition.get(int(partition), [])
+            here = np.flatnonzero(partitions == partition)
+            groups = pc.replace_substring_regex(file_ids.take(from_numpy(rows[here])), r"-[0-9]+$", "")
+            known = {prefix for ring in rings for prefix in ring.prefixes}
+            wanted = set[str]().union(*(ring.prefixes_of(hashes) for ring in rings)) if len(hashes) else set()
+            keep[here] = ~_is_in(groups, known - wanted)
+        return keep
+
+
+def load_hash_rings(snapshot: Snapshot, threads: int) -> HashRings | CannotPrune | None:
+    """The rings of a table with consistent hashing; None for a table without.
+
+    Args:
+        snapshot: the table.
+        threads: partitions that are read at once.
+    """
+    storage = snapshot.client.storage
+    if not storage.list(METADATA_FOLDER):
+        return None
+    if len(snapshot.partitions) > _MOST_PARTITIONS:
+        return CannotPrune(f"consistent hashing of {len(snapshot.partitions):,} partitions is too much to read")
+    try:
+        with ThreadPoolExecutor(threads, thread_name_prefix="hudi-rings") as pool:
+            found = pool.map(lambda partition: load_rings(storage, partition), snapshot.partitions)
+            return HashRings(dict(enumerate(found)))
+    except CorruptFileError as error:
+        return CannotPrune(str(error))
+
+
+def _is_in(texts: Any, members: Collection[str]) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = to_numpy(pc.is_in(texts, pa.array(sorted(members), pa.string())))
+    return found

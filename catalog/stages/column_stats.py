@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from catalog.snapshot.footers import read_footer_statistics
-from catalog.snapshot.scan_options import FOOTER_LIMIT
+from catalog.snapshots.footers import read_footer_statistics
+from catalog.snapshots.scan_options import FOOTER_LIMIT
 from catalog.stages.stage import FileRows, StageInput
 from catalog.statistics.indexed_column import IndexedColumn
-from pushdown.evaluate import Outcomes, evaluate
+from pushdown.evaluation.evaluate import Outcomes, evaluate
+from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.expression import HudiExpression, Predicate
-from pushdown.statistics import ColumnStatistics
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from pushdown.walk import leaves
 from table_format.codecs.arrow_numpy import valid_mask

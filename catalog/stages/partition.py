@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from catalog.concurrency.caches import memoize
 from catalog.slices.path_values import PathValues
+from catalog.snapshots.snapshot import Snapshot
+from catalog.stages.column_stats import column_types
 from catalog.stages.stage import StageInput
-from pushdown.bindings import key_bindings
-from pushdown.evaluate import evaluate
+from catalog.statistics.aggregate import gather
+from catalog.statistics.indexed_column import concat_statistics
+from pushdown.evaluation.evaluate import evaluate
+from pushdown.evaluation.key_bindings import key_bindings
+from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.expression import HudiExpression
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from pushdown.walk import columns_of, restrict
@@ -65,3 +75,72 @@ def _by_times(expression: HudiExpression, values: PathValues) -> NDArray[np.bool
             here = np.array([text is None or text in paths for text in times.segments], np.bool_)
             keep = here if keep is None else keep & here
     return keep
+
+
+LEAST_FILES = 10_000
+
+FILES_A_PARTITION = 8
+
+PLANS_BEFORE = 1
+
+
+def prune_by_partition_statistics(given: StageInput) -> Verdict:
+    """Keep the files of partitions whose ranges allow a row that makes the filter true (RFC-27, by partition).
+
+    Args:
+        given: what came in.
+
+    Returns:
+        The files kept, and those of partitions in which every row matches; or why it is not worth while.
+    """
+    snapshot = given.snapshot
+    count, files = len(snapshot.partitions), len(given.rows)
+    if files < LEAST_FILES or files < FILES_A_PARTITION * count:
+        return CannotPrune(f"{files:,} files in {count:,} partitions are sooner looked at one by one")
+    statistics: dict[str, ColumnStatistics] = {}
+    missing: list[str] = []
+    for column, kind in column_types(given.expression).items():
+        found = _of_column(snapshot, column, kind)
+        if isinstance(found, CannotPrune):
+            missing.append(found.reason)
+        else:
+            statistics[column] = found
+    if not statistics:
+        return CannotPrune("; ".join(dict.fromkeys(missing)) or "the filter names no column whose ranges could help")
+    outcomes = evaluate(given.expression, statistics, count)
+    of_files = snapshot.partition_index[given.rows]
+    here = np.flatnonzero(np.bincount(of_files, minlength=count))
+    kept_here = int(outcomes.can_true[here].sum())
+    reason = f"{kept_here:,} of {len(here):,} partitions can match by ranges of {', '.join(statistics)}"
+    return Candidates(outcomes.can_true[of_files], reason, outcomes.only_true[of_files])
+
+
+def _of_column(snapshot: Snapshot, column: str, kind: pa.DataType) -> ColumnStatistics | CannotPrune:
+    told = snapshot.path_values()
+    if not isinstance(told, CannotPrune) and column in told.values and column in told.statistics:
+        return told.statistics[column]
+    before = next(memoize(snapshot, ("plans", column), itertools.count))
+    if before < PLANS_BEFORE:
+        return CannotPrune(f"ranges of {column} are gathered when this snapshot is asked about it again")
+    return memoize(snapshot, ("partition statistics", column, str(kind)), lambda: _gathered(snapshot, column, kind))
+
+
+def _gathered(snapshot: Snapshot, column: str, kind: pa.DataType) -> ColumnStatistics | CannotPrune:
+    indexed = snapshot.indexed_column(column, kind)
+    if isinstance(indexed, CannotPrune):
+        return indexed
+    count = len(snapshot.partitions)
+    parts = []
+    for part, (start, end) in zip(indexed.parts, snapshot.slices.segments, strict=True):
+        groups = snapshot.partition_index[start:end]
+        found = part.remembered(
+            ("partitions", str(kind), count), functools.partial(gather, part.statistics, kind, groups, count)
+        )
+        if isinstance(found, CannotPrune):
+            return found
+        parts.append((found, np.bincount(groups, minlength=count) > 0))
+    if len(parts) == 1:
+        return parts[0][0]
+    here = [np.flatnonzero(has) for _, has in parts]
+    joined = concat_statistics([found.take(rows) for (found, _), rows in zip(parts, here, strict=True)])
+    return gather(joined, kind, np.concatenate(here), count)

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from catalog.snapshot.scan_options import UNIQUE_KEYS
-from catalog.snapshot.snapshot import Snapshot
-from catalog.stages.kept import kept
-from catalog.stages.record_keys import NamedKeys, named_keys
+from catalog.concurrency.caches import memoize
+from catalog.snapshots.scan_options import UNIQUE_KEYS
+from catalog.snapshots.snapshot import Snapshot
+from catalog.stages.named_keys import NamedKeys, named_keys
 from catalog.stages.stage import StageInput
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from table_format.actions.commit import read_operation_type
@@ -58,7 +58,7 @@ def prune_by_record_key(given: StageInput) -> Verdict:
     if isinstance(keys, CannotPrune):
         return keys
     if not given.options.unique_keys:
-        doubt = kept(snapshot, "keys may repeat", lambda: _repetition(snapshot, table))
+        doubt = memoize(snapshot, "keys may repeat", lambda: _repetition(snapshot, table))
         if doubt is not None:
             return CannotPrune(doubt)
     located = _located(snapshot, table, keys)

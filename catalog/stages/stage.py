@@ -9,8 +9,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.snapshot.scan_options import ScanOptions
-from catalog.snapshot.snapshot import Snapshot
+from catalog.snapshots.scan_options import ScanOptions
+from catalog.snapshots.snapshot import Snapshot
 from pushdown.expression import HudiExpression
 from pushdown.verdict import Verdict
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pushdown.statistics import ColumnStatistics
+from pushdown.evaluation.statistics import ColumnStatistics
 from table_format.codecs.arrow_numpy import from_numpy
 
 T = TypeVar("T")

@@ -10,10 +10,10 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from catalog.slices.slice_set import SliceSet, file_names
+from catalog.statistics.aggregate import Before, known_only, statistics_of_slices
 from catalog.statistics.column_cache import CachedColumn
 from catalog.statistics.indexed_column import IndexedColumn
 from catalog.statistics.merged_ranges import RowGroupSize, without_merged_ranges
-from catalog.statistics.slice_statistics import Before, known_only, statistics_of_slices
 from pushdown.verdict import CannotPrune
 from table_format.codecs.arrow_numpy import one_chunk, to_numpy
 from table_format.errors import UnsupportedTableError

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from catalog.explain import bytes_text, share_text
 from catalog.planner import Plan
 from catalog.ranges import ColumnRanges, column_ranges, value_text
-from catalog.text import bytes_text, share_text
 from pushdown.expression import Predicate
 from pushdown.walk import leaves
 

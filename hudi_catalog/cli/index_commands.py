@@ -14,7 +14,7 @@ from rich.console import RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from catalog.text import bytes_text
+from catalog.explain import bytes_text
 from hudi_catalog.cli.arguments import (
     HELP,
     Config,

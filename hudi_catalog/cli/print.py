@@ -12,11 +12,11 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from catalog.catalog import TableEntry
+from catalog.explain import bytes_text
 from catalog.history import HistoryEntry
-from catalog.snapshot.snapshot import Snapshot
-from catalog.splits.json_rows import json_values
+from catalog.rows.json_rows import json_values
+from catalog.snapshots.snapshot import Snapshot
 from catalog.table import Table
-from catalog.text import bytes_text
 from table_format.errors import HudiError
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take

@@ -10,15 +10,15 @@ import pyarrow as pa
 import typer
 
 from catalog.catalog import Catalog
+from catalog.concurrency.late_tables import DEFAULT_SECONDS, LateTables
+from catalog.concurrency.workers import leave_if_hung
 from catalog.explain import explain as explain_plan
 from catalog.explain import plan_json
-from catalog.late_tables import DEFAULT_SECONDS, LateTables
+from catalog.rows.json_rows import json_lines
 from catalog.scan import Scan
-from catalog.snapshot.incremental import EARLIEST
-from catalog.snapshot.scan_options import BUCKET_COUNT
-from catalog.splits.json_rows import json_lines
+from catalog.snapshots.incremental import EARLIEST
+from catalog.snapshots.scan_options import BUCKET_COUNT
 from catalog.table import READ_OPTIMIZED, SNAPSHOT, Table
-from catalog.workers import leave_if_hung
 from hudi_catalog.cli.arguments import Json, TablePath, all_options, print_json, stdout_console
 from hudi_catalog.cli.html import plan_html
 from hudi_catalog.cli.print import history_table, rows_table, show_json, show_lines, tables_json, tables_table

@@ -18,7 +18,7 @@ from hudi_catalog.gateway.parsing import DIALECT, Query
 from hudi_catalog.gateway.statement import LeftAloneError, Reason, SessionNames
 from pushdown.errors import FilterSyntaxError
 from pushdown.expression import Constant, HudiExpression
-from pushdown.sql.intervals import moved
+from pushdown.sql.condition import moved
 from pushdown.sql.literal import literal_value
 from pushdown.sql.operands import days_of
 from pushdown.sql.queries import table_scans

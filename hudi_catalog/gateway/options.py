@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from catalog.snapshot import scan_options
-from catalog.snapshot.scan_options import ScanOptions
+from catalog.snapshots import scan_options
+from catalog.snapshots.scan_options import ScanOptions
 from hudi_catalog.gateway.access_rules import NONE, AccessRules
 from table_format.config.option_values import fraction, known_options, names, seconds, whole_number
 from table_format.errors import OptionError

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from catalog.planner import Plan
 from catalog.scan import Scan
-from catalog.snapshot.snapshot import Snapshot
+from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.gateway.attribution import FullName, Reference, filters_of, likely_tables, references_of
 from hudi_catalog.gateway.lexing import Lexeme
 from hudi_catalog.gateway.options import GatewayOptions

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from catalog.late_tables import LateTables
+from catalog.concurrency.late_tables import LateTables
 from hudi_catalog.gateway.access_rules import NONE
 from hudi_catalog.gateway.options import (
     PROXY_KEYS,

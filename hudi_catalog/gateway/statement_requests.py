@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 from multidict import CIMultiDict
 
-from catalog.workers import Workers
+from catalog.concurrency.workers import Workers
 from hudi_catalog.gateway.headers import prepared_statement, room_for, session_of, with_prepared
 from hudi_catalog.gateway.options import ProxySettings
 from hudi_catalog.gateway.statement import SessionNames, prepared_call

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from pushdown.bind import bind
+from pushdown.binding.bind import bind
 from pushdown.columns import resolve_column
 from pushdown.errors import ExpressionError
 from pushdown.expression import Constant, HudiExpression, Not, Op, Predicate, Unknown, all_of, any_of, never

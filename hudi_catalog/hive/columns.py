@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from catalog.snapshot.snapshot import Snapshot
+from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.hive.options import ScanSettings
 from hudi_catalog.metastore.hive_types import hive_type
 from table_format.errors import SchemaError, ServiceError, UnsupportedTableError

@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.late_tables import LateTables
-from catalog.snapshot.snapshot import Snapshot
+from catalog.concurrency.late_tables import LateTables
+from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.hive.materialization import Copies
 from hudi_catalog.hive.options import MATERIALIZE, QUERY_TYPE, HiveOptions
 from hudi_catalog.metastore.stored_columns import HIVE_RULES, StoredTypes, differing_names

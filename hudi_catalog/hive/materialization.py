@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from catalog.late_tables import LateTables
-from catalog.snapshot.snapshot import Snapshot
-from catalog.splits.slice_rows import SliceFiles, files_of_slices, slice_batches
-from catalog.workers import Workers
+from catalog.concurrency.late_tables import LateTables
+from catalog.concurrency.workers import Workers
+from catalog.rows.slice_rows import SliceFiles, files_of_slices, slice_batches
+from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.hive.materialized_files import FOLDER, MadeFile, MadeFiles
 from hudi_catalog.server.recent import Recent
 from table_format.base_file.writer import BaseFileOptions

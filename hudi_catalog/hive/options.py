@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from catalog.snapshot import scan_options
-from catalog.snapshot.scan_options import ScanOptions
+from catalog.snapshots import scan_options
+from catalog.snapshots.scan_options import ScanOptions
 from catalog.table import QUERY_TYPES, READ_OPTIMIZED
 from hudi_catalog.metastore.locations import Locations
 from table_format.config.option_values import flag, known_options, seconds, whole_number

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.planner import Plan, make_plan
-from catalog.snapshot.snapshot import Snapshot
+from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.hive.columns import check_columns
 from hudi_catalog.hive.files import HiveFile, HiveFiles
 from hudi_catalog.hive.filters import agreed_zone, bound_filter

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from catalog.splits.row_groups import RowGroups, divide_all
+from catalog.statistics.row_groups import RowGroups, divide_all
 from hudi_catalog.hive.files import HiveFile
 from pushdown.expression import HudiExpression
 from table_format.base_file.footer import footer

@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.progress import track
 
 from catalog.catalog import Catalog, TableEntry
-from catalog.late_tables import DEFAULT_SECONDS, LateTables
+from catalog.concurrency.late_tables import DEFAULT_SECONDS, LateTables
+from catalog.concurrency.workers import each, leave_if_hung
 from catalog.table import Table
-from catalog.workers import each, leave_if_hung
 from hudi_catalog.option_groups import key_value
 from table_format.errors import HudiError, LateTableError, OptionError
 from table_format.storage import Storage

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from catalog.snapshot.snapshot import Snapshot
+from catalog.snapshots.snapshot import Snapshot
 from catalog.table import READ_OPTIMIZED, SNAPSHOT, Table
 from hudi_catalog.metastore.hive_types import hive_columns
 from hudi_catalog.metastore.locations import Locations, normal_uri

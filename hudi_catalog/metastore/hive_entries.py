@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from catalog.snapshot.snapshot import Snapshot
+from catalog.snapshots.snapshot import Snapshot
 from catalog.table import READ_OPTIMIZED
 from hudi_catalog.metastore import entries, partitions, sync_options
 from hudi_catalog.metastore.entries import HIVE, PROVIDER, SPARK_PREFIX, EntryName, same_place

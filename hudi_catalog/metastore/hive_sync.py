@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from catalog.snapshot.snapshot import Snapshot
+from catalog.snapshots.snapshot import Snapshot
 from catalog.table import SNAPSHOT, Table
 from hudi_catalog.metastore import entries, trino_sync
 from hudi_catalog.metastore.changes import Change, changes_of, schema_changes

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from catalog.slices.slice_set import Rows
-from catalog.snapshot.snapshot import Snapshot
+from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.metastore import entries
 from hudi_catalog.metastore.entries import PINNED
 from hudi_catalog.metastore.locations import Locations

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow.compute
 
-from catalog.snapshot.snapshot import Snapshot
+from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.metastore.changes import ALTER, CREATE, DROP, Change
 from hudi_catalog.metastore.metastore import HivePartition, HiveTable, Metastore
 from hudi_catalog.metastore.sync_options import EXTRACTOR

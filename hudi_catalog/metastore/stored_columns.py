@@ -27,7 +27,7 @@ import pyarrow.compute
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from catalog.snapshot.snapshot import Snapshot
+from catalog.snapshots.snapshot import Snapshot
 from table_format.codecs.arrow_numpy import one_chunk, to_numpy, valid_mask
 from table_format.errors import StorageError, UnsupportedTableError
 from table_format.storage import Storage

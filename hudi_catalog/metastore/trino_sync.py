@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from catalog.snapshot.snapshot import Snapshot
+from catalog.snapshots.snapshot import Snapshot
 from catalog.table import READ_OPTIMIZED, SNAPSHOT, Table
 from hudi_catalog.metastore import entries, hive_entries
 from hudi_catalog.metastore.changes import Change, changes_of, schema_changes

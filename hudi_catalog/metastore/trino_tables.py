@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from weakref import WeakKeyDictionary, WeakSet
 
-from catalog.late_tables import LateTables
+from catalog.concurrency.late_tables import LateTables
 from catalog.slices.slice_set import Rows
-from catalog.snapshot.snapshot import Snapshot
+from catalog.snapshots.snapshot import Snapshot
 from catalog.table import Table
 from hudi_catalog.metastore import entries
 from hudi_catalog.metastore.locations import Locations

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from catalog.workers import Workers
+from catalog.concurrency.workers import Workers
 from hudi_catalog.server.endpoints import cannot_listen
 from hudi_catalog.server.hosting import event_loop_thread
 from hudi_catalog.server.limits import ByteBudget, RateLimitedLog, chunked, size_of

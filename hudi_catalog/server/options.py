@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from catalog.late_tables import DEFAULT_SECONDS
+from catalog.concurrency.late_tables import DEFAULT_SECONDS
 from table_format.config.option_values import flag, known_options, seconds, whole_number
 
 MAX_FRAME = "hoodie.catalog.service.max.frame.bytes"

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from catalog.catalog import Catalog, TableEntry
 from catalog.slices.time_travel import instant_as_of
-from catalog.snapshot.snapshot import Snapshot
+from catalog.snapshots.snapshot import Snapshot
 from catalog.table import QUERY_TYPES, READ_OPTIMIZED, SNAPSHOT, Table
 from hudi_catalog.server.options import ServiceOptions
 from hudi_catalog.server.recent import Recent

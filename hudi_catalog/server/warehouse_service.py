@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from catalog.catalog import Catalog
-from catalog.late_tables import LateTables
-from catalog.table_options import KEYS as TABLE_KEYS
+from catalog.concurrency.late_tables import LateTables
+from catalog.table import KEYS as TABLE_KEYS
 from hudi_catalog.option_groups import divided
 from hudi_catalog.server.endpoints import LOOPBACK, StatusGuard
 from hudi_catalog.server.framed_server import FramedServer

@@ -18,12 +18,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from catalog.snapshot.snapshot import Snapshot
-from catalog.splits.byte_texts import base64_texts, hex_texts
-from catalog.splits.json_rows import decimal_texts
+from catalog.rows.json_rows import base64_texts, decimal_texts, hex_texts
+from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.trino.types import Form, ServedColumn
 from hudi_catalog.trino.values import time_texts
-from pushdown.bind import bind
+from pushdown.binding.bind import bind
 from pushdown.errors import ExpressionError
 from pushdown.expression import Constant, HudiExpression, Op, Predicate, Unknown, all_of, any_of, never
 from pushdown.ordering import sorted_distinct

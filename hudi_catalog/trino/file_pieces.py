@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute
 
 from catalog.planner import Plan
-from catalog.snapshot.snapshot import IndexedColumn, Snapshot
-from catalog.splits.row_groups import divide
-from catalog.splits.split_table import log_paths
+from catalog.slices.file_slice import log_paths
+from catalog.snapshots.snapshot import IndexedColumn, Snapshot
+from catalog.statistics.row_groups import divide
 from hudi_catalog.trino.split_id import SplitSlice
 from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from catalog.snapshot.snapshot import whole_schema
+from catalog.snapshots.snapshot import whole_schema
 from catalog.table import Table
 from hudi_catalog.server.tables import WarehouseTables
 from hudi_catalog.trino.names import TableName, TableNames

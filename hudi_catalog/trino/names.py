@@ -14,8 +14,8 @@ from threading import Lock
 from time import monotonic
 from typing import NamedTuple
 
-from catalog.snapshot.snapshot import Snapshot
-from catalog.workers import each
+from catalog.concurrency.workers import each
+from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.server.tables import WarehouseTables
 from table_format.errors import HudiError, LateTableError, TableNotFoundError
 

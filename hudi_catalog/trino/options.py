@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from catalog.snapshot import scan_options
-from catalog.snapshot.scan_options import ScanOptions
+from catalog.snapshots import scan_options
+from catalog.snapshots.scan_options import ScanOptions
 from hudi_catalog.trino.types import TYPE_KEYS, TypeMapping
 from table_format.config.option_values import known_options, names, seconds, whole_number
 

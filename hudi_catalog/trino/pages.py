@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from catalog.splits.json_rows import list_items
+from catalog.rows.json_rows import list_items
 from hudi_catalog.trino.types import BlockKind
 from table_format.codecs.arrow_numpy import to_numpy, valid_mask
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from catalog.planner import make_plan
-from catalog.snapshot.snapshot import Snapshot
+from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.recent import Recent
 from hudi_catalog.server.tables import WarehouseTables

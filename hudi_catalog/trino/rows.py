@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from catalog.needed_columns import needed_columns
-from catalog.snapshot.snapshot import Snapshot
-from catalog.splits.slice_rows import SliceFiles, slice_batches
+from catalog.rows.slice_rows import SliceFiles, needed_columns, slice_batches
+from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.server.recent import Recent
 from hudi_catalog.trino.domains import bound_filter, expression_of, row_condition
 from hudi_catalog.trino.index_keys import KeySet, key_filter
@@ -28,8 +27,8 @@ from hudi_catalog.trino.split_id import SplitSlice, TrinoSplit, is_inside
 from hudi_catalog.trino.types import ServedColumn, columns_of
 from hudi_catalog.trino.values import served_values
 from hudi_catalog.trino.wire import domain_of
+from pushdown.evaluation.rows import matches
 from pushdown.expression import HudiExpression, all_of
-from pushdown.rows import matches
 from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import Mask, from_numpy, one_chunk, to_numpy
 from table_format.errors import MissingFileError, ServiceError, SplitError

@@ -11,8 +11,16 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from catalog.splits.byte_texts import base64_texts, hex_texts
-from catalog.splits.json_rows import calendar_texts, decimal_texts, joined_texts, json_values, list_items, map_entries
+from catalog.rows.json_rows import (
+    base64_texts,
+    calendar_texts,
+    decimal_texts,
+    hex_texts,
+    joined_texts,
+    json_values,
+    list_items,
+    map_entries,
+)
 from hudi_catalog.trino.types import TYPE_PREFIX, BlockKind, Form, ServedColumn, is_list
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
 from table_format.errors import HudiError, ServiceError

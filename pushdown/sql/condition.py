@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import calendar
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +15,8 @@ from sqlglot import exp
 from pushdown.expression import Constant, HudiExpression, Op, Predicate, Unknown, all_of, any_of, negation
 from pushdown.functions import cast
 from pushdown.like import canonical_pattern
-from pushdown.sql.intervals import moved
-from pushdown.sql.literal import NOT_A_LITERAL, literal_value
-from pushdown.sql.operands import Operand, column_name, days_of, read_operand
-from pushdown.sql.row_values import row_members
-from pushdown.sql.typed_literal import spark_literal
+from pushdown.sql.literal import NOT_A_LITERAL, literal_value, spark_literal
+from pushdown.sql.operands import Operand, column_name, days_of, read_operand, whole_number
 
 _COMPARISONS: dict[type[Any], Op] = {
     exp.EQ: Op.EQ,
@@ -30,10 +28,15 @@ _COMPARISONS: dict[type[Any], Op] = {
     exp.NullSafeEQ: Op.NULL_SAFE_EQ,
     exp.NullSafeNEQ: Op.NULL_SAFE_NE,
 }
+
 _REGEX_PREFIX = re.compile(r"\^((?:[A-Za-z0-9_ /:=,@~'\"<>-]|\\[.\-/])+)(?:\.\*)?")
+
 _FLIPPED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
+
 _CAST = re.compile(r"::|\b(?:cast|tinyint|smallint|int|bigint)\s*\(", re.IGNORECASE)
+
 _SHOWN = 120
+
 _NO_LISTS: Mapping[str, tuple[Any, ...]] = {}
 
 
@@ -238,3 +241,73 @@ class _Translator:
         except ValueError:
             return self._unknown()
         return operand.asked(Op.NOT_LIKE if negative else Op.LIKE, canonical)
+
+
+_MANY = 1_000
+
+
+def row_members(row: exp.Tuple, members: Sequence[Any], dialect: str) -> HudiExpression | None:
+    """Whether a row of columns equals one of some rows of literals; None when that is not understood.
+
+    In Trino a row with a null is equal to none or perhaps to one; in Spark structs are compared, whose nulls are equal
+    to nulls. In Hive such rows are unknown, as are literal nulls outside Spark.
+    """
+    operands = [read_operand(node, dialect) for node in row.expressions]
+    columns = [operand for operand in operands if operand is not None]
+    if len(columns) < len(operands) or not columns or len(members) > _MANY:
+        return None
+    cases = []
+    for member in members:
+        values = [literal_value(node) for node in member.expressions] if isinstance(member, exp.Tuple) else []
+        unclear = any(value is NOT_A_LITERAL or (value is None and dialect != "spark") for value in values)
+        if len(values) != len(columns) or unclear:
+            return None
+        cases.append(_equal(columns, values, Op.NULL_SAFE_EQ if dialect == "spark" else Op.EQ))
+    found = any_of(*cases)
+    if dialect != "hive":
+        return found
+    has_null = any_of(*(column.asked(Op.IS_NULL) for column in columns))
+    return any_of(all_of(found, ~has_null), all_of(has_null, Unknown("rows with a null are compared")))
+
+
+def _equal(columns: Sequence[Operand], values: Sequence[Any], op: Op) -> HudiExpression:
+    return all_of(*(column.asked(op, value) for column, value in zip(columns, values, strict=True)))
+
+
+_MONTHS = {"MONTH": 1, "MONTHS": 1, "YEAR": 12, "YEARS": 12, "QUARTER": 3, "QUARTERS": 3}
+
+_SECONDS = {"HOUR": 3600, "HOURS": 3600, "MINUTE": 60, "MINUTES": 60, "SECOND": 1, "SECONDS": 1}
+
+
+def moved(moment: Any, interval: Any, sign: int, dialect: str) -> dt.date | None:  # noqa: PLR0911
+    """A date or clock time so much later; None where engines or zones differ on it, or it is out of Python's years.
+
+    Spark's timestamps are instants, whose sum with an interval depends on the session's zone.
+    """
+    is_time = isinstance(moment, dt.datetime)
+    if not isinstance(moment, dt.date) or not isinstance(interval, exp.Interval):
+        return None
+    if is_time and (dialect == "spark" or getattr(moment, "tzinfo", None) is not None):
+        return None
+    unit = interval.args.get("unit")
+    number = whole_number(interval.this)
+    if number is None or type(unit) is not exp.Var:
+        return None
+    name = str(unit.name).upper()
+    days = days_of(interval.this, unit)
+    try:
+        if days is not None:
+            return moment + dt.timedelta(days=sign * days)
+        if name in _MONTHS:
+            return _months_later(moment, sign * number * _MONTHS[name])
+        if is_time and name in _SECONDS:
+            return moment + dt.timedelta(seconds=sign * number * _SECONDS[name])
+    except (OverflowError, ValueError):
+        return None
+    return None
+
+
+def _months_later(moment: dt.date, months: int) -> dt.date:
+    year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
+    last = calendar.monthrange(year, month + 1)[1]
+    return moment.replace(year=year, month=month + 1, day=min(moment.day, last))

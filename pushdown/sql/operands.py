@@ -11,8 +11,7 @@ from sqlglot import exp
 from pushdown.expression import Op, Predicate
 from pushdown.functions import UNITS, Function, add_days, cast, prefix, prefix16, trunc, year
 from pushdown.spark_types import SPARK
-from pushdown.sql.literal import NOT_A_LITERAL, literal_value
-from pushdown.sql.typed_literal import spark_type_of
+from pushdown.sql.literal import NOT_A_LITERAL, literal_value, spark_type_of
 
 _Type = exp.DataType.Type
 _TYPES: dict[Any, pa.DataType] = {

@@ -22,19 +22,22 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
 from pushdown.errors import ExpressionError, FilterSyntaxError
-from pushdown.expression import And, Constant, HudiExpression, any_of
-from pushdown.sql.null_rows import rejects_nulls
-from pushdown.sql.parser import BACKSLASH_DIALECTS, DIALECTS
+from pushdown.expression import And, Constant, HudiExpression, Not, Op, Or, Predicate, Unknown, all_of, any_of
+from pushdown.sql.condition import translate_condition
+from pushdown.sql.parser import BACKSLASH_DIALECTS, DIALECTS, with_own_strings
 from pushdown.sql.refusals import why_no_query
 from pushdown.sql.scopes import Source, Sources, TableFinder, argument, finder_of, read_source
-from pushdown.sql.strings import with_own_strings
-from pushdown.sql.table_conditions import Reading, conjuncts, of_table
+from pushdown.walk import fold, leaves
 
 # Parts of a SELECT after which a condition of its WHERE still holds for the rows of its tables.
 _OUTPUT_PARTS = ["with", "with_", "kind", "expressions", "hint", "distinct", "into", "operation_modifiers", "order"]
+
 _GROUP_PARTS = ["group", "having", "windows", "qualify", "sort", "cluster", "distribute", "limit", "offset"]
+
 _KNOWN_PARTS = frozenset([*_OUTPUT_PARTS, *_GROUP_PARTS, "from", "from_", "joins", "laterals", "where"])
+
 _KNOWN_JOINS = frozenset(["this", "side", "kind", "on", "using", "hint", "global", "global_"])
+
 _SEMI = frozenset({"SEMI", "ANTI"})
 
 
@@ -228,3 +231,99 @@ class _Select:
                 if found is None or (id(source) in visible.nullable and not rejects_nulls(found)):
                     continue
                 visible.filters.setdefault(id(source), []).append(found)
+
+
+def conjuncts(condition: Any) -> list[Any]:
+    """The conditions that a condition joins by AND."""
+    out: list[Any] = []
+    pending = [condition]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, exp.Paren):
+            pending.append(node.this)
+        elif isinstance(node, exp.And):
+            pending += [node.right, node.left]
+        else:
+            out.append(node)
+    return out
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the conditions of a query are read.
+
+    Attributes:
+        dialect: of the text.
+        lists: literals of IN lists that were taken out of the text, by what stands for them.
+    """
+
+    dialect: str
+    lists: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+
+def of_table(condition: Any, source: Source, sources: Sources, reading: Reading) -> HudiExpression | None:
+    """A condition with all that is not about one table unknown; None when nothing is left of it."""
+    found = _weakened(condition, source, sources, reading)
+    return None if all(isinstance(leaf, Unknown) for leaf in leaves(found)) else found
+
+
+def _weakened(node: Any, source: Source, sources: Sources, reading: Reading) -> HudiExpression:
+    if isinstance(node, exp.Paren):
+        return _weakened(node.this, source, sources, reading)
+    if isinstance(node, exp.And | exp.Or):
+        parts = [_weakened(part, source, sources, reading) for part in node.flatten()]
+        return all_of(*parts) if isinstance(node, exp.And) else any_of(*parts)
+    if isinstance(node, exp.Not):
+        return Not(_weakened(node.this, source, sources, reading))
+    text = node.sql(dialect=reading.dialect)
+    if isinstance(node, exp.Query) or node.find(exp.Query) is not None:
+        return Unknown(f"{text[:120]} has a sub-query")
+    own = node.copy()
+    for column in list(own.find_all(exp.Column)):
+        found = sources.resolve([part.name for part in column.parts])
+        if found is None or found[0] is not source:
+            return Unknown(f"{text[:120]} is not only about {source.key}")
+        replaced = _without_qualifier(column, found[1])
+        if column is own:
+            own = replaced
+        else:
+            column.replace(replaced)
+    return translate_condition(own, text, reading.dialect, reading.lists)
+
+
+def _without_qualifier(column: Any, count: int) -> Any:
+    parts = [part.copy() for part in column.parts[count:]]
+    return exp.Column(**dict(zip(("this", "table", "db", "catalog"), reversed(parts), strict=False)))
+
+
+# Whether a part may be true, and whether it may be false.
+_Truths = tuple[bool, bool]
+
+
+def rejects_nulls(expression: HudiExpression) -> bool:
+    """Whether a filter, not bound, is false or null for a row of nulls, whatever its unknown parts are."""
+    return not fold(expression, _visit)[0]
+
+
+def _visit(node: HudiExpression, children: list[_Truths]) -> _Truths:
+    if isinstance(node, Not):
+        return children[0][1], children[0][0]
+    if isinstance(node, And):
+        return all(true for true, _ in children), any(false for _, false in children)
+    if isinstance(node, Or):
+        return any(true for true, _ in children), all(false for _, false in children)
+    if isinstance(node, Constant):
+        return node.value is True, node.value is False
+    return _leaf(node) if isinstance(node, Predicate) else (True, True)
+
+
+def _leaf(predicate: Predicate) -> _Truths:
+    op = predicate.op
+    if op in {Op.IS_NULL, Op.NOT_NULL}:
+        return op is Op.IS_NULL, op is Op.NOT_NULL
+    if op in {Op.NULL_SAFE_EQ, Op.NULL_SAFE_NE}:
+        equal = predicate.values[0] is None
+        return equal is (op is Op.NULL_SAFE_EQ), equal is not (op is Op.NULL_SAFE_EQ)
+    if op in {Op.IN, Op.NOT_IN} and not len(predicate.values):
+        return op is Op.NOT_IN, op is Op.IN
+    return False, False

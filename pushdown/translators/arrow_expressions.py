@@ -1,6 +1,7 @@
 """`HudiExpression` as an expression of pyarrow.compute, for readers that filter while they read.
 
-The expression has the truth values of `pushdown.rows`: three-valued, NaN equal to itself and above all numbers.
+The expression has the truth values of `pushdown.evaluation.rows`: three-valued, NaN equal to itself and above all
+numbers.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from pushdown.bind import bind
+from pushdown.binding.bind import bind
 from pushdown.columns import resolve_column
 from pushdown.errors import InexactFilterError
+from pushdown.evaluation.rows import ARROW_COMPARISONS
 from pushdown.expression import And, Constant, HudiExpression, Not, Op, Predicate, RowTest, Unknown
 from pushdown.kinds import Kind, kind_of
 from pushdown.like import regex_of
-from pushdown.rows import ARROW_COMPARISONS
 from pushdown.simplify import simplify
 from pushdown.walk import fold, leaves, rebuilt
 
@@ -49,8 +50,8 @@ def to_arrow_expression(
         unknown: what to do with what has no meaning for rows, and with filters of more than 300 predicates or 100
             levels, which Arrow cannot hold: ``refuse``, or ``weaken`` the filter so that it lets every row through
             that the whole filter may.
-        case_sensitive: as for `pushdown.bind`.
-        time_zone: as for `pushdown.bind`.
+        case_sensitive: as for `pushdown.binding.bind`.
+        time_zone: as for `pushdown.binding.bind`.
 
     Raises:
         InexactFilterError: with ``refuse``, a part of the filter is unknown, or it is too deep or too large.
@@ -125,7 +126,7 @@ def _constant(value: bool | None) -> Any:
 
 
 def _column(predicate: Predicate, schema: pa.Schema) -> Any:
-    """The column as `pushdown.rows.column_values` has it: null where a struct on its path is null."""
+    """The column as `pushdown.evaluation.rows.column_values` has it: null where a struct on its path is null."""
     path = resolve_column(predicate.column, schema, case_sensitive=True).path
     found = pc.field(path[0])
     return pc.struct_field(found, list(path[1:])) if len(path) > 1 else found

@@ -17,8 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pushdown.translators.hive_literals import LiteralNotUnderstoodError, hive_literal
-from pushdown.translators.hive_types import HiveType, cast_type, hive_type
+from pushdown.translators.hive_literals import HiveType, LiteralNotUnderstoodError, cast_type, hive_literal, hive_type
 
 _HIVES_PACKAGES = ("org.apache.hadoop.hive.ql.udf.generic.", "org.apache.hadoop.hive.ql.udf.")
 _SHOWN = 120

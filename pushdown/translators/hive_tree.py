@@ -13,8 +13,7 @@ from typing import Any
 from pushdown.errors import FilterSyntaxError
 from pushdown.expression import And, Constant, HudiExpression, Not, Op, Or, Predicate, Unknown, all_of, any_of, negation
 from pushdown.temporal import zone_of
-from pushdown.translators.hive_comparisons import compared, is_in, like
-from pushdown.translators.hive_functions import compared_function
+from pushdown.translators.hive_comparisons import compared, compared_function, is_in, like
 from pushdown.translators.hive_nodes import (
     Literal,
     NotUnderstood,

@@ -13,8 +13,7 @@ from pushdown.errors import FilterSyntaxError
 from pushdown.expression import And, Constant, HudiExpression, Op, Or, Predicate, Unknown, all_of, negation
 from pushdown.temporal import zone_of
 from pushdown.translators.hive_comparisons import compared, is_in
-from pushdown.translators.hive_literals import LiteralNotUnderstoodError, hive_literal
-from pushdown.translators.hive_types import HiveType, hive_type
+from pushdown.translators.hive_literals import HiveType, LiteralNotUnderstoodError, hive_literal, hive_type
 
 TRUTH_VALUES: dict[str, HudiExpression] = {
     "YES": Constant(value=True),

@@ -22,9 +22,9 @@ import hudi_catalog.trino.options
 import hudi_catalog.trino.types
 import pushdown
 import spark_writer
-from catalog.snapshot.scan_options import _ALIASES, _KEYS, ScanOptions
-from catalog.table_options import KEYS as TABLE_KEYS
-from catalog.table_options import TableOptions
+from catalog.snapshots.scan_options import _ALIASES, _KEYS, ScanOptions
+from catalog.table import KEYS as TABLE_KEYS
+from catalog.table import TableOptions
 from hudi_catalog.cli.main import app
 from hudi_catalog.gateway.statement import Reason
 from hudi_catalog.metastore import after_commit, metastore_options

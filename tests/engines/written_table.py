@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from catalog import Table
 from pushdown import HudiExpression
-from pushdown.bind import bind
-from pushdown.rows import matches
+from pushdown.binding.bind import bind
+from pushdown.evaluation.rows import matches
 from tests.engines.apache_tables import ApacheTable
 from tests.support.apache_hudi_client import ApacheHudi
 from tests.support.filter_battery import random_filter

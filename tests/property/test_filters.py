@@ -5,17 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushdown import (
-    HudiExpression,
-    bind,
-    columns_of,
-    evaluate,
-    key_bindings,
-    matches,
-    parse_sql,
-    restrict,
-    simplify,
-)
+from pushdown import HudiExpression, bind, columns_of, evaluate, key_bindings, matches, parse_sql, restrict, simplify
 from pushdown.expression import Not, all_of, any_of
 from tests.property.filters import COLUMNS, ENGINES, SCHEMA, Files, file_questions, filters, questions, row_truth
 from tests.property.profile import MANY

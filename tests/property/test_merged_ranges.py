@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from catalog.statistics.merged_ranges import RowGroupSize, without_merged_ranges
 from pushdown import bind, col, matches
-from pushdown.evaluate import evaluate
+from pushdown.evaluation.evaluate import evaluate
+from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.expression import HudiExpression
-from pushdown.statistics import ColumnStatistics
 from table_format.metadata_table.bounds import trusted_null_counts, without_nan_traps
 from table_format.metadata_table.column_stats import typed_schema
 from tests.property.profile import examples

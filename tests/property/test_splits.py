@@ -6,7 +6,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from catalog import FileSplit, Scan
-from catalog.snapshot.scan_options import SPLIT_SIZE
+from catalog.snapshots.scan_options import SPLIT_SIZE
 from pushdown import matches
 from pushdown.errors import ExpressionError
 from pushdown.walk import reasons_of

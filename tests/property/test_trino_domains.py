@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from hudi_catalog.trino.domains import expression_of, row_condition
 from hudi_catalog.trino.types import Form, ServedColumn, TypeMapping, columns_of
+from pushdown.evaluation.rows import matches
 from pushdown.expression import Constant, HudiExpression
-from pushdown.rows import matches
 from pushdown.walk import reasons_of
 from tests.property.profile import examples
 from tests.support.trino_wire import FIELDS, SERVICE, block_field, block_values, decoded, encode_block

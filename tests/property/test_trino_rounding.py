@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudi_catalog.gateway.trino_filter import as_trino_filters
-from pushdown.evaluate import evaluate
+from pushdown.evaluation.evaluate import evaluate
+from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.expression import HudiExpression
 from pushdown.sql import parse_sql
-from pushdown.statistics import ColumnStatistics
 from tests.property.profile import examples
 
 MICROS = pa.timestamp("us", "UTC")

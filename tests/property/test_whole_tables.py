@@ -15,7 +15,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from catalog import Table
-from catalog.snapshot.scan_options import FOOTER_LIMIT
+from catalog.snapshots.scan_options import FOOTER_LIMIT
 from pushdown import HudiExpression
 from pushdown.errors import ExpressionError, RowCastError
 from table_format.errors import OptionError

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from catalog import Table
-from catalog.snapshot.snapshot import Snapshot
-from catalog.splits.slice_rows import slice_files
+from catalog.rows.slice_rows import slice_files
+from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.trino.rows import RowServer
 from hudi_catalog.trino.split_id import SplitSlice, TrinoSplit
 from hudi_catalog.trino.types import Form, ServedColumn

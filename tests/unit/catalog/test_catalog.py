@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from catalog import Catalog, Table
-from catalog.snapshot.scan_options import ScanOptions
+from catalog.snapshots.scan_options import ScanOptions
 from pushdown import UnknownColumnError
 from table_format.errors import OptionError, TableNotFoundError
 from tests.unit.conftest import GoldenTable

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from catalog.splits.json_rows import json_lines
+from catalog.rows.json_rows import json_lines
 from tests.support.catalog_tables import NAMES, NEWER_NAMES
 from tests.unit.conftest import GoldenTable
 

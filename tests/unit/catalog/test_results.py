@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from catalog import Table, read
-from catalog.splits import slice_rows
+from catalog.rows import slice_rows
 from pushdown import InexactFilterError, RowCastError
 from table_format.errors import MissingPackageError
 from tests.support.catalog_tables import NAMES

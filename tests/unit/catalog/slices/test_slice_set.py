@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 from catalog.slices.slice_set import SliceSet, names_are_unique
+from catalog.statistics.aggregate import Before, statistics_of_slices
 from catalog.statistics.column_cache import CachedColumn, ColumnCache
 from catalog.statistics.indexed_column import ColumnPart, IndexedColumn
-from catalog.statistics.slice_statistics import Before, statistics_of_slices
-from catalog.table_options import TableOptions
-from pushdown.statistics import ColumnStatistics
+from catalog.table import TableOptions
+from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.verdict import CannotPrune
 from table_format.errors import OptionError
 from table_format.slices.file_slices import SLICES_SCHEMA

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog import Table, read
-from catalog.snapshot.scan_options import SPLIT_SIZE
-from catalog.splits.json_rows import json_lines
+from catalog.rows.json_rows import json_lines
+from catalog.snapshots.scan_options import SPLIT_SIZE
 from catalog.splits.residuals import NOTHING, Residuals
 from catalog.splits.splits import SPLIT_FIELDS
 from pushdown import Unknown, bind, col, matches, parse_sql
-from pushdown.statistics import ColumnStatistics
+from pushdown.evaluation.statistics import ColumnStatistics
 from tests.support.local_writes import LocalTable
 from tests.unit.conftest import GoldenTable
 

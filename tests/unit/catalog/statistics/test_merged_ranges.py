@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from catalog import Table
-from catalog.snapshot.scan_options import BLOCK_SIZE, FOOTER_LIMIT
+from catalog.snapshots.scan_options import BLOCK_SIZE, FOOTER_LIMIT
 from catalog.statistics.merged_ranges import DEFAULT_BLOCK_SIZE, RowGroupSize, without_merged_ranges
 from table_format.config.table_config import update_table_config
 from table_format.metadata_table.column_stats import typed_schema

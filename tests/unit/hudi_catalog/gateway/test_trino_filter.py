@@ -9,10 +9,10 @@ from sqlglot import parse_one
 
 from hudi_catalog.gateway.attribution import put_current_times, take_unsure_out
 from hudi_catalog.gateway.trino_filter import as_trino_filters, seen_schema
-from pushdown.evaluate import evaluate
+from pushdown.evaluation.evaluate import evaluate
+from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.expression import HudiExpression, Unknown
 from pushdown.sql.queries import table_scans
-from pushdown.statistics import ColumnStatistics
 from pushdown.walk import leaves
 
 COLUMNS: dict[str, pa.DataType] = {

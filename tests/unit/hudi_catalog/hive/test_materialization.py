@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog import Table
-from catalog.splits.slice_rows import slice_batches, slice_files, slice_rows
+from catalog.rows.slice_rows import slice_batches, slice_files, slice_rows
 from catalog.table import READ_OPTIMIZED, SNAPSHOT
 from hudi_catalog.hive import materialization, materialized_files
 from hudi_catalog.hive.materialization import Copies, SliceNames, folder_name

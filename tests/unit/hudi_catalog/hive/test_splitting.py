@@ -5,12 +5,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from catalog.splits import row_groups
+from catalog.statistics import row_groups
 from hudi_catalog.hive import splitting
 from hudi_catalog.hive.files import HiveFile
 from hudi_catalog.hive.splitting import Footers, HiveSplit, Splitter
 from pushdown import col
-from pushdown.bind import bind
+from pushdown.binding.bind import bind
 from table_format.errors import MissingFileError
 from table_format.storage import Storage
 from tests.support.hive_client import T, read

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from catalog import Catalog, Table
-from catalog.snapshot.snapshot import Snapshot
+from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.server.options import ServiceOptions
 from hudi_catalog.server.tables import WarehouseTables
 from table_format.errors import CorruptFileError, SplitError, StorageError, TableNotFoundError

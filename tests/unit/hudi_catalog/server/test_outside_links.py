@@ -15,7 +15,7 @@ from table_format.errors import StorageError
 from table_format.storage import Storage
 from tests.support.hive_client import Asking, RefusedError
 from tests.support.served_folders import build_trips
-from tests.unit.catalog.test_late_tables import keys, listed, refusal
+from tests.unit.catalog.concurrency.test_late_tables import keys, listed, refusal
 
 
 @pytest.fixture(scope="module")

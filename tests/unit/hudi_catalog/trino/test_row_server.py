@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog import Table
-from catalog.splits import slice_rows
+from catalog.rows import slice_rows
 from hudi_catalog.trino import rows as rows_module
 from hudi_catalog.trino.index_keys import key_bytes
 from hudi_catalog.trino.options import TrinoOptions

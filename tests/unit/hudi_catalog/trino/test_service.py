@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog import Catalog
-from catalog.stages.order import STAGES
+from catalog.planner import STAGES
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.security import Secret
 from hudi_catalog.server.tables import WarehouseTables

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from pushdown.translators.hive_functions import FUNCTIONS
+from pushdown.translators.hive_comparisons import FUNCTIONS
 from pushdown.translators.hive_nodes import CASTS
 from pushdown.translators.hive_tree import COMPARISONS, CONNECTIVES, LEAVES
 from pushdown.translators.search_argument import LEAF_TYPES, OPERATORS, TRUTH_VALUES

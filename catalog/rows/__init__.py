@@ -1,0 +1,1 @@
+"""Rows of file slices, and their JSON text."""

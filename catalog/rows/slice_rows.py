@@ -1,0 +1,235 @@
+"""The rows of one file slice in the table's columns, whatever its files look like."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from catalog.slices.file_slice import log_paths
+from catalog.snapshots.snapshot import Snapshot
+from catalog.statistics.row_groups import matching_groups
+from pushdown.expression import HudiExpression
+from pushdown.verdict import CannotPrune
+from pushdown.walk import columns_of
+from table_format.base_file.footer import BaseFileFooter, footer
+from table_format.base_file.reader import base_file_batches, read_base_file
+from table_format.codecs.arrow_numpy import from_numpy
+from table_format.errors import UnsupportedTableError
+from table_format.merge.file_slice import read_file_slice
+from table_format.merge.rules import MergeRules
+from table_format.schema.evolution import conform
+
+
+@dataclass(frozen=True, slots=True)
+class SliceFiles:
+    """The files of a file slice; paths are relative to the table.
+
+    Attributes:
+        partition: path of the partition, "" in a table without partitions.
+        base: the base file; None for log files alone.
+        instant: of the slice; that which wrote the base file.
+        logs: the log files in merge order, each with the bytes that a listing said, None for not known.
+    """
+
+    partition: str
+    base: str | None
+    instant: str
+    logs: tuple[tuple[str, int | None], ...] = ()
+
+
+def slice_files(snapshot: Snapshot, row: int) -> SliceFiles:
+    """The files of the slice at a position of the snapshot's files."""
+    return files_of_slices(snapshot, np.array([row], np.int64))[0]
+
+
+def files_of_slices(snapshot: Snapshot, rows: NDArray[np.int64]) -> list[SliceFiles]:
+    """The files of the slices at some positions of the snapshot's files, in their order."""
+    pieces = snapshot.take_files(rows)
+    told: list[list[Any]] = [pieces.column(name).to_pylist() for name in ("partition", "path", "instant")]
+    logs: list[tuple[tuple[str, int | None], ...]] = [()] * len(rows)
+    if snapshot.has_logs[rows].any():
+        of_logs: list[Any] = log_paths(pieces).to_pylist()
+        listed: list[Any] = pieces.column("logs").to_pylist()
+        logs = [
+            tuple((path, log["size"]) for path, log in zip(of_slice, entries or (), strict=True))
+            for of_slice, entries in zip(of_logs, listed, strict=True)
+        ]
+    return [
+        SliceFiles(partition, path, str(instant), of_slice)
+        for partition, path, instant, of_slice in zip(*told, logs, strict=True)
+    ]
+
+
+def slice_rows(
+    snapshot: Snapshot, row: int, columns: Sequence[str], expression: HudiExpression | None = None
+) -> pa.Table:
+    """The rows that a query sees of a file slice, log files merged.
+
+    Args:
+        snapshot: of the table.
+        row: the slice's position in the snapshot's files.
+        columns: at least one, names of the snapshot's schema.
+        expression: a bound filter; row groups in which no row makes it true may be left out.
+
+    Raises:
+        CorruptFileError: a file cannot be read.
+        UnsupportedTableError: log files of a kind that is not read, or partition columns that nothing tells.
+    """
+    files = slice_files(snapshot, row)
+    if files.logs or files.base is None:
+        return _merged(snapshot, files, columns)
+    schema = _schema(snapshot, columns)
+    return _with_path_values(snapshot, files, _base_rows(snapshot, files.base, schema, expression))
+
+
+def slice_batches(
+    snapshot: Snapshot,
+    files: SliceFiles,
+    columns: Sequence[str],
+    *,
+    expression: HudiExpression | None = None,
+    row_groups: Sequence[int] | None = None,
+    start: int = 0,
+    batch_rows: int = 65_536,
+) -> Iterator[tuple[int, pa.Table]]:
+    """The rows that a query sees of a file slice, piece by piece; one with log files is merged as a whole before.
+
+    Args:
+        snapshot: of the table.
+        files: of the slice.
+        columns: at least one, names of the snapshot's schema.
+        expression: a bound filter; row groups in which no row makes it true may be left out.
+        row_groups: ordinals of those of the base file that are wanted, for a slice without log files; None for all.
+        start: rows of the slice to leave out, rows of row groups that are not read counted too.
+        batch_rows: rows in a piece at most.
+
+    Yields:
+        Position in the slice of the first row, and the rows. Positions do not depend on filter, columns or row groups.
+
+    Raises:
+        CorruptFileError: a file cannot be read.
+        UnsupportedTableError: log files of a kind that is not read, or partition columns that nothing tells.
+    """
+    if files.logs or files.base is None:
+        whole = _merged(snapshot, files, columns)
+        for at in range(start, whole.num_rows, batch_rows):
+            yield at, whole.slice(at, batch_rows)
+        return
+    schema, history = _schema(snapshot, columns), snapshot.schema_history
+    names: Sequence[str] = schema.names
+    shape: Callable[[pa.Table], pa.Table] | None = None
+    if history is not None:
+        expression = None  # statistics of the file may be those of another column
+        stored = history.physical_names(files.instant, schema.names)
+        names = list(dict.fromkeys(name for name in stored.values() if name is not None))
+        shape = functools.partial(_renamed, snapshot, files.instant, schema)
+    pieces = base_file_batches(
+        snapshot.client.storage,
+        files.base,
+        names,
+        schema,
+        shape=shape,
+        choose=functools.partial(_chosen, expression, row_groups),
+        start=start,
+        batch_rows=batch_rows,
+    )
+    for at, piece in pieces:
+        yield at, _with_path_values(snapshot, files, piece)
+
+
+def _chosen(
+    expression: HudiExpression | None, row_groups: Sequence[int] | None, footer: BaseFileFooter
+) -> Sequence[int]:
+    matching = range(footer.metadata.num_row_groups) if expression is None else matching_groups(expression, footer)
+    return matching if row_groups is None else sorted(set(matching) & set(row_groups))
+
+
+def _schema(snapshot: Snapshot, columns: Sequence[str]) -> pa.Schema:
+    return pa.schema([snapshot.schema.field(name) for name in columns])
+
+
+def _renamed(snapshot: Snapshot, instant: str, schema: pa.Schema, stored: pa.Table) -> pa.Table:
+    history = snapshot.schema_history
+    return conform(stored if history is None else history.renamed(instant, stored), schema)
+
+
+def _merged(snapshot: Snapshot, files: SliceFiles, columns: Sequence[str]) -> pa.Table:
+    table = read_file_slice(
+        snapshot.client.storage,
+        files.base,
+        [path for path, _ in files.logs],
+        schema=snapshot.schema,
+        columns=columns,
+        rules=MergeRules.of(snapshot.config),
+        timeline=snapshot.timeline,
+        as_of=snapshot.as_of,
+        history=snapshot.schema_history,
+        log_sizes=[size for _, size in files.logs],
+    )
+    return _with_path_values(snapshot, files, table)
+
+
+def _base_rows(snapshot: Snapshot, path: str, schema: pa.Schema, expression: HudiExpression | None) -> pa.Table:
+    storage, history = snapshot.client.storage, snapshot.schema_history
+    if history is None:
+        choose = None if expression is None else functools.partial(matching_groups, expression)
+        return read_base_file(storage, path, columns=schema.names, schema=schema, choose=choose)
+    return history.read(storage, path, schema)
+
+
+def _with_path_values(snapshot: Snapshot, files: SliceFiles, table: pa.Table) -> pa.Table:
+    """The table with the partition columns that files of such tables leave out, from the partition path.
+
+    Raises:
+        UnsupportedTableError: neither the files nor the path tell a column's values.
+    """
+    if not snapshot.config.drop_partition_columns:
+        return table
+    told = snapshot.path_values()
+    partition = snapshot.partitions.index(files.partition)
+    known = not isinstance(told, CannotPrune) and bool(told.known[partition])
+    values = {} if isinstance(told, CannotPrune) or not known else told.values
+    fields = {name.lower() for name in snapshot.config.partition_fields}
+    for at, field in enumerate(table.schema):
+        if field.name in values:
+            same: Any = values[field.name].take(from_numpy(np.full(table.num_rows, partition)))
+            table = table.set_column(at, field, same)
+        elif field.name.lower() in fields and not _holds(snapshot, files, table, field.name):
+            why = told.reason if isinstance(told, CannotPrune) else "its path is of another making"
+            raise UnsupportedTableError(
+                f"partition {files.partition!r}: files of this table leave partition columns out, and its path does "
+                f"not tell the values of {field.name}: {why}; leave this column out of the query"
+            )
+    return table
+
+
+def _holds(snapshot: Snapshot, files: SliceFiles, table: pa.Table, column: str) -> bool:
+    """Whether the files have a column themselves, so far as can be told."""
+    if table.column(table.column_names.index(column)).null_count < table.num_rows or not table.num_rows:
+        return True
+    return files.base is not None and column in footer(snapshot.client.storage, files.base).schema.names
+
+
+def needed_columns(schema: pa.Schema, wanted: Iterable[str], expression: HudiExpression | None) -> list[str]:
+    """Columns to read: those wanted, and those that the filter looks at (a struct for its field); at least one.
+
+    Args:
+        schema: the table's.
+        wanted: names in it.
+        expression: a bound filter; None for all rows.
+    """
+    names = set(wanted)
+    for column in columns_of(expression) if expression is not None else ():
+        names.add(column if column in schema.names else _top_level(column, schema))
+    return [name for name in schema.names if name in names] or schema.names[:1]
+
+
+def _top_level(column: str, schema: pa.Schema) -> str:
+    fitting = [name for name in schema.names if column.startswith(f"{name}.")]
+    return max(fitting, key=len)

@@ -1,0 +1,85 @@
+"""Statistics out of Parquet footers, for files that no index describes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from catalog.snapshots.snapshot import Snapshot
+from pushdown.evaluation.statistics import ColumnStatistics
+from table_format.base_file.footer import BaseFileFooter, FooterStatistics, footer, footer_statistics
+from table_format.errors import CorruptFileError, MissingFileError
+
+nulls: Any = pa.nulls  # its stubs take one type at a time
+
+
+def read_footer_statistics(
+    snapshot: Snapshot, rows: NDArray[np.int64], columns: Mapping[str, pa.DataType], threads: int
+) -> dict[str, ColumnStatistics]:
+    """Statistics of some columns in some files, each footer read once in the life of the snapshot.
+
+    Args:
+        snapshot: whose files they are.
+        rows: positions of the files in the snapshot.
+        columns: the columns' types in the snapshot's schema, by name.
+        threads: footers read at once.
+
+    Returns:
+        By column, one entry for each of `rows`; null where a footer does not tell, as that of a file that cannot be
+        read: whoever reads its rows will say so.
+    """
+    known = snapshot.footers
+    for row in rows:
+        # a base file does not tell what its log files hold, nor under which name it holds a column
+        if snapshot.has_logs[row] or snapshot.schema_history is not None:
+            known.put(int(row), dict.fromkeys(columns))
+    unread = [int(row) for row in rows if any((int(row), column) not in known for column in columns)]
+    paths: Any = snapshot.files.column("path")
+    with ThreadPoolExecutor(threads, thread_name_prefix="hudi-footer") as pool:
+        found = pool.map(lambda row: _read(snapshot, str(paths[row].as_py()), columns), unread)
+        for row, statistics in zip(unread, found, strict=True):
+            known.put(row, statistics)
+    return {column: _column(known.get(rows, column), kind) for column, kind in columns.items()}
+
+
+def unknown_statistics(kind: pa.DataType, count: int) -> ColumnStatistics:
+    """Statistics that say nothing, for so many files."""
+    nothing, counts = nulls(count, kind), nulls(count, pa.int64())
+    return ColumnStatistics(lower=nothing, upper=nothing, null_count=counts, row_count=counts)
+
+
+def _read(snapshot: Snapshot, path: str, columns: Mapping[str, pa.DataType]) -> dict[str, FooterStatistics | None]:
+    try:
+        whole = footer(snapshot.client.storage, path)
+    except (MissingFileError, CorruptFileError):
+        return dict.fromkeys(columns)
+    return {column: _of_footer(whole, column, kind) for column, kind in columns.items()}
+
+
+def _of_footer(whole: BaseFileFooter, column: str, kind: pa.DataType) -> FooterStatistics | None:
+    names = whole.schema.names
+    if column not in names and any(column.startswith(f"{name}.") for name in names):
+        return None  # a field of a struct, whose nulls are not counted apart from the struct's
+    try:
+        return footer_statistics(whole, column, kind)
+    except (ValueError, OverflowError, pa.ArrowException):  # bounds beyond what Python's types hold
+        return None
+
+
+def _column(found: list[FooterStatistics | None], kind: pa.DataType) -> ColumnStatistics:
+    def part(name: str, of: pa.DataType) -> pa.Array[Any]:
+        return pa.array([None if one is None else getattr(one, name) for one in found], of)
+
+    return ColumnStatistics(
+        lower=part("lower", kind),
+        upper=part("upper", kind),
+        null_count=part("null_count", pa.int64()),
+        row_count=part("row_count", pa.int64()),
+        bounds_cover_nan=False,
+        all_null_is_certain=True,
+    )

@@ -1,0 +1,262 @@
+"""Incremental scans: the rows of the table's state at an end that were written after a beginning.
+
+In timeline layout 1 a write belongs to the range by its instant time; in layout 2 by the time at which it completed,
+so that a slow writer's rows are not passed over (Hudi format, snapshot and incremental reads). A row tells the instant
+that wrote its value in `_hoodie_commit_time`. Compactions and clusterings write no row anew: they keep that column.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from pushdown.builder import col
+from pushdown.expression import HudiExpression
+from table_format.actions.commit import CommitMetadata
+from table_format.actions.table_services import ClusteringPlan
+from table_format.codecs.arrow_numpy import to_numpy
+from table_format.errors import MissingFileError, OptionError, PendingWriteError, UnsupportedTableError
+from table_format.instant import WRITE_ACTIONS, Action, Instant, State, parse_as_of
+from table_format.meta_columns import COMMIT_TIME
+from table_format.table.client import TableClient
+from table_format.timeline.history import completion_times
+from table_format.timeline.timeline import Timeline
+
+pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+
+Mask = NDArray[np.bool_]
+
+EARLIEST, LATEST = "earliest", "latest"
+
+_REWRITES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT"})
+
+_TIMELESS = "0"
+
+
+@dataclass(frozen=True, eq=False)
+class InstantRange:
+    """The writes of a range, begin exclusive and end inclusive.
+
+    Attributes:
+        begin: a time in the form of instant times; "0" for the beginning of the table.
+        end: likewise; None for the newest state.
+        timeline: the table's, as it was at the end.
+        as_of: the instant up to which the timeline counts; None for all of it.
+        completions: in layout 2, when each known write completed; empty in layout 1.
+        rewrites: instants of compactions and clusterings, which wrote no row anew.
+        touched: file groups, as partition and id, that writes of the range changed; None where that is not known.
+    """
+
+    begin: str
+    end: str | None
+    timeline: Timeline
+    as_of: str | None
+    completions: dict[str, str]
+    rewrites: frozenset[str]
+    touched: frozenset[tuple[str, str]] | None
+
+    @property
+    def label(self) -> str:
+        """The range in words, for `explain`."""
+        begin = "the beginning" if self.begin == _TIMELESS else self.begin
+        return f"after {begin} up to {self.end or 'now'}"
+
+    def predicate(self) -> HudiExpression:
+        """What rows of the range say in their commit time."""
+        time = col(COMMIT_TIME)
+        inside = time > self.begin
+        if self.end is not None:
+            inside = inside & (time <= self.end)
+        # The instant decides, except for writes that are known to have completed on the other side of a limit. Of those
+        # that neither the timeline nor its history knows, it stands for the completion.
+        wanted = {t for t, done in self.completions.items() if self.includes(done)} - self.rewrites
+        other = sorted({t for t in self.completions if self.includes(t)} - wanted | self.rewrites)
+        slow = sorted(t for t in wanted if not self.includes(t))
+        inside = inside & time.not_in(other) if other else inside
+        return inside | time.is_in(slow) if slow else inside
+
+    def includes(self, done: str) -> bool:
+        """Whether a time, of an instant in layout 1 and of a completion in layout 2, is of the range."""
+        return done > self.begin and (self.end is None or done <= self.end)
+
+    def may_hold(self, files: pa.Table) -> Mask:
+        """The file slices in which a row of the range may lie.
+
+        A base file holds rows of its own instant and older ones, so an old one has none of the range.
+
+        Args:
+            files: slices with `partition`, `file_id`, `instant`, `file_name` and, if any has logs, `logs`.
+        """
+        has_base: Mask = to_numpy(files.column("file_name").combine_chunks().is_valid())
+        return (has_base & self._newer(files.column("instant"))) | self._changed_by_logs(files)
+
+    def _newer(self, instants: Any) -> Mask:
+        """Whether each write is after the beginning; one of which nothing else is known, by its instant."""
+        distinct: list[Any] = pc.unique(instants).to_pylist()
+        newer = [t for t in distinct if self.completions.get(t, t) > self.begin]
+        found: Mask = to_numpy(pc.is_in(instants, pa.array(newer, pa.string())).combine_chunks())
+        return found
+
+    def _changed_by_logs(self, files: pa.Table) -> Mask:
+        if "logs" not in files.column_names:
+            return np.zeros(files.num_rows, np.bool_)
+        has_logs: Mask = to_numpy(pc.greater(pc.list_value_length(files.column("logs").combine_chunks()), 0))
+        if self.touched is None:
+            return has_logs
+        groups = pc.binary_join_element_wise(files.column("partition"), files.column("file_id"), "\0")
+        wanted = pa.array([f"{partition}\0{file_id}" for partition, file_id in self.touched], pa.string())
+        touched: Mask = to_numpy(pc.is_in(groups, wanted).combine_chunks())
+        return has_logs & touched
+
+
+def instant_range(
+    begin: str, end: str | None, client: TableClient, timeline: Timeline, *, end_at_holes: bool = False
+) -> InstantRange:
+    """The range that two texts mean.
+
+    Args:
+        begin: an instant or an ISO 8601 time, not part of the range; `earliest` or zeros for the table's beginning.
+        end: likewise, part of the range; None or `latest` for the newest state.
+        client: of the table.
+        timeline: as loaded.
+        end_at_holes: end the range before a pending write that belongs to it, rather than refuse it.
+
+    Raises:
+        OptionError: a text is no time, the end is before the beginning, or before what the timeline still has.
+        PendingWriteError: a write of the range is pending (layout 1), and the range may not end before it.
+        UnsupportedTableError: the table's rows do not tell when they were written.
+    """
+    config = client.config
+    if not config.populate_meta_fields:
+        raise UnsupportedTableError(
+            f"{client.storage.uri}: hoodie.populate.meta.fields is false, so rows do not tell when they were written"
+        )
+    first = (
+        _TIMELESS
+        if begin.strip() == EARLIEST or not begin.strip(" 0")
+        else parse_as_of(begin, config.timeline_timezone)
+    )
+    last = None if end is None or end.strip() == LATEST else parse_as_of(end, config.timeline_timezone)
+    if last is not None and last < first:
+        raise OptionError(f"incremental {begin}..{end}: the end is before the beginning")
+    layout_2 = timeline.layout > 1
+    if not layout_2 and (pending := _pending_write(timeline, first, last)) is not None:
+        earlier = [write.time for write in timeline.writes if write.time < pending.time]
+        if not end_at_holes or not earlier:
+            raise PendingWriteError(
+                f"incremental {begin}..{end or LATEST}: {pending} is pending and belongs to this range, so "
+                "whoever goes on after its end would miss that write's rows. Try again when the write has ended, end "
+                "the range before it, or have ranges end there by hoodie.read.timeline.holes.resolution.policy=BLOCK"
+            )
+        last = max(earlier[-1], first)
+    completions = _completions(client, timeline) if layout_2 else {}
+    then = _state_at(timeline, last, completions)
+    as_of = None if layout_2 or not timeline.writes or timeline.writes[-1].time <= (last or "~") else last
+    known = InstantRange(first, last, then, as_of, completions, frozenset(), None)
+    inside = [i for i in then.writes if known.includes(completions.get(i.time, i.time))]
+    writes = {instant: then.commit_metadata(instant) for instant in inside}
+    return dataclasses.replace(known, rewrites=_rewrites(then, writes), touched=_touched(known, writes))
+
+
+def _pending_write(timeline: Timeline, begin: str, end: str | None) -> Instant | None:
+    """The oldest pending write of a range of layout 1, where writes count by the times at which they began.
+
+    Without an end the range goes up to the newest completed write. Compactions and clusterings write no row anew.
+    """
+    newest = timeline.writes[-1].time if timeline.writes else ""
+    for instant in timeline.pending:
+        if begin < instant.time <= (newest if end is None else end) and instant.action in WRITE_ACTIONS:
+            if instant.action == Action.REPLACECOMMIT and _clustering_plan(timeline, instant) is not None:
+                continue
+            return instant
+    return None
+
+
+def _completions(client: TableClient, timeline: Timeline) -> dict[str, str]:
+    """When writes completed; archived ones too, for one that began early may have completed late."""
+    times = {i.time: timeline.completion_time(i.time) or i.time for i in timeline.writes}
+    return {**completion_times(client.storage, client.config.history_folder), **times}
+
+
+def _state_at(timeline: Timeline, end: str | None, completions: dict[str, str]) -> Timeline:
+    """The timeline with the writes that completed later put back to being in flight (layout 2)."""
+    if end is None:
+        return timeline
+    if not timeline.writes or end < min(completions.get(i.time, i.time) for i in timeline.writes):
+        oldest = (
+            f"the oldest write that it still has is of {timeline.writes[0].time}" if timeline.writes else "it has none"
+        )
+        raise OptionError(f"incremental up to {end}: the table's timeline does not reach back so far; {oldest}")
+    later = {i for i in timeline.writes if completions.get(i.time, i.time) > end}
+    if timeline.layout == 1 or not later:
+        return timeline
+    _refuse_archived(timeline, end, completions)
+    instants = tuple(i.at(State.INFLIGHT) if i in later else i for i in timeline.instants)
+    return dataclasses.replace(timeline, instants=instants)
+
+
+def _refuse_archived(timeline: Timeline, end: str, completions: dict[str, str]) -> None:
+    """Refuse a state with archived writes after it, though older ones are active: these cannot be put back."""
+    if not timeline.has_gaps:
+        return
+    last = max(done for write in timeline.writes if (done := completions.get(write.time, write.time)) <= end)
+    if any(done > last for done in timeline.archive.writes.values()):
+        first = timeline.first_unbroken
+        raise OptionError(
+            f"incremental up to {end}: commits after {last} are archived; "
+            f"end at {completions.get(first, first) if first else 'latest'} or later"
+        )
+
+
+def _rewrites(timeline: Timeline, writes: Mapping[Instant, CommitMetadata]) -> frozenset[str]:
+    found = set()
+    for instant, metadata in writes.items():
+        if instant.action == Action.DELTACOMMIT or metadata.operation_type not in _REWRITES:
+            continue
+        if instant.action == Action.REPLACECOMMIT and not _keeps_times(timeline, instant):
+            raise UnsupportedTableError(
+                f"incremental: clustering {instant.time} gave its rows a new time, so that they do not tell any more "
+                "which of them were written in the range; begin at or after it, or end before it"
+            )
+        found.add(instant.time)
+    return frozenset(found)
+
+
+def _keeps_times(timeline: Timeline, instant: Instant) -> bool:
+    plan = _clustering_plan(timeline, instant)
+    return plan is None or plan.preserves_times
+
+
+def _clustering_plan(timeline: Timeline, instant: Instant) -> ClusteringPlan | None:
+    """The plan of a replacecommit that clusters; None for one that overwrites, or whose request is gone."""
+    for action in (Action.REPLACECOMMIT, Action.CLUSTERING):
+        requested = Instant(instant.time, action, State.REQUESTED)
+        try:
+            return ClusteringPlan.from_avro(timeline.read(requested), timeline.path(requested))
+        except MissingFileError:
+            continue
+    return None
+
+
+def _touched(known: InstantRange, writes: Mapping[Instant, CommitMetadata]) -> frozenset[tuple[str, str]] | None:
+    """File groups that the writes of the range name; None where some of them may have left the active timeline.
+
+    Names of log files do not tell: in layout 1 they hold the instant of the base file, and tables that were upgraded
+    keep such names.
+    """
+    timeline = known.timeline
+    first = timeline.first_unbroken
+    if first is None or known.begin < first:
+        return None
+    times = {write.time for write in writes}
+    if any(known.includes(done) and t not in times for t, done in known.completions.items()):
+        return None
+    stats = [found for metadata in writes.values() for found in metadata.partition_to_write_stats.items()]
+    return frozenset((partition, stat.file_id) for partition, of in stats for stat in of)

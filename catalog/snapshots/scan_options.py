@@ -1,0 +1,87 @@
+"""Options of a scan, typed and checked once; the keys are Apache Hudi's own where it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from table_format.config.option_values import choice, flag, known_options, names, whole_number
+
+BUCKET_COUNT = "hoodie.bucket.index.num.buckets"
+
+BUCKET_HASH_FIELDS = "hoodie.bucket.index.hash.field"
+
+FOOTER_LIMIT = "hoodie.catalog.scan.footer.limit"
+
+THREADS = "hoodie.catalog.scan.threads"
+
+SPLIT_SIZE = "hoodie.catalog.scan.split.size"
+
+BLOCK_SIZE = "hoodie.parquet.block.size"
+
+UNIQUE_KEYS = "hoodie.catalog.scan.unique.keys"
+
+HOLES = "hoodie.read.timeline.holes.resolution.policy"
+
+# Names that the proposals of the bucket index (RFC-29) used, before it was released under others.
+_ALIASES = {
+    "hoodie.hash.index.bucket.num": BUCKET_COUNT,
+    "hoodie.datasource.write.indexkey.field": BUCKET_HASH_FIELDS,
+}
+
+SERVICE_KEYS = (FOOTER_LIMIT, THREADS, UNIQUE_KEYS)
+
+"""Those that fit all tables of a service."""
+
+_KEYS = (BUCKET_COUNT, BUCKET_HASH_FIELDS, FOOTER_LIMIT, THREADS, SPLIT_SIZE, BLOCK_SIZE, UNIQUE_KEYS, HOLES)
+
+
+@dataclass(frozen=True)
+class ScanOptions:
+    """Options of a scan.
+
+    Attributes:
+        bucket_count: buckets of each partition, for a table whose `hoodie.properties` don't say;
+            `hoodie.bucket.index.num.buckets`.
+        bucket_hash_fields: record key columns that are hashed; `hoodie.bucket.index.hash.field`.
+        footer_limit: at most so many Parquet footers are read for statistics that no index has, 0 for none;
+            `hoodie.catalog.scan.footer.limit`.
+        threads: files and footers that are read at once; `hoodie.catalog.scan.threads`.
+        split_size: larger base files are divided into splits of about so many bytes by row groups, and their footers
+            are read for that; None for whole files; `hoodie.catalog.scan.split.size`.
+        block_size: bytes at which the writers of the table close a row group, for a table whose `hoodie.properties`
+            don't say; `hoodie.parquet.block.size`.
+        unique_keys: no record key of the table has two rows, although rows were inserted without a look at the keys
+            that were there; `hoodie.catalog.scan.unique.keys`.
+        end_at_holes: an incremental range of table version 6 ends before the oldest pending write that a newer write
+            overtook, instead of being refused; `hoodie.read.timeline.holes.resolution.policy` = BLOCK.
+    """
+
+    bucket_count: int | None = None
+    bucket_hash_fields: tuple[str, ...] | None = None
+    footer_limit: int = 1000
+    threads: int = 8
+    split_size: int | None = None
+    block_size: int | None = None
+    unique_keys: bool = False
+    end_at_holes: bool = False
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str] | None) -> ScanOptions:
+        """Options by their keys.
+
+        Raises:
+            OptionError: an unknown key, or a value that does not fit it.
+        """
+        renamed = {_ALIASES.get(key, key): value for key, value in (options or {}).items()}
+        values = known_options(renamed, _KEYS, "a scan")
+        return cls(
+            bucket_count=whole_number(values, BUCKET_COUNT, cls.bucket_count, 1),
+            bucket_hash_fields=names(values, BUCKET_HASH_FIELDS) or None,
+            footer_limit=whole_number(values, FOOTER_LIMIT, cls.footer_limit, 0),
+            threads=whole_number(values, THREADS, cls.threads, 1),
+            split_size=whole_number(values, SPLIT_SIZE, cls.split_size, 1),
+            block_size=whole_number(values, BLOCK_SIZE, cls.block_size, 1),
+            unique_keys=flag(values, UNIQUE_KEYS),
+            end_at_holes=choice(values, HOLES, "FAIL", ("FAIL", "BLOCK")) == "BLOCK",
+        )

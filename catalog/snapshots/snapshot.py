@@ -1,0 +1,255 @@
+"""One table at one instant: its files, its schema, and what is known of their contents.
+
+Everything is a column over the files. What was loaded is kept, so that a table that is held open plans from memory.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from catalog.slices.path_values import PathValues, path_values
+from catalog.slices.slice_set import Rows, SliceSet
+from catalog.slices.time_travel import check_not_cleaned
+from catalog.statistics.column_cache import DEFAULT_LIMIT, CachedColumn, ColumnCache
+from catalog.statistics.footer_cache import FooterCache
+from catalog.statistics.indexed_column import IndexedColumn
+from catalog.statistics.merged_ranges import DEFAULT_BLOCK_SIZE, RowGroupSize
+from catalog.statistics.snapshot_columns import load_column, update_column
+from pushdown.evaluation.statistics import ColumnStatistics
+from pushdown.verdict import CannotPrune
+from table_format.codecs.arrow_numpy import one_chunk, to_numpy
+from table_format.meta_columns import META_FIELDS
+from table_format.metadata_table.reader import MetadataTable
+from table_format.slices.file_slices import (
+    latest_file_slices,
+    list_data_files,
+    read_optimized_slices,
+    replaced_file_groups,
+)
+from table_format.table.client import TableClient
+from table_format.table.schema_history import internal_schemas
+from table_format.timeline.timeline import Timeline
+
+__all__ = ["IndexedColumn", "Snapshot"]
+
+pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+
+_UNREAD = object()
+
+
+class Snapshot:
+    """The files of a table at an instant.
+
+    Args:
+        client: of the table.
+        timeline: as loaded.
+        as_of: the instant up to which commits count; None for all.
+        read_optimized: base files alone, without the log files that changed them since.
+        listing: the newest timeline, when the other was put back to an earlier time; None for that itself.
+        statistics_limit: bytes of column statistics that are kept in memory.
+
+    Raises:
+        OptionError: the table was not there yet at that instant, or its files of then are cleaned away.
+        UnsupportedTableError: what is not read, such as base files that are not Parquet.
+    """
+
+    def __init__(
+        self,
+        client: TableClient,
+        timeline: Timeline,
+        as_of: str | None = None,
+        *,
+        read_optimized: bool = False,
+        listing: Timeline | None = None,
+        statistics_limit: int = DEFAULT_LIMIT,
+    ) -> None:
+        self.client = client
+        self.config = client.config
+        self.timeline = timeline
+        self.as_of = as_of
+        self.read_optimized = read_optimized
+        self.is_latest = as_of is None and listing is None
+        last = timeline.last_completed_write(as_of)
+        self.instant: str | None = last.time if last else None
+        self.metadata_table = MetadataTable.open(client, listing or timeline)
+        self.data_schema: pa.Schema = client.table_schema(timeline, as_of)
+        self.schema = whole_schema(client, self.data_schema)
+        self.schema_history = internal_schemas(timeline, as_of, newest=listing)
+        self.slices = self._load_slices(past=as_of is not None or listing is not None)
+        self.replaced = replaced_file_groups(timeline, as_of)
+        self.columns = ColumnCache(statistics_limit)
+        self.block_size = client.config.block_size or DEFAULT_BLOCK_SIZE
+        self._others: dict[int, Snapshot] = {}
+        self._paths: PathValues | CannotPrune | None = None
+        self._buckets: Any = _UNREAD
+        self.footers = FooterCache()
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        """How many positions there are; after a refresh some may be of slices that are no more."""
+        return len(self.slices)
+
+    @property
+    def files(self) -> pa.Table:
+        """The file slices by position, of `file_slices.SLICES_SCHEMA`; to pick some, `take_files` is faster."""
+        return self.slices.files
+
+    @property
+    def partitions(self) -> list[str]:
+        """Paths of the partitions."""
+        return self.slices.partitions
+
+    @property
+    def partition_index(self) -> Rows:
+        """For each position, the partition."""
+        return self.slices.partition_index
+
+    @property
+    def sizes(self) -> Rows:
+        """For each position, the bytes of base and log files."""
+        return self.slices.sizes
+
+    @property
+    def has_logs(self) -> NDArray[np.bool_]:
+        """For each position, whether the slice has log files."""
+        return self.slices.has_logs
+
+    @property
+    def live_rows(self) -> Rows:
+        """The positions that count, ascending."""
+        return self.slices.live_rows
+
+    @property
+    def live_bytes(self) -> int:
+        """Sizes of the slices that count together."""
+        return self.slices.live_bytes
+
+    def take_files(self, rows: Rows) -> pa.Table:
+        """The file slices at some positions."""
+        return self.slices.take(rows)
+
+    def path_values(self) -> PathValues | CannotPrune:
+        """The partition columns' values by partition, as far as paths tell them."""
+        with self._lock:
+            if self._paths is None:
+                self._paths = path_values(self.config, self.data_schema, self.partitions)
+            return self._paths
+
+    def path_statistics(self) -> Mapping[str, ColumnStatistics]:
+        """Statistics of partition columns by partition; empty where paths do not tell values."""
+        values = self.path_values()
+        return {} if isinstance(values, CannotPrune) else values.statistics
+
+    def indexed_column(self, column: str, kind: pa.DataType) -> IndexedColumn | CannotPrune:
+        """The metadata table's statistics of a column, for all files.
+
+        Args:
+            column: its name; dotted for a struct's field.
+            kind: its type in this snapshot's schema.
+        """
+        table = self.metadata_table
+        with self._lock:
+            cached = self.columns.get(column)
+            if cached is not None and cached.source is table and cached.kind == kind:
+                return cached.column
+            updated = None if cached is None else self._update_column(cached, column, kind)
+            found = self._load_column(column, kind) if updated is None else updated
+            self.columns.put(column, CachedColumn(kind, found, table))
+            return found
+
+    def cached_column(self, column: str) -> IndexedColumn | CannotPrune | None:
+        """What `indexed_column` found before; None when it was not asked."""
+        cached = self.columns.get(column)
+        return cached.column if cached is not None and cached.source is self.metadata_table else None
+
+    def bucket_numbers(self) -> NDArray[np.int64] | None:
+        """The bucket of each file by the first eight digits of its id; None when any file has none (RFC-29)."""
+        with self._lock:
+            if self._buckets is _UNREAD:
+                digits = pc.utf8_slice_codeunits(one_chunk(self.files.column("file_id")), 0, 8)
+                numbered = pc.all(pc.match_substring_regex(digits, r"^[0-9]{8}$"), min_count=0).as_py()
+                self._buckets = to_numpy(pc.cast(digits, pa.int64())) if numbered else None
+            buckets: NDArray[np.int64] | None = self._buckets
+            return buckets
+
+    def succeeded_by(
+        self, client: TableClient, timeline: Timeline, table: MetadataTable | None, slices: SliceSet, replaced: pa.Table
+    ) -> Snapshot:
+        """The snapshot after some more writes, which shares with this one what they did not change.
+
+        Args:
+            client: of the table.
+            timeline: as it is now.
+            table: the metadata table as it is now.
+            slices: as they are now; what stood at a position of this snapshot stands there still.
+            replaced: `replaced_file_groups` of that timeline.
+        """
+        newer = copy.copy(self)
+        last = timeline.last_completed_write()
+        newer.client, newer.config, newer.timeline, newer.metadata_table = client, client.config, timeline, table
+        newer.instant = last.time if last else None
+        newer.data_schema = client.table_schema(timeline)
+        newer.schema = whole_schema(client, newer.data_schema)
+        newer.slices, newer.replaced = slices, replaced
+        newer.columns = self.columns.inherited()
+        same_columns = newer.data_schema == self.data_schema
+        if not same_columns:
+            newer.footers = FooterCache()
+        paths = self._paths if same_columns and len(slices.partitions) == len(self.partitions) else None
+        vars(newer).update(_paths=paths, _buckets=_UNREAD, _lock=threading.RLock(), _others={})
+        return newer
+
+    def with_block_size(self, size: int | None) -> Snapshot:
+        """The same state, to be planned as one whose writers close row groups at that size.
+
+        Args:
+            size: in bytes; None for what the table says, or Apache Hudi's default.
+        """
+        if size is None or size == self.block_size:
+            return self
+        with self._lock:
+            if size not in self._others:
+                other = copy.copy(self)
+                vars(other).update(
+                    block_size=size, columns=ColumnCache(self.columns.limit), _lock=threading.RLock(), _others={}
+                )
+                self._others = {size: other}
+            return self._others[size]
+
+    def _load_slices(self, *, past: bool) -> SliceSet:
+        table = self.metadata_table
+        listed = table.files() if table else list_data_files(self.client.storage)
+        if past:
+            check_not_cleaned(listed, self.timeline, self.as_of, read_optimized=self.read_optimized)
+        slices = read_optimized_slices if self.read_optimized else latest_file_slices
+        return SliceSet.of(slices(listed, self.timeline, as_of=self.as_of))
+
+    def _load_column(self, column: str, kind: pa.DataType) -> IndexedColumn | CannotPrune:
+        table = self.metadata_table
+        if table is None:
+            return CannotPrune("the table has no metadata table")
+        if not table.has_column_stats:
+            return CannotPrune("the metadata table has no column_stats")
+        if not self.slices.names_are_unique():
+            return CannotPrune("file names repeat between partitions")
+        return load_column(table, self.slices, column, kind, self.schema_history, row_groups=self._row_groups)
+
+    def _update_column(self, cached: CachedColumn, column: str, kind: pa.DataType) -> IndexedColumn | None:
+        return update_column(cached, self.metadata_table, self.slices, column, kind, row_groups=self._row_groups)
+
+    @property
+    def _row_groups(self) -> RowGroupSize:
+        return RowGroupSize.of(self.schema, self.block_size)
+
+
+def whole_schema(client: TableClient, schema: pa.Schema) -> pa.Schema:
+    """The columns of a table with Hudi's meta columns first, where it has these."""
+    return pa.schema([*META_FIELDS, *schema]) if client.config.populate_meta_fields else schema

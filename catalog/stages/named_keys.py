@@ -1,0 +1,228 @@
+"""The record keys that a filter names, as the texts that a table stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from catalog.stages.stage import StageInput
+from pushdown.columns import ResolvedColumn, resolve_column
+from pushdown.errors import UnknownColumnError
+from pushdown.evaluation.key_bindings import key_bindings
+from pushdown.verdict import CannotPrune
+from table_format.config.table_config import KeyGeneratorType, TableConfig
+from table_format.keys.bucket_index import EMPTY_KEY_PART, NULL_KEY_PART, BucketHashRule, hash_parts
+from table_format.keys.key_text import key_texts
+from table_format.meta_columns import RECORD_KEY
+
+MOST_KEYS = 10_000
+
+"""A filter that names more keys than this is taken not to name any."""
+
+# A key of one field is its value alone; with other generators releases differ, and some write `field:value`.
+_PLAIN_KEYS = frozenset({KeyGeneratorType.SIMPLE, KeyGeneratorType.NON_PARTITION, KeyGeneratorType.TIMESTAMP})
+
+
+@dataclass(frozen=True)
+class NamedKeys:
+    """The record keys that a filter leaves.
+
+    Attributes:
+        named_by: the columns that the filter names.
+        texts: each record key in every form that releases write it; empty when no record can match.
+    """
+
+    named_by: str
+    texts: tuple[str, ...]
+
+
+def named_keys(given: StageInput, limit: int = MOST_KEYS) -> NamedKeys | CannotPrune:
+    """The record keys of all records that can make the filter true; or why the filter does not tell.
+
+    Args:
+        given: what came in.
+        limit: with more keys than this the filter counts as naming none.
+    """
+    keys = key_bindings(given.expression, (RECORD_KEY,), limit)
+    if keys is not None:
+        return NamedKeys(RECORD_KEY, tuple(values[0] for values in keys if values[0] is not None))
+    fields, schema = given.snapshot.config.record_key_fields, given.snapshot.data_schema
+    if not fields:
+        return CannotPrune("the table has no record key fields")
+    try:
+        columns = [resolve_column(field, schema) for field in fields]
+    except UnknownColumnError as error:
+        return CannotPrune(f"key columns are not in the schema: {error}")
+    bindings = key_bindings(given.expression, tuple(column.name for column in columns), limit)
+    if bindings is None:
+        return CannotPrune(f"the filter does not name the values of {', '.join(fields)}")
+    return _texts_of(given.snapshot.config, columns, bindings)
+
+
+def _texts_of(
+    config: TableConfig, columns: Sequence[ResolvedColumn], bindings: Sequence[tuple[Any, ...]]
+) -> NamedKeys | CannotPrune:
+    vague = [column for column in columns if not text_is_certain(column.type)]
+    if vague:
+        return CannotPrune(f"releases differ in the key text of {vague[0].name}, a {vague[0].type}")
+    texts: list[list[Any]] = [
+        key_texts(pa.array([values[i] for values in bindings], column.type), column.name).to_pylist()
+        for i, column in enumerate(columns)
+    ]
+    fields = config.record_key_fields
+    if len(fields) > 1:
+        return NamedKeys(", ".join(fields), tuple(composite_texts(fields, [*zip(*texts, strict=True)])))
+    if None in texts[0]:
+        return CannotPrune("no writer makes a key of null: there is no telling where it would be")
+    return NamedKeys(fields[0], tuple(single_texts(config, texts[0])))
+
+
+def single_texts(config: TableConfig, values: Iterable[str]) -> list[str]:
+    """The keys of a table with one key field, in both forms where releases differ.
+
+    Args:
+        config: of the table.
+        values: texts of the key field.
+    """
+    plain = [*values]
+    if config.key_generator in _PLAIN_KEYS:
+        return plain
+    return [*plain, *(f"{config.record_key_fields[0]}:{value}" for value in plain)]
+
+
+def composite_texts(fields: Sequence[str], values: Iterable[Sequence[str | None]]) -> list[str]:
+    """Keys of several fields: `a:1,b:x`, with words for null and for the empty string.
+
+    Args:
+        fields: the key fields.
+        values: for each key, the text of each field.
+    """
+    return [",".join(f"{field}:{_piece(text)}" for field, text in zip(fields, row, strict=True)) for row in values]
+
+
+def text_is_certain(kind: pa.DataType) -> bool:
+    """Whether all releases write a value of the type alike in a key."""
+    types = pa.types
+    return bool(types.is_string(kind) or types.is_integer(kind) or types.is_boolean(kind) or types.is_date(kind))
+
+
+def _piece(text: str | None) -> str:
+    if text is None:
+        return NULL_KEY_PART
+    return text or EMPTY_KEY_PART
+
+
+HashParts: TypeAlias = "tuple[str | None, ...]"
+
+
+@dataclass(frozen=True)
+class HashFields:
+    """Which part of a table's record keys is hashed.
+
+    Attributes:
+        key_fields: the record key fields.
+        hashed: those of them that are hashed, in the same order.
+        rule: how the releases that made the table take keys apart.
+    """
+
+    key_fields: tuple[str, ...]
+    hashed: tuple[str, ...]
+    rule: BucketHashRule
+
+
+@dataclass(frozen=True)
+class HashedKeys:
+    """What a filter leaves to the hash.
+
+    Attributes:
+        named_by: the columns that the filter names.
+        parts: what is hashed of each record, in every form that releases make of it; empty when no record can match.
+    """
+
+    named_by: str
+    parts: frozenset[HashParts]
+
+
+def hash_fields(given: StageInput) -> HashFields | CannotPrune:
+    """Which key fields a table hashes, as its properties or the scan's options tell."""
+    config, options = given.snapshot.config, given.options
+    if config.index_type is not None and config.index_type.upper() not in {"BUCKET", "BUCKET_INDEX"}:
+        return CannotPrune(f"the table's index is {config.index_type}")
+    if not config.record_key_fields:
+        return CannotPrune("the table has no record key fields")
+    hashed = config.bucket_hash_fields or options.bucket_hash_fields or config.record_key_fields
+    stray = [field for field in hashed if field not in config.record_key_fields]
+    if stray:
+        return CannotPrune(f"hash field {stray[0]} is not a record key field")
+    # Hudi takes the parts in the order in which they stand in the key.
+    ordered = tuple(field for field in config.record_key_fields if field in hashed)
+    return HashFields(config.record_key_fields, ordered, BucketHashRule.of_properties(config.raw))
+
+
+def parts_of_key(record_key: str, fields: HashFields) -> set[HashParts]:
+    """What is hashed of a record key, by each generation of writers."""
+    return {tuple(hash_parts(record_key, fields.hashed, rule)) for rule in BucketHashRule}
+
+
+def hashed_keys(given: StageInput, fields: HashFields) -> HashedKeys | CannotPrune:
+    """What is hashed of the records that can make the filter true; or why the filter does not tell."""
+    keys = key_bindings(given.expression, (RECORD_KEY,), MOST_KEYS)
+    if keys is not None:
+        texts = [values[0] for values in keys if values[0] is not None]
+        return HashedKeys(RECORD_KEY, _union(parts_of_key(text, fields) for text in texts))
+    return _of_columns(given, fields)
+
+
+def _of_columns(given: StageInput, fields: HashFields) -> HashedKeys | CannotPrune:
+    schema = given.snapshot.data_schema
+    try:
+        kinds = {field: resolve_column(field, schema).type for field in fields.key_fields}
+        names = tuple(resolve_column(field, schema).name for field in fields.hashed)
+    except UnknownColumnError as error:
+        return CannotPrune(f"key columns are not in the schema: {error}")
+    bindings = key_bindings(given.expression, names, MOST_KEYS)
+    if bindings is None:
+        return CannotPrune(f"the filter does not name the values of {', '.join(fields.hashed)}")
+    vague = [field for field in fields.hashed if not text_is_certain(kinds[field])]
+    if vague:
+        return CannotPrune(f"releases differ in the key text of {vague[0]}, a {kinds[vague[0]]}")
+    free = [field for field in fields.key_fields if field not in fields.hashed]
+    splitting = [field for field in free if not _text_is_plain(kinds[field])]
+    if splitting and fields.rule is BucketHashRule.SPLIT:
+        return CannotPrune(
+            f"{splitting[0]} is part of the key and not of the hash, and releases up to 1.0 let a comma in it "
+            "change the bucket"
+        )
+    if len(fields.key_fields) == 1 and any(values[0] is None for values in bindings):
+        return CannotPrune("no writer makes a key of null: there is no telling where it would be")
+    columns = [
+        key_texts(pa.array([values[i] for values in bindings], kinds[field]), field).to_pylist()
+        for i, field in enumerate(fields.hashed)
+    ]
+    found = _union(_all_forms(given, fields, texts) for texts in zip(*columns, strict=True))
+    return HashedKeys(", ".join(fields.hashed), found)
+
+
+def _all_forms(given: StageInput, fields: HashFields, texts: HashParts) -> set[HashParts]:
+    """What is hashed of one combination of hash field values, over all forms that a record key may have."""
+    if len(fields.key_fields) == 1:
+        keys = single_texts(given.snapshot.config, [text for text in texts if text is not None])
+    else:
+        # What stands in the fields that are not hashed does not matter, as long as it is plain.
+        known = dict(zip(fields.hashed, texts, strict=True))
+        keys = composite_texts(fields.key_fields, [tuple(known.get(field, "0") for field in fields.key_fields)])
+    return {texts}.union(*(parts_of_key(key, fields) for key in keys))
+
+
+def _text_is_plain(kind: pa.DataType) -> bool:
+    """Whether no value's text can hold a comma, in whichever way a release writes it."""
+    types = pa.types
+    number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
+    return bool(number or types.is_date(kind) or types.is_timestamp(kind))
+
+
+def _union(sets: Iterable[set[Any]]) -> frozenset[Any]:
+    return frozenset().union(*sets)

@@ -1,0 +1,1 @@
+"""Bound filters over statistics, keys and rows."""

@@ -1,0 +1,364 @@
+"""Evaluate a filter over the statistics of all files at once, to the truth values that their rows may have."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from pushdown.errors import ExpressionError
+from pushdown.evaluation.statistics import Believed, ColumnStatistics, nothing_known
+from pushdown.expression import Constant, HudiExpression, Op, Predicate
+from pushdown.kinds import Kind, kind_of
+from pushdown.like import shape_of
+from pushdown.ordering import Comparable, Mask, comparable, greater, greater_equal, less, less_equal, mask_of
+from pushdown.walk import Logic, fold_logic
+
+pc: Any = pyarrow.compute
+
+_NULL_TESTS = frozenset({Op.IS_NULL, Op.NOT_NULL})
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """Which truth values a filter may have in each file: three masks, one entry for each file.
+
+    A mask that is false is a proof; one that is true is a possibility only.
+    """
+
+    can_true: Mask
+    can_false: Mask
+    can_null: Mask
+
+    @property
+    def only_true(self) -> Mask:
+        """Files in which the filter is true for every row."""
+        sure: Mask = self.can_true & ~self.can_false & ~self.can_null
+        return sure
+
+    def negated(self) -> Outcomes:
+        """The outcomes of NOT."""
+        return Outcomes(self.can_false, self.can_true, self.can_null)
+
+    def both(self, other: Outcomes) -> Outcomes:
+        """The outcomes of AND, in Kleene's logic."""
+        true = self.can_true & other.can_true
+        false = self.can_false | other.can_false
+        null = (self.can_null & (other.can_true | other.can_null)) | (self.can_true & other.can_null)
+        return Outcomes(true, false, null)
+
+    def either(self, other: Outcomes) -> Outcomes:
+        """The outcomes of OR, in Kleene's logic."""
+        return self.negated().both(other.negated()).negated()
+
+
+def evaluate(expression: HudiExpression, statistics: Mapping[str, ColumnStatistics], count: int) -> Outcomes:
+    """The truth values that rows of each file may have.
+
+    The outcomes hold for Spark's, Hive's and Trino's orders of NaN and zeros alike. A column without statistics, and
+    every statistic that is not to be believed, yields all outcomes.
+
+    Args:
+        expression: a bound filter.
+        statistics: the statistics of columns, by bound name, each over `count` files in the same order.
+        count: how many files.
+
+    Raises:
+        ExpressionError: the filter is not bound.
+        ValueError: statistics for another number of files.
+    """
+    for name, stats in statistics.items():
+        if len(stats) != count:
+            raise ValueError(f"statistics of {name} are for {len(stats)} files, not {count}")
+
+    def leaf(node: HudiExpression) -> Outcomes:
+        if isinstance(node, Predicate):
+            if node.column_type is None:
+                raise ExpressionError(f"bind the filter to a schema before it is evaluated: {node!r} is not bound")
+            stats = statistics.get(node.column)
+            believed = nothing_known(count) if stats is None else stats.believed(node.column_type)
+            return _predicate(node, believed, node.column_type)
+        if isinstance(node, Constant):
+            return _constant(node.value, count)
+        return _all(count)
+
+    logic = Logic(
+        leaf=leaf,
+        both=Outcomes.both,
+        either=Outcomes.either,
+        negate=Outcomes.negated,
+        empty_and=lambda: _constant(True, count),
+        empty_or=lambda: _constant(False, count),
+    )
+    return fold_logic(expression, logic)
+
+
+def _constant(value: bool | None, count: int) -> Outcomes:
+    yes, no = np.ones(count, np.bool_), np.zeros(count, np.bool_)
+    return Outcomes(*(yes if value is case else no for case in (True, False, None)))
+
+
+def _all(count: int) -> Outcomes:
+    yes = np.ones(count, np.bool_)
+    return Outcomes(yes, yes, yes)
+
+
+def _predicate(predicate: Predicate, believed: Believed, column_type: pa.DataType) -> Outcomes:
+    if predicate.op in _NULL_TESTS:
+        none = np.zeros(len(believed.may_null), np.bool_)
+        outcomes = Outcomes(believed.may_null, believed.may_value, none)
+        return outcomes if predicate.op is Op.IS_NULL else outcomes.negated()
+    if predicate.op not in TABLE:
+        return _predicate(predicate.replaced(predicate.op.negated), believed, column_type).negated()
+    if kind_of(column_type) is Kind.OTHER:
+        return _all(len(believed.may_null))
+    return _compared(predicate, believed, column_type)
+
+
+@dataclass(frozen=True, eq=False)
+class _Regions:
+    """Where values of each file may lie relative to the literal."""
+
+    below: Mask
+    at: Mask
+    above: Mask
+
+
+def _compared(predicate: Predicate, believed: Believed, column_type: pa.DataType) -> Outcomes:
+    row = TABLE[predicate.op]
+    values: Any = predicate.values
+    literal_null = values.null_count > 0
+    literal_nan = kind_of(column_type) is Kind.FLOAT and bool(pc.any(pc.is_nan(values)).as_py())
+    if literal_nan and predicate.op not in {Op.EQ, Op.IN, Op.NULL_SAFE_EQ}:
+        # Engines order NaN differently: nothing can be told.
+        everything = believed.may_value
+        return Outcomes(everything, everything, believed.may_null)
+    if literal_nan:
+        values = values.filter(pc.invert(pc.is_nan(values)))
+    regions = _regions(predicate.op, values, believed, column_type)
+    nan = Truth.T | Truth.F if literal_nan else row.nan
+    places = (
+        (regions.below, row.below),
+        (regions.at, row.at),
+        (regions.above, row.above),
+        (believed.may_nan, nan),
+        (believed.may_null, row.null),
+    )
+    true, false, null = (_any(places, truth) for truth in (Truth.T, Truth.F, Truth.N))
+    if literal_null:
+        # `x IN (1, NULL)` is null, not false, where no member is equal.
+        null, false = null | false, np.zeros_like(false)
+    return Outcomes(true, false, null)
+
+
+def _any(places: tuple[tuple[Mask, Truth], ...], truth: Truth) -> Mask:
+    found: Mask | None = None
+    for mask, outcomes in places:
+        if truth in outcomes:
+            found = mask if found is None else found | mask
+    return np.zeros_like(places[0][0]) if found is None else found
+
+
+def _regions(op: Op, values: Any, believed: Believed, column_type: pa.DataType) -> _Regions:
+    if believed.lower is None or believed.upper is None:
+        return _Regions(believed.may_value, believed.may_value, believed.may_value)
+    kind = kind_of(column_type)
+    if op is Op.IN or len(values) != 1:
+        return _set_regions(values.drop_null(), believed, column_type)
+    if op in {Op.STARTS_WITH, Op.LIKE}:
+        prefix = values[0].as_py()
+        return _prefix_regions((shape_of(prefix).prefix if op is Op.LIKE else prefix).encode(), believed)
+    if kind is Kind.FLOAT:
+        low, high, vague = float_interval(values[0].as_py(), column_type)
+        return _interval_regions(low, high, believed, vague=vague)
+    literal = _literal(values, column_type)
+    return _interval_regions(literal, literal, believed, vague=False)
+
+
+def _literal(values: Any, column_type: pa.DataType) -> Any:
+    """The literal in the form of the bounds it is compared with."""
+    found: Any = comparable(values, column_type)
+    return found[0]
+
+
+def _interval_regions(low: Any, high: Any, believed: Believed, *, vague: bool) -> _Regions:
+    """For a literal that is all values from low to high; a vague one may be to either side of them as well."""
+    below = believed.may_value & (believed.no_lower | less(believed.lower, low))
+    above = believed.may_value & (believed.no_upper | greater(believed.upper, high))
+    at = (
+        believed.may_value
+        & (believed.no_lower | less_equal(believed.lower, high))
+        & (believed.no_upper | greater_equal(believed.upper, low))
+    )
+    return _Regions(below | at, at, above | at) if vague else _Regions(below, at, above)
+
+
+def _prefix_regions(prefix: bytes, believed: Believed) -> _Regions:
+    """Texts that start with the prefix lie from it up to, but not at, the first text beyond them."""
+    start: Any = pa.scalar(prefix, pa.large_binary())
+    below = believed.may_value & (believed.no_lower | less(believed.lower, start))
+    at = believed.may_value & (believed.no_upper | greater_equal(believed.upper, start))
+    end_bytes = _beyond_prefix(prefix)
+    if end_bytes is None:
+        return _Regions(below, at, np.zeros_like(at))
+    end: Any = pa.scalar(end_bytes, pa.large_binary())
+    at &= believed.no_lower | less(believed.lower, end)
+    above = believed.may_value & (believed.no_upper | greater_equal(believed.upper, end))
+    return _Regions(below, at, above)
+
+
+def _beyond_prefix(prefix: bytes) -> bytes | None:
+    """The least bytes that are greater than everything with the prefix; None when there are none."""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+
+
+def _set_regions(values: Any, believed: Believed, column_type: pa.DataType) -> _Regions:
+    """For an IN list: at a member, or off all of them (called below)."""
+    members, certain = members_of(values, column_type)
+    at = believed.may_value & may_hold_member(members, believed)
+    only_members = holds_one_value(believed) & is_member(believed.lower, certain)
+    return _Regions(believed.may_value & ~only_members, at, np.zeros_like(at))
+
+
+class Truth(enum.Flag):
+    """A set of truth values."""
+
+    T = 1
+    F = 2
+    N = 4
+
+
+T, F, N = Truth.T, Truth.F, Truth.N
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operator's truth values.
+
+    Attributes:
+        below: for values below the literal.
+        at: for values equal to it, or in it.
+        above: for values above it.
+        nan: for NaN against a literal that is not NaN. Spark sorts NaN above all numbers, Trino and Hive's vectorised
+            operators compare as IEEE 754 does; a set of both is right for each of them.
+        null: for null.
+    """
+
+    below: Truth
+    at: Truth
+    above: Truth
+    nan: Truth
+    null: Truth
+
+
+TABLE = {
+    Op.EQ: Row(F, T, F, F, N),
+    Op.LT: Row(T, F, F, T | F, N),
+    Op.LE: Row(T, T, F, T | F, N),
+    Op.GT: Row(F, F, T, T | F, N),
+    Op.GE: Row(F, T, T, T | F, N),
+    Op.IN: Row(F, T, F, F, N),
+    Op.STARTS_WITH: Row(F, T, F, F, N),
+    # "At" is the pattern's literal prefix, and the rest of the text decides.
+    Op.LIKE: Row(F, T | F, F, F, N),
+    Op.NULL_SAFE_EQ: Row(F, T, F, F, F),
+}
+
+
+def negated(truth: Truth) -> Truth:
+    """NOT of every member: null stays null."""
+    swapped = Truth(0)
+    if T in truth:
+        swapped |= F
+    if F in truth:
+        swapped |= T
+    return swapped | (truth & N)
+
+
+def float_interval(value: float, column_type: pa.DataType) -> tuple[float, float, bool]:
+    """The numbers that one engine or another takes for equal to the literal, and whether another does not.
+
+    A 32-bit column against a literal between its values is compared in 64 bits by Spark and in 32 bits by Trino.
+    -0.0 and 0.0 are equal to most, different to Java's Double.compare.
+    """
+    if column_type == pa.float32() and math.isfinite(value):
+        with np.errstate(over="ignore"):
+            rounded = float(np.float32(value))
+        if rounded != value:
+            return min(value, rounded), max(value, rounded), True
+    return value, value, value == 0
+
+
+def members_of(values: pa.Array[Any], column_type: pa.DataType) -> tuple[Comparable, Comparable]:
+    """The members of an IN list, sorted, in the form of the bounds.
+
+    Returns:
+        All members, and of them those that every engine takes for equal to the same value of the column.
+    """
+    if kind_of(column_type) is not Kind.FLOAT:
+        found: Any = comparable(values, column_type)
+        return found, found
+    exact: Any = values.to_numpy(zero_copy_only=False)
+    intervals = [float_interval(value, column_type) for value in exact.tolist()]
+    every = np.unique([edge for low, high, _ in intervals for edge in (low, high)])
+    certain = np.unique([low for low, _, vague in intervals if not vague])
+    return every.astype(np.float64), certain.astype(np.float64)
+
+
+def may_hold_member(members: Comparable, believed: Believed) -> Mask:
+    """Whether a member lies between a file's bounds.
+
+    Args:
+        members: sorted and distinct.
+        believed: the bounds; what is not known is no limit.
+    """
+    count = len(members)
+    if count == 0:
+        return np.zeros_like(believed.may_value)
+    if isinstance(members, np.ndarray):
+        bounds: Any = believed.lower
+        at = np.searchsorted(members, bounds, side="left")
+        at[believed.no_lower] = 0
+        nearest_number: Any = members[np.minimum(at, count - 1)]
+        found: Mask = (at < count) & (believed.no_upper | less_equal(nearest_number, believed.upper))
+        return found
+    at = _first_not_below(members, believed.lower)
+    at[believed.no_lower] = 0
+    holds: Mask = (at < count) & (believed.no_upper | less_equal(_at(members, at), believed.upper))
+    return holds
+
+
+def _at(members: Any, at: Any) -> Any:
+    return members.take(pa.array(np.minimum(at, len(members) - 1)))
+
+
+def _first_not_below(members: Any, bounds: Any) -> Any:
+    """Binary search for text and binary, all bounds at once: which is the first member that is not less."""
+    low = np.zeros(len(bounds), np.int64)
+    high = np.full(len(bounds), len(members), np.int64)
+    for _ in range(len(members).bit_length()):
+        middle = (low + high) // 2
+        below = (low < high) & greater(bounds, _at(members, middle))
+        low, high = np.where(below, middle + 1, low), np.where(below, high, middle)
+    return low
+
+
+def holds_one_value(believed: Believed) -> Mask:
+    """Whether the bounds of a file leave room for one value only."""
+    alike = less_equal(believed.upper, believed.lower) & greater_equal(believed.upper, believed.lower)
+    return alike & ~believed.no_lower & ~believed.no_upper & ~believed.may_nan
+
+
+def is_member(values: Comparable, members: Comparable) -> Mask:
+    """Whether each value is a member; members are sorted."""
+    if isinstance(values, np.ndarray):
+        found: Mask = np.isin(values, np.asarray(members))
+        return found
+    return mask_of(pc.is_in(values, value_set=members))

@@ -1,0 +1,246 @@
+"""Evaluate a filter over rows, exactly, as Spark does: NaN equals NaN and is the greatest number, -0.0 equals 0.0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from pushdown.binding.bind import bind
+from pushdown.binding.casts import cast_values
+from pushdown.columns import resolve_column
+from pushdown.errors import InexactFilterError, RowCastError
+from pushdown.evaluation.evaluate import Outcomes
+from pushdown.expression import Constant, HudiExpression, Op, Predicate, RowTest, Unknown
+from pushdown.functions import Function, type_sql
+from pushdown.kinds import Kind, kind_of
+from pushdown.like import regex_of
+from pushdown.ordering import mask_of
+from pushdown.spark_types import spark_type
+from pushdown.walk import Logic, fold_logic, leaves
+
+pc: Any = pyarrow.compute
+
+ARROW_COMPARISONS: dict[Op, str] = {
+    Op.EQ: "equal",
+    Op.LT: "less",
+    Op.LE: "less_equal",
+    Op.GT: "greater",
+    Op.GE: "greater_equal",
+}
+
+"""What Arrow calls its functions for them; numpy calls its own the same."""
+
+
+def matches(expression: HudiExpression, table: pa.Table, *, case_sensitive: bool = False) -> pa.BooleanArray:
+    """The truth value of the filter for each row: true, false or null.
+
+    Args:
+        expression: a filter; one that is not bound is bound to the table's schema, with time zone UTC.
+        table: the rows; it has every column that the filter mentions.
+        case_sensitive: how columns of a filter that is not bound are found.
+
+    Raises:
+        InexactFilterError: a part of the filter is unknown, so rows cannot be told exactly.
+        RowCastError: a row hangs on a value that cannot be cast.
+        ExpressionError: the filter does not fit the table.
+    """
+    bound = bind(expression, table.schema, case_sensitive=case_sensitive)
+    for leaf in leaves(bound):
+        if isinstance(leaf, Unknown):
+            raise InexactFilterError(
+                f"rows cannot be selected exactly: {leaf.reason}. Plan files with this filter and let the engine apply "
+                "it to the rows, or take this part out of it"
+            )
+    count = table.num_rows
+    rows = _Rows(table)
+    tests = [leaf for leaf in leaves(bound) if isinstance(leaf, RowTest)]
+    stopped = next((test for test in tests if rows.failures(test).any()), None)
+    if stopped is not None:
+        return _decided(bound, rows, count, stopped)
+    logic = Logic(
+        leaf=lambda node: rows.truth(node, count),
+        both=pc.and_kleene,
+        either=pc.or_kleene,
+        negate=pc.invert,
+        empty_and=lambda: _constant(True, count),
+        empty_or=lambda: _constant(False, count),
+    )
+    result: pa.BooleanArray = fold_logic(bound, logic)
+    return result
+
+
+class _Rows:
+    """The rows of a table, and what casts make of their columns."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self._columns: dict[str, Any] = {}
+        self._casts: dict[tuple[str, Function, str], tuple[Any, Any]] = {}
+
+    def column(self, name: str) -> Any:
+        if name not in self._columns:
+            self._columns[name] = column_values(self._table, name)
+        return self._columns[name]
+
+    def _cast(self, test: RowTest) -> tuple[Any, Any]:
+        key = test.column, test.function, test.time_zone
+        if key not in self._casts:
+            values = self.column(test.column)
+            own: Any = spark_type(values.type)
+            values = values.cast(own)
+            failed = np.zeros(len(values), np.bool_)
+            for step in reversed(list(test.function.chain())):
+                values, stopped = cast_values(
+                    values, step.arguments[0], test.time_zone, lenient=step.name == "try_cast"
+                )
+                failed |= stopped
+            self._casts[key] = values, failed
+        return self._casts[key]
+
+    def failures(self, test: RowTest) -> NDArray[np.bool_]:
+        """The rows whose value cannot be cast."""
+        failed: NDArray[np.bool_] = self._cast(test)[1]
+        return failed
+
+    def truth(self, node: HudiExpression, count: int) -> Any:
+        """What a leaf is for each row."""
+        if isinstance(node, Predicate):
+            return _predicate(node, self.column(node.column))
+        if isinstance(node, RowTest):
+            values, _ = self._cast(node)
+            return _predicate(Predicate(node.op, node.column, node.values, values.type), values)
+        return _constant(node.value if isinstance(node, Constant) else None, count)
+
+    def outcomes(self, node: HudiExpression, count: int) -> Outcomes:
+        """What a leaf may be for each row: anything where a cast fails."""
+        truth = self.truth(node, count)
+        true, null = (mask_of(pc.fill_null(truth, False)), mask_of(pc.is_null(truth)))
+        failed = self.failures(node) if isinstance(node, RowTest) else np.zeros(count, np.bool_)
+        return Outcomes(true | failed, (~true & ~null) | failed, null | failed)
+
+
+def _decided(bound: HudiExpression, rows: _Rows, count: int, stopped: RowTest) -> pa.BooleanArray:
+    """The truth values where casts fail for some rows: right for every row that does not hang on them."""
+
+    def whole(value: bool) -> Outcomes:
+        return rows.outcomes(Constant(value), count)
+
+    logic = Logic(
+        leaf=lambda node: rows.outcomes(node, count),
+        both=Outcomes.both,
+        either=Outcomes.either,
+        negate=Outcomes.negated,
+        empty_and=lambda: whole(True),
+        empty_or=lambda: whole(False),
+    )
+    result = fold_logic(bound, logic)
+    unsure = result.can_true & ~result.only_true
+    if unsure.any():
+        at = int((unsure & rows.failures(stopped)).argmax())
+        value = rows.column(stopped.column)[at].as_py()
+        types = " and ".join(type_sql(step.arguments[0]) for step in reversed(list(stopped.function.chain())))
+        raise RowCastError(
+            f"column {stopped.column} holds {value!r}, which cannot be cast to {types} for {stopped!r}: Spark stops "
+            f"at such a value, too, or reads a form that is not read here. Write TRY_CAST({stopped.column} AS …) to "
+            "take it for null, or leave these rows out by another condition"
+        )
+    null = result.can_null & ~result.only_true
+    return pa.array(result.only_true, pa.bool_(), mask=null)
+
+
+def _constant(value: bool | None, count: int) -> Any:
+    return pa.nulls(count, pa.bool_()) if value is None else pa.repeat(pa.scalar(value), count)
+
+
+def column_values(table: pa.Table, name: str) -> pa.Array[Any]:
+    """A column, or a field of a struct by its dotted path, as one array; null where a struct on the path is null."""
+    path = resolve_column(name, table.schema, case_sensitive=True).path
+    found: Any = table.column(path[0])
+    for part in path[1:]:
+        found = pc.struct_field(found, part)
+    values: Any = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    if isinstance(values, pa.DictionaryArray):
+        values = values.dictionary_decode()
+    if pa.types.is_fixed_size_binary(values.type):
+        values = values.cast(pa.binary())
+    if str(values.type) == "string_view":
+        values = values.cast(pa.large_string())
+    simple: pa.Array[Any] = values
+    return simple
+
+
+def _predicate(predicate: Predicate, column: Any) -> Any:
+    op = predicate.op
+    if op is Op.IS_NULL:
+        return pc.is_null(column)
+    if op is Op.NOT_NULL:
+        return pc.is_valid(column)
+    if op is Op.NULL_SAFE_EQ:
+        return pc.fill_null(_predicate(predicate.replaced(Op.EQ), column), False)
+    if op in ARROW_COMPARISONS or op in _MATCHERS:
+        return _compared(op, column, predicate.values)
+    return pc.invert(_predicate(predicate.replaced(op.negated), column))
+
+
+def _compared(op: Op, column: Any, values: Any) -> Any:
+    if op in _MATCHERS:
+        return _MATCHERS[op](column, values)
+    if kind_of(column.type) is Kind.FLOAT:
+        return _floats(op, column, values[0].as_py())
+    if pa.types.is_boolean(column.type):
+        column, values = column.cast(pa.uint8()), values.cast(pa.uint8())
+    return getattr(pc, ARROW_COMPARISONS[op])(column, values.cast(column.type)[0])
+
+
+def _floats(op: Op, column: Any, literal: float) -> Any:
+    numbers = _doubles(column)
+    nan = np.isnan(numbers)
+    if literal != literal:  # noqa: PLR0124
+        yes, no = np.ones(len(nan), np.bool_), np.zeros(len(nan), np.bool_)
+        found = {Op.EQ: nan, Op.LT: ~nan, Op.LE: yes, Op.GT: no, Op.GE: nan}[op]
+    else:
+        found = getattr(np, ARROW_COMPARISONS[op])(numbers, literal)
+        if op in {Op.GT, Op.GE}:
+            found = found | nan
+    return _with_nulls(found, column)
+
+
+def _doubles(column: Any) -> Any:
+    return pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+
+
+def _with_nulls(found: Any, column: Any) -> Any:
+    return pa.array(found, pa.bool_(), mask=pc.is_null(column).to_numpy(zero_copy_only=False))
+
+
+def _is_in(column: Any, values: Any) -> Any:
+    has_null = values.null_count > 0
+    members = values.drop_null()
+    if kind_of(column.type) is Kind.FLOAT:
+        wanted = members.to_numpy(zero_copy_only=False)
+        numbers = _doubles(column)
+        hit = np.isin(numbers, wanted[~np.isnan(wanted)])
+        if np.isnan(wanted).any():
+            hit |= np.isnan(numbers)
+        found = _with_nulls(hit, column)
+    else:
+        hits = pc.is_in(column, value_set=members.cast(column.type))
+        found = pc.if_else(pc.is_valid(column), hits, None)
+    # A value that is not in a list with a null may be equal to it, for all SQL knows.
+    return pc.if_else(pc.fill_null(found, False), True, None) if has_null else found
+
+
+def _starts_with(column: Any, values: Any) -> Any:
+    return pc.starts_with(column, pattern=values[0].as_py())
+
+
+def _like(column: Any, values: Any) -> Any:
+    return pc.match_substring_regex(column, pattern=regex_of(values[0].as_py()))
+
+
+_MATCHERS: dict[Op, Callable[[Any, Any], Any]] = {Op.IN: _is_in, Op.STARTS_WITH: _starts_with, Op.LIKE: _like}

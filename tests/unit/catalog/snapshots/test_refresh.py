@@ -1,0 +1,114 @@
+"""Tables that Apache Hudi wrote, seen write by write: a snapshot that is brought up to date is as one loaded afresh."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from catalog import Table
+from catalog.snapshots.refresh import refreshed
+from catalog.snapshots.snapshot import Snapshot
+from catalog.statistics.indexed_column import IndexedColumn
+from table_format.instant import State
+from table_format.table.client import TableClient
+from table_format.timeline.timeline import Timeline
+from tests.support.catalog_tables import NEWER_NAMES
+from tests.support.local_writes import LocalTable
+
+OPTIONS: dict[str, Any] = {
+    "hoodie.table.name": "trips",
+    "hoodie.datasource.write.recordkey.field": "k",
+    "hoodie.bucket.index.num.buckets": "2",
+}
+LOGGED = [name for name in NEWER_NAMES if "__mor_" in name]
+
+
+class Replay(TableClient):
+    """A table as it was when its first writes had completed."""
+
+    until = ""
+
+    def timeline(self) -> Timeline:
+        whole = super().timeline()
+        kept = [
+            i for i in whole.instants if (completed(whole, i) if i.state is State.COMPLETED else i.time) <= self.until
+        ]
+        return dataclasses.replace(whole, instants=tuple(kept))
+
+
+def completed(timeline: Timeline, instant: Any) -> str:
+    return timeline.completion_time(instant.time) or instant.time
+
+
+def slices(snapshot: Snapshot) -> list[str]:
+    return sorted(map(repr, snapshot.take_files(snapshot.live_rows).to_pylist()))
+
+
+def columns(snapshot: Snapshot) -> dict[str, pa.DataType]:
+    return {field.name: field.type for field in snapshot.schema if not pa.types.is_nested(field.type)}
+
+
+def statistics(snapshot: Snapshot, name: str, kind: pa.DataType) -> dict[Any, Any] | None:
+    column = snapshot.indexed_column(name, kind)
+    if not isinstance(column, IndexedColumn):
+        return None
+    part = column.take(snapshot.live_rows)
+    stats = part.statistics
+    values = [part.present.tolist()]
+    values += [a.to_pylist() for a in (stats.lower, stats.upper, stats.null_count, stats.row_count, part.row_count)]
+    files = snapshot.take_files(snapshot.live_rows)
+    groups = zip(files["partition"].to_pylist(), files["file_id"].to_pylist(), strict=True)
+    return dict(zip(groups, zip(*values, strict=True), strict=True))
+
+
+@pytest.mark.parametrize("name", LOGGED)
+def test_a_refreshed_snapshot_is_a_fresh_one(golden, name: str) -> None:
+    client = Replay.open(golden(name).path)
+    client.until = "99999999"
+    whole = client.timeline()
+    moments = sorted({completed(whole, instant) for instant in whole.completed})
+    client.until = moments[0]
+    held = Snapshot(client, client.timeline())
+    shared = compared = 0
+    for number, client.until in enumerate(moments[1:]):
+        if number % 2 == 0:
+            for column, kind in columns(held).items():
+                held.indexed_column(column, kind)
+        newer = refreshed(held, client)
+        fresh = Snapshot(client, client.timeline())
+        assert slices(newer) == slices(fresh)
+        shared += newer is held or newer.slices.main is held.slices.main
+        known = [as_known(statistics(newer, c, kind), statistics(fresh, c, kind)) for c, kind in columns(fresh).items()]
+        compared += sum(known)
+        held = newer if any(known) else fresh
+    assert shared
+    assert compared
+
+
+def as_known(found: dict[Any, Any] | None, fresh: dict[Any, Any] | None) -> int:
+    """Check statistics; how many of them are known.
+
+    The metadata table is the one of the end, where a compaction has merged what was added at each moment. What it does
+    not show as added is unknown after a refresh.
+    """
+    if found is None or fresh is None:
+        assert found == fresh
+        return 0
+    assert found.keys() == fresh.keys()
+    known = {group: values for group, values in found.items() if values[0]}
+    assert known == {group: fresh[group] for group in known}
+    return len(known)
+
+
+def test_a_table_that_was_made_anew_has_nothing_of_the_one_before(tmp_path: Path) -> None:
+    """As Spark's mode("overwrite") does it; its properties may be the same."""
+    path, schema = tmp_path / "trips", pa.schema([("k", pa.int64())])
+    table: Any = None
+    for keys in (range(10), range(100, 105)):
+        LocalTable.create(str(path), schema, OPTIONS).write("insert", pa.table({"k": list(keys)}, schema))
+        table = Table.open(str(path)) if table is None else table.refresh()
+        assert sorted(table.scan().to_arrow()["k"].to_pylist()) == list(keys)
+        shutil.rmtree(path)

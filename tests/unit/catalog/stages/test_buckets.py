@@ -1,0 +1,167 @@
+"""The bucket stage against tables that Apache's bucket index wrote."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from catalog import Plan, StageResult, Table
+from tests.unit.conftest import GoldenTable
+
+
+def bucket_stage(table: Table, condition: str, options: dict[str, str]) -> StageResult:
+    return stage_of(table.scan(condition, options=options).plan())
+
+
+def stage_of(plan: Plan) -> StageResult:
+    return next(stage for stage in plan.stages if stage.name == "bucket")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "v6_0150__bkt_np_types",
+        "v6_0150__bkt_complex1",
+        "v6_0150__bkt_longkey",
+        "v6_0150__bkt_hive",
+        "v6_1200__bkt_urlenc",
+    ],
+)
+def test_every_key_is_in_the_files_kept(golden: Callable[[str], GoldenTable], name: str) -> None:
+    given = golden(name)
+    table = given.open()
+    whole = table.scan().to_arrow()
+    for key, file_name in zip(whole["id"].to_pylist(), whole["_hoodie_file_name"].to_pylist(), strict=True):
+        from pushdown import col
+
+        plan = table.scan(col("id") == key, options=given.scan_options).plan()
+        assert stage_of(plan).pruned
+        assert stage_of(plan).files_out < stage_of(plan).files_in or stage_of(plan).files_in == 0
+        at = pc.index(plan.snapshot.files["file_name"], file_name).as_py()
+        assert plan.dropped_by[at] == -1
+
+
+@pytest.mark.parametrize(
+    ("condition", "pruned"),
+    [
+        ("id = 'k00001'", True),
+        ("id IN ('k00001', 'k00002') AND i > 5", True),
+        ("id = 'k00001' OR id = 'k00002'", True),
+        ("_hoodie_record_key = 'k00001'", True),
+        ("id = 'k00001' OR i = 5", False),
+        ("i = 5", False),
+        ("id > 'k'", False),
+        ("NOT (id = 'k00001')", False),
+        ("id IS NULL", False),
+    ],
+)
+def test_only_bound_keys_prune(golden: Callable[[str], GoldenTable], condition: str, pruned: bool) -> None:
+    given = golden("v6_0150__bkt_np_types")
+    stage = bucket_stage(given.open(), condition, given.scan_options)
+    assert stage.pruned or not pruned
+    if not pruned:
+        assert stage.files_out == stage.files_in
+
+
+def test_a_key_that_contradicts_itself_keeps_nothing(golden: Callable[[str], GoldenTable]) -> None:
+    given = golden("v6_0150__bkt_np_types")
+    plan = given.open().scan("id = 'a' AND id = 'b'", options=given.scan_options).plan()
+    assert len(plan) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({}, "not in hoodie.properties"),
+        ({"hoodie.bucket.index.num.buckets": "2"}, "there is a bucket"),
+        ({"hoodie.bucket.index.num.buckets": "64"}, "cannot be"),
+        ({"hoodie.hash.index.bucket.num": "64"}, "cannot be"),
+        ({"hoodie.bucket.index.num.buckets": "4", "hoodie.bucket.index.hash.field": "ts"}, "not a record key field"),
+    ],
+)
+def test_a_layout_that_does_not_fit_is_not_used(
+    golden: Callable[[str], GoldenTable], options: dict[str, str], why: str
+) -> None:
+    stage = bucket_stage(golden("v6_0150__bkt_np_types").open(), "id = 'k00001'", options)
+    assert not stage.pruned
+    assert why in stage.reason
+
+
+def test_other_indexes_have_no_buckets(golden: Callable[[str], GoldenTable]) -> None:
+    stage = bucket_stage(
+        golden("v6_0150__bloom_replace").open(), "id = 'k00001'", {"hoodie.bucket.index.num.buckets": "4"}
+    )
+    assert not stage.pruned
+    assert "no simple bucket index" in stage.reason
+
+
+def test_key_text_that_releases_write_differently_is_not_hashed(golden: Callable[[str], GoldenTable]) -> None:
+    condition = "kl = 1 AND kd = DATE '2020-01-01' AND kt = TIMESTAMP '2020-01-01 00:00:00' AND kdec = 1 AND kb"
+    given = golden("v6_1200__bkt_keytypes")
+    stage = bucket_stage(given.open(), condition, given.scan_options)
+    assert not stage.pruned
+    assert "differ" in stage.reason
+
+
+def test_a_text_key_outside_the_hash_counts_where_commas_split_keys(golden: Callable[[str], GoldenTable]) -> None:
+    old, new = golden("v6_0150__bkt_complex"), golden("v6_1200__bkt_complex")
+    assert "comma" in bucket_stage(old.open(), "ka = 5", old.scan_options).reason
+    assert bucket_stage(new.open(), "ka = 5", new.scan_options).pruned
+    assert bucket_stage(old.open(), "_hoodie_record_key = 'ka:5,kb:x'", old.scan_options).pruned
+
+
+def test_count_and_fields_come_from_the_properties(copied: Callable[..., str]) -> None:
+    properties = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
+    table = Table.open(copied("v6_0150__bkt_np_types", properties))
+    assert bucket_stage(table, "id = 'k00001'", {}).files_out == 1
+    doubtful = bucket_stage(table, "id = 'k00001'", {"hoodie.bucket.index.num.buckets": "8"})
+    assert not doubtful.pruned
+
+
+#: As Apache 1.2.0's `CALL partition_bucket_index_manager` left it in a table whose other partitions kept their count.
+RULES = """{
+  "expressions" : "nowhere,5",
+  "defaultBucketNumber" : 3,
+  "rule" : "regex",
+  "version" : 1,
+  "instant" : "00000000000000"
+}"""
+
+
+@pytest.mark.parametrize("folder", ["configs", "archive"])
+@pytest.mark.parametrize("rules", [RULES, "{}", None])
+def test_partitions_with_counts_of_their_own_are_not_pruned(
+    copied: Callable[..., str], folder: str, rules: str | None
+) -> None:
+    """A rescale leaves partitions as they are whose count it takes for unchanged; the rules do not tell which."""
+    path = copied("v6_0150__bkt_hive")
+    options = {"hoodie.bucket.index.num.buckets": "3"}
+    assert bucket_stage(Table.open(path), "id = 'k00001'", options).pruned
+    rules_folder = Path(path) / ".hoodie/.bucket_index/partition_bucket_index_meta" / folder
+    rules_folder.mkdir(parents=True)
+    if rules is not None:
+        (rules_folder / "00000000000000.hashing_config").write_text(rules)
+    stage = bucket_stage(Table.open(path), "id = 'k00001'", options)
+    assert not stage.pruned
+    assert "by the rules in .hoodie/.bucket_index/partition_bucket_index_meta" in stage.reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "plain"),
+    [
+        (pa.int64(), True),
+        (pa.float64(), True),
+        (pa.decimal128(9, 2), True),
+        (pa.timestamp("us", "UTC"), True),
+        (pa.date32(), True),
+        (pa.bool_(), True),
+        (pa.string(), False),
+        (pa.binary(), False),
+    ],
+)
+def test_which_texts_may_hold_a_comma(kind: pa.DataType, plain: bool) -> None:
+    from catalog.stages.named_keys import _text_is_plain
+
+    assert _text_is_plain(kind) is plain

@@ -1,0 +1,199 @@
+"""The record key stage against the record indexes of tables that Apache wrote."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from catalog import Plan, StageResult, Table
+from catalog.snapshots.scan_options import UNIQUE_KEYS
+from catalog.stages.named_keys import composite_texts, single_texts
+from pushdown import col
+from table_format.config.table_config import TableConfig
+from table_format.errors import OptionError
+from table_format.metadata_table.reader import MetadataTable
+from tests.unit.conftest import GoldenTable
+
+INDEXED = ["v6_1200__rli_part"]
+
+
+def stage_of(plan: Plan) -> StageResult:
+    return next(stage for stage in plan.stages if stage.name == "record key")
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_every_key_is_in_the_file_groups_kept(golden: Callable[[str], GoldenTable], name: str) -> None:
+    given = golden(name)
+    table = given.open()
+    for row in given.rows:
+        plan = table.scan(col("id") == row["id"]).plan()
+        assert stage_of(plan).pruned
+        assert stage_of(plan).files_out == 1
+        assert [split.partition for split in plan.splits] == [row["_hoodie_partition_path"]]
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_keys_that_no_record_has_leave_nothing(golden: Callable[[str], GoldenTable], name: str) -> None:
+    table = golden(name).open()
+    assert len(table.scan("id = 'there is none'").plan()) == 0
+    assert len(table.scan("_hoodie_record_key IN ('a', 'b')").plan()) == 0
+    assert len(table.scan("id = 'a' AND id = 'b'").plan()) == 0
+
+
+@pytest.mark.parametrize(
+    ("condition", "pruned"),
+    [
+        ("id IN ({0}, {1})", True),
+        ("id = {0} AND i > -1000000", True),
+        ("id = {0} OR _hoodie_record_key = {1}", False),
+        ("id = {0} OR i = 5", False),
+        ("i = 5", False),
+        ("NOT (id = {0})", False),
+        ("id > {0}", False),
+        ("part = {0}", False),
+        ("id IS NULL", False),
+    ],
+)
+def test_only_bound_keys_are_looked_up(golden: Callable[[str], GoldenTable], condition: str, *, pruned: bool) -> None:
+    given = golden(INDEXED[0])
+    keys = [f"'{row['id']}'" for row in given.rows[:2]]
+    table = given.open()
+    plan = table.scan(condition.format(*keys)).plan()
+    assert stage_of(plan).pruned is pruned
+
+
+def test_the_past_is_not_asked_for(golden: Callable[[str], GoldenTable]) -> None:
+    given = golden(INDEXED[0])
+    table = given.open()
+    instant = table.scan().plan().snapshot.instant
+    stage = stage_of(table.scan(col("id") == given.rows[0]["id"], as_of=instant).plan())
+    assert not stage.pruned
+    assert "now" in stage.reason
+
+
+def test_nothing_is_read_for_filters_without_keys(
+    golden: Callable[[str], GoldenTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise AssertionError("looked up")
+
+    monkeypatch.setattr(MetadataTable, "record_locations", fail)
+    assert not stage_of(golden(INDEXED[0]).open().scan("i = 5").plan()).pruned
+
+
+@pytest.mark.parametrize("group", ["not-there-0", None])
+def test_an_index_that_is_out_of_step_is_not_believed(
+    golden: Callable[[str], GoldenTable], monkeypatch: pytest.MonkeyPatch, group: str | None
+) -> None:
+    given = golden(INDEXED[0])
+    key = given.rows[0]["id"]
+    told = None if group is None else pa.table({"key": [key], "partition": ["part=x"], "file_id": [group]})
+    monkeypatch.setattr(MetadataTable, "record_locations", lambda *_: told)
+    stage = stage_of(given.open().scan(col("id") == key).plan())
+    assert not stage.pruned
+    assert stage.files_out == stage.files_in
+
+
+def test_file_ids_that_two_partitions_share(
+    golden: Callable[[str], GoldenTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = golden(INDEXED[0])
+    table = given.open()
+    snapshot = table.scan().plan().snapshot
+    group = snapshot.files["file_id"][0].as_py()
+    told = pa.table({"key": ["k"], "partition": ["part=of another"], "file_id": [group]})
+    monkeypatch.setattr(MetadataTable, "record_locations", lambda *_: told)
+    assert len(table.scan("id = 'k'").plan()) == 0
+
+
+def rewritten(path: str, write: int, old: bytes, new: bytes) -> Table:
+    """A table of which one of the writes says something else of itself."""
+    timeline = Table.open(path).snapshot().timeline
+    instant = Path(path) / timeline.path(timeline.writes[write])
+    data = instant.read_bytes()
+    assert old in data
+    instant.write_bytes(data.replace(old, new))
+    return Table.open(path)
+
+
+def uncounted(path: str) -> str:
+    """The same table without column statistics, so that its rows are not known."""
+    properties = Path(path) / ".hoodie/hoodie.properties"
+    text = properties.read_text()
+    assert "column_stats," in text
+    properties.write_text(text.replace("column_stats,", ""))
+    return path
+
+
+def unpartitioned(path: str) -> str:
+    """Its record index is asked as that of a table without partitions would be."""
+    properties = Path(path) / ".hoodie/hoodie.properties"
+    lines = properties.read_text().splitlines()
+    properties.write_text("\n".join(line for line in lines if not line.startswith("hoodie.table.partition.fields")))
+    return path
+
+
+def test_as_many_rows_as_keys_prove_that_none_repeats(
+    golden: Callable[[str], GoldenTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = golden(INDEXED[0])
+    keys = given.open().scan().plan().snapshot.metadata_table.count_record_keys(1_000)
+    assert keys == len({row["_hoodie_record_key"] for row in given.rows}) == len(given.rows)
+    monkeypatch.setattr(MetadataTable, "count_record_keys", lambda *_: keys - 1)
+    stage = stage_of(given.open().scan("id = 'a'").plan())
+    assert not stage.pruned
+    assert f"{keys} rows and the record index {keys - 1} keys" in stage.reason
+
+
+def test_a_large_index_is_not_counted(golden: Callable[[str], GoldenTable]) -> None:
+    assert golden(INDEXED[0]).open().scan().plan().snapshot.metadata_table.count_record_keys(1) is None
+
+
+def test_a_key_may_have_a_row_in_each_partition(copied: Callable[..., str]) -> None:
+    table = Table.open(uncounted(copied(INDEXED[0])))
+    key = table.scan().to_arrow()["id"][0].as_py()
+    stage = stage_of(table.scan(col("id") == key).plan())
+    assert not stage.pruned
+    assert "in several partitions" in stage.reason
+    sure = {UNIQUE_KEYS: "true"}
+    assert stage_of(table.scan(col("id") == key, options=sure).plan()).files_out == 1
+    with pytest.raises(OptionError, match="give true or false"):
+        table.scan(options={UNIQUE_KEYS: "perhaps"})
+
+
+def test_an_insert_may_have_added_a_second_row_of_a_key(copied: Callable[..., str]) -> None:
+    path = unpartitioned(uncounted(copied(INDEXED[0])))
+    assert stage_of(Table.open(path).scan("id = 'a'").plan()).pruned
+    table = rewritten(path, 1, b'"operationType" : "UPSERT"', b'"operationType" : "INSERT"')
+    stage = stage_of(table.scan("id = 'a'").plan())
+    assert not stage.pruned
+    assert "INSERT at" in stage.reason
+
+
+def test_a_write_that_does_not_tell_its_operation(copied: Callable[..., str]) -> None:
+    path = unpartitioned(uncounted(copied(INDEXED[0])))
+    table = rewritten(path, -1, b'"operationType"', b'"anotherType"')
+    assert "UNKNOWN at" in stage_of(table.scan("id = 'a'").plan()).reason
+
+
+def test_tables_without_a_record_index(golden: Callable[[str], GoldenTable]) -> None:
+    stage = stage_of(golden("v6_0150__bkt_hive").open().scan("id = 'k00001'").plan())
+    assert not stage.pruned
+    assert "no record index" in stage.reason
+
+
+def test_forms_of_keys() -> None:
+    fields = {"hoodie.table.recordkey.fields": "id"}
+    assert single_texts(TableConfig({**fields, "hoodie.table.keygenerator.type": "SIMPLE"}), ["5"]) == ["5"]
+    assert single_texts(TableConfig({**fields, "hoodie.table.keygenerator.type": "COMPLEX"}), ["5"]) == ["5", "id:5"]
+    assert composite_texts(("a", "b"), [("1", None), ("", "x,y")]) == ["a:1,b:__null__", "a:__empty__,b:x,y"]
+
+
+def test_the_index_of_a_table_that_lists_it_but_lost_it(copied: Callable[..., str]) -> None:
+    path = copied("v6_0150__bkt_hive", {"hoodie.table.metadata.partitions": "column_stats,files,record_index"})
+    table = Table.open(path)
+    plan = table.scan("id = 'k00001'").plan()
+    assert "cannot be read" in stage_of(plan).reason
+    assert table.scan("id = 'k00001'").to_arrow().num_rows == 1
