@@ -22,7 +22,7 @@ $(BIN)/.installed: pyproject.toml
 
 $(APACHE_VENV)/bin/.installed: Makefile
 	$(PYTHON) -m venv $(APACHE_VENV)
-	$(APACHE_VENV)/bin/python -m pip install --quiet 'pyspark==$(OLDEST_PYSPARK)' pyarrow pandas numpy fastavro isal xxhash rich sqlglot typer
+	$(APACHE_VENV)/bin/python -m pip install --quiet 'pyspark==$(OLDEST_PYSPARK)' pyarrow pandas numpy fastavro google-crc32c isal xxhash rich sqlglot typer
 	$(APACHE_VENV)/bin/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from table_format.codecs.arrow_numpy import Bytes, Positions
-from table_format.codecs.avro_arrow import decode_records
+from table_format.codecs.avro_records import decode_records
 from table_format.codecs.avro_schema_tree import Node, parse
 from table_format.errors import CorruptFileError, HudiError, SchemaError, UnsupportedTableError
 from table_format.hfile.reader import HFileReader

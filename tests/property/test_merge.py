@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from table_format.codecs.avro_arrow import decode_records
+from table_format.codecs.avro_records import decode_records
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.codecs.avro_schema_tree import parse
 from table_format.errors import HudiError

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from table_format.base_file.bloom import dynamic_bloom
-from table_format.codecs.crc32c import CHUNK, crc32c, crc32c_chunks
 from table_format.codecs.varint import BadEncodingError, read_hadoop_vint, write_hadoop_vint
 from table_format.errors import CorruptFileError, OptionError, RecordError, UnsupportedTableError
 from table_format.hfile import block, entries
+from table_format.hfile.block import CHUNK
 from table_format.hfile.entries import SUFFIX, find_entries
 from table_format.hfile.index import write_entry
 from table_format.hfile.reader import HFileReader
@@ -187,39 +187,6 @@ def test_shortened_index_keys():
     assert len(reader.prefix(b"key-")) == 2000
 
 
-def test_crc32_checksums_are_verified():
-    keys, values = many(3000)
-    data = bytearray(write_hfile(keys, values, schema_json=SCHEMA, codec="NONE", block_size=65536))
-    offset = HFileReader(bytes(data), "crc").block_index.offsets[0]
-    header = block.read_header(memoryview(data)[offset:], offset, "crc")
-    data[offset + 24] = 1
-    end = offset + header.checked_size
-    sums = [zlib.crc32(data[at : min(at + CHUNK, end)]) for at in range(offset, end, CHUNK)]
-    data[end : end + 4 * len(sums)] = struct.pack(f">{len(sums)}I", *sums)
-    assert len(HFileReader(bytes(data), "crc").entries()) == 3000
-    data[offset + 40000] ^= 1
-    with pytest.raises(CorruptFileError, match="checksum") as caught:
-        HFileReader(bytes(data), "crc").entries()
-    assert (caught.value.path, caught.value.offset) == ("crc", offset)
-
-
-def test_crc32c_vectors():
-    assert crc32c(b"123456789") == 0xE3069283
-    assert crc32c(bytes(32)) == 0x8A9136AA
-    assert crc32c(b"\xff" * 32) == 0x62A8AB43
-    assert crc32c(bytes(range(32))) == 0x46DD794E
-    assert crc32c(b"") == 0
-
-
-@pytest.mark.parametrize("size", [1, 3, 4, 33, 63, 64, 65, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 100])
-def test_crc32c_chunks_equal_the_bitwise_sum(size):
-    import numpy as np
-
-    data = np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8)
-    expected = [bitwise_crc32c(data[at : at + CHUNK].tobytes()) for at in range(0, size, CHUNK)]
-    assert crc32c_chunks(data).tolist() == expected
-
-
 def bitwise_crc32c(data):
     register = 0xFFFFFFFF
     for byte in data:
@@ -227,6 +194,23 @@ def bitwise_crc32c(data):
         for _ in range(8):
             register = register >> 1 ^ (0x82F63B78 if register & 1 else 0)
     return register ^ 0xFFFFFFFF
+
+
+@pytest.mark.parametrize(("kind", "checksum"), [(1, zlib.crc32), (2, bitwise_crc32c)])
+def test_checksums_are_verified(kind, checksum):
+    keys, values = many(3000)
+    data = bytearray(write_hfile(keys, values, schema_json=SCHEMA, codec="NONE", block_size=65536))
+    offset = HFileReader(bytes(data), "crc").block_index.offsets[0]
+    header = block.read_header(memoryview(data)[offset:], offset, "crc")
+    data[offset + 24] = kind
+    end = offset + header.checked_size
+    sums = [checksum(data[at : min(at + CHUNK, end)]) for at in range(offset, end, CHUNK)]
+    data[end : end + 4 * len(sums)] = struct.pack(f">{len(sums)}I", *sums)
+    assert len(HFileReader(bytes(data), "crc").entries()) == 3000
+    data[offset + 40000] ^= 1
+    with pytest.raises(CorruptFileError, match="checksum") as caught:
+        HFileReader(bytes(data), "crc").entries()
+    assert (caught.value.path, caught.value.offset) == ("crc", offset)
 
 
 def test_hadoop_vint():

@@ -21,7 +21,9 @@ from table_format.codecs.avro_schema_tree import Node
 from table_format.errors import CorruptFileError, SchemaError
 
 _BROKEN = (avro_values.BadValueError, IndexError, pa.ArrowInvalid, OverflowError)
+
 _Found = tuple[Any, Positions]
+
 arrow: Any = pa  # the stubs know no arrays of any type
 
 
