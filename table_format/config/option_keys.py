@@ -244,6 +244,7 @@ OUR_WRITER_KEYS: Final = (
     "hoodie.catalog.write.surgery.max.touched.percent",
     "hoodie.catalog.write.surgery.min.file.size",
     "hoodie.catalog.write.tasks",
+    "hoodie.catalog.write.zstd.level",
 )
 """Keys of ours that writers read."""
 

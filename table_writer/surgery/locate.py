@@ -19,6 +19,8 @@ from table_writer.rows.merge import positions_after
 
 Mask = npt.NDArray[np.bool_]
 
+# So many keys of a batch seldom lie between the pages of a row group in whose range they are.
+_ASKED_KEYS_PER_PAGED_KEY = 100
 # The filter is asked where that is sure to cost less than the keys that it may spare: a key of the batch costs about as
 # much as ten keys of the file.
 _ROWS_PER_ASKED_KEY = 10
@@ -74,7 +76,7 @@ def candidate_groups(
     if known is not None and not known.all():
         keys = keys.take(from_numpy(np.flatnonzero(known)))
         found = _in_ranges(ranges, keys)
-    if pages is None:
+    if pages is None or len(keys) * _ROWS_PER_ASKED_KEY * _ASKED_KEYS_PER_PAGED_KEY >= rows:
         return found
     return [number for number in found if _may_hold(pages(number), keys)]
 

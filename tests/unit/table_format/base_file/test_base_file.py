@@ -172,10 +172,19 @@ def test_the_bloom_filter_follows_apaches_options(tmp_path):
     assert footer(storage, "none.parquet").min_key == "key00000000"
 
 
+def test_higher_levels_of_zstd_make_smaller_files(tmp_path):
+    storage, table = Storage(str(tmp_path)), _many_rows()
+    text = schema_text(storage_schema(table.schema), "t", meta_fields=True)
+    levels = [{}, *({"hoodie.catalog.write.zstd.level": level} for level in ("1", "19"))]
+    default, lowest, high = (write_base_file(storage, "f.parquet", table, text, options).size for options in levels)
+    assert default == lowest > high
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
         ("hoodie.parquet.compression.codec", "lzma"),
+        ("hoodie.catalog.write.zstd.level", "23"),
         ("hoodie.parquet.block.size", "0"),
         ("hoodie.parquet.page.size", "big"),
         ("hoodie.index.bloom.fpp", "2"),
