@@ -1,4 +1,4 @@
-"""Trino and Presto: the service for their Thrift connectors, and a connection whose queries are planned here."""
+"""Trino and Presto: a service for their Thrift connectors, and a DB-API connection with queries rewritten."""
 
 from hudi_catalog.trino.connecting import connect
 

@@ -1,4 +1,4 @@
-"""`connect` without a need for Trino's client before it is called."""
+"""`connect`, which imports Trino's client only when called."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 def connect(*arguments: Any, **named: Any) -> Connection:
-    """Connect to Trino, in place of `trino.dbapi.connect`; see `hudi_catalog.trino.dbapi.connect` for the arguments.
+    """Connect to Trino in place of `trino.dbapi.connect`; for the arguments see `hudi_catalog.trino.dbapi.connect`.
 
     Raises:
         MissingPackageError: Trino's Python client is not installed.
-        OptionError: an option does not fit.
+        OptionError: an option is invalid.
     """
     try:
         from hudi_catalog.trino import dbapi

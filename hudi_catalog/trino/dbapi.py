@@ -1,6 +1,6 @@
-"""`hudi_catalog.trino.connect`: Trino's own Python client, with queries over Hudi tables rewritten first.
+"""`hudi_catalog.trino.connect`: Trino's Python client, with queries over Hudi tables rewritten before they are sent.
 
-Everything but the text of queries is the client's: connections, cursors, transactions, parameters, errors.
+Only the SQL text changes; connections, cursors, transactions, parameters and errors are the client's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hudi_catalog.metastore.sync_options import SyncOptions
 from hudi_catalog.metastore.trino_tables import TrinoTables
 from hudi_catalog.server.query_log import QueryLog
 
-# A statement with parameters may travel in a header.
+# A statement with parameters may be sent in an HTTP header.
 _PREPARED_LENGTH = 20_000
 
 
@@ -32,39 +32,40 @@ def connect(
     log: QueryLog | None = None,
     **named: Any,
 ) -> Connection:
-    """Connect to Trino, in place of `trino.dbapi.connect`.
+    """Connect to Trino in place of `trino.dbapi.connect`.
 
-    A query over tables that `hudi-catalog sync --target trino` registered is sent with the files of their newest
-    snapshots that it can need. What cannot be rewritten for sure is sent as it is.
+    A query over tables registered by `hudi-catalog sync --target trino` is restricted to the files of their newest
+    snapshots that it may need. A query that cannot be rewritten safely is sent unchanged.
 
     Args:
-        arguments: those of `trino.dbapi.connect`.
-        metastore: that Trino's Hive connector uses, such as `file:///data/metastore` or `thrift://host:9083`; or tables
-            that other connections share.
+        arguments: positional arguments of `trino.dbapi.connect`.
+        metastore: the metastore of Trino's Hive connector, such as `file:///data/metastore` or `thrift://host:9083`;
+            or a `TrinoTables` shared with other connections.
         options: `hoodie.catalog.gateway.*`, `hoodie.catalog.sync.*` and `hoodie.catalog.metastore.*`, see
             `GatewayOptions`, `SyncOptions` and `MetastoreOptions`.
         storage_options: keyword arguments for the `pyarrow.fs` file systems of the tables.
-        log: gets a line for each statement; None for none.
-        named: those of `trino.dbapi.connect`.
+        log: receives a line for each statement; may be None.
+        named: keyword arguments of `trino.dbapi.connect`.
 
     Raises:
-        OptionError: an option is unknown, or its value does not fit it.
+        OptionError: an option is unknown or its value is invalid.
     """
-    of_store, given = parted(options or {})
-    of_gateway = {key: given.pop(key) for key in tuple(given) if key in {*REWRITE_KEYS, *SCAN_KEYS}}
-    of_sync = SyncOptions.parse(given)
+    metastore_options, others = parted(options or {})
+    gateway_options = {key: others.pop(key) for key in tuple(others) if key in {*REWRITE_KEYS, *SCAN_KEYS}}
+    sync_options = SyncOptions.parse(others)
     if isinstance(metastore, str):
-        metastore = TrinoTables(open_metastore(metastore, storage_options, of_store), of_sync, storage_options)
-    return Connection(*arguments, rewriter=Rewriter(metastore, GatewayOptions.parse(of_gateway), log), **named)
+        store = open_metastore(metastore, storage_options, metastore_options)
+        metastore = TrinoTables(store, sync_options, storage_options)
+    return Connection(*arguments, rewriter=Rewriter(metastore, GatewayOptions.parse(gateway_options), log), **named)
 
 
 class Connection(trino.dbapi.Connection):
-    """A connection of Trino's client whose cursors rewrite.
+    """A connection of Trino's client whose cursors rewrite queries.
 
     Args:
-        arguments: those of `trino.dbapi.Connection`.
-        rewriter: of the queries.
-        named: those of `trino.dbapi.Connection`.
+        arguments: positional arguments of `trino.dbapi.Connection`.
+        rewriter: rewrites the queries.
+        named: keyword arguments of `trino.dbapi.Connection`.
     """
 
     def __init__(self, *arguments: Any, rewriter: Rewriter, **named: Any) -> None:
@@ -73,17 +74,17 @@ class Connection(trino.dbapi.Connection):
 
     def cursor(self, *arguments: Any, **named: Any) -> Any:
         """As `trino.dbapi.Connection.cursor`."""
-        made = super().cursor(*arguments, **named)
-        # The client's connection names the classes of its cursors itself.
-        made.__class__ = SegmentCursor if isinstance(made, trino.dbapi.SegmentCursor) else Cursor
-        return made
+        cursor = super().cursor(*arguments, **named)
+        # The client's connection hard-codes its cursor classes.
+        cursor.__class__ = SegmentCursor if isinstance(cursor, trino.dbapi.SegmentCursor) else Cursor
+        return cursor
 
     def rewrite(self, operation: str, parameters: list[str] | None = None) -> Rewritten:
-        """What is sent in place of a statement.
+        """The statement to send in place of another.
 
         Args:
             operation: the statement.
-            parameters: SQL texts of its parameters' values.
+            parameters: its parameters' values as SQL literals.
         """
         session = self._client_session
         properties = {str(key).lower(): str(value) for key, value in (session.properties or {}).items()}
@@ -93,7 +94,7 @@ class Connection(trino.dbapi.Connection):
 
 
 class Cursor(trino.dbapi.Cursor):
-    """A cursor of Trino's client that rewrites what it executes."""
+    """A cursor of Trino's client that rewrites statements."""
 
     def execute(self, operation: str, params: Any = None) -> Any:
         """As `trino.dbapi.Cursor.execute`."""
@@ -102,7 +103,7 @@ class Cursor(trino.dbapi.Cursor):
 
 
 class SegmentCursor(trino.dbapi.SegmentCursor):
-    """A cursor of spooled segments that rewrites what it executes."""
+    """A cursor of spooled segments that rewrites statements."""
 
     def execute(self, operation: str, params: Any = None) -> Any:
         """As `trino.dbapi.SegmentCursor.execute`."""
@@ -116,5 +117,5 @@ def _rewritten(cursor: Any, operation: str, params: Any) -> str:
         try:
             parameters = [str(cursor._format_prepared_param(value)) for value in params]  # noqa: SLF001
         except NotSupportedError:
-            return operation  # the client refuses them itself
+            return operation  # the client raises this error itself
     return str(cursor.connection.rewrite(operation, parameters).sql)

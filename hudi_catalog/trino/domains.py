@@ -1,7 +1,7 @@
-"""What a TupleDomain of Trino says of the served values, as a filter on the table's own columns.
+"""Translation of Trino's TupleDomain, which is about served values, to a filter on the table's columns.
 
-A served value may be another than the table's: decimals and times as text, say. A condition on it becomes the exact
-condition on the table's value, or a wider one, or `Unknown`; never a narrower one.
+A served value may differ from the table's, such as a decimal served as text. A condition on it becomes the equivalent
+condition on the table's value, a wider one, or `Unknown`; never a narrower one.
 """
 
 from __future__ import annotations
@@ -34,38 +34,38 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _POINTS = frozenset({Op.EQ, Op.IN})
 _NOT_POINTS = frozenset({Op.NE, Op.NOT_IN})
 _NULL_CHECKS = frozenset({Op.IS_NULL, Op.NOT_NULL})
-_MOST_TEXTS = 10_000
-_MOST_DOUBLES = 200
+_MAX_TEXTS = 10_000
+_MAX_DOUBLES = 200
 
 
-class _UnclearError(ValueError):
-    """The served value does not tell which values of the table it stands for."""
+class _AmbiguousError(ValueError):
+    """A served value does not determine the table's value."""
 
 
 def expression_of(domain: Any, columns: Sequence[ServedColumn], schema: pa.Schema) -> HudiExpression:
-    """The filter on the table's columns that a domain means.
+    """The filter on the table's columns equivalent to a domain, or wider.
 
-    Every row whose served values are in the domain makes it true, or may do so where parts are `Unknown`.
+    It is true, or unknown, for every row whose served values are in the domain.
 
     Args:
         domain: an object with the attributes of ``TrinoThriftTupleDomain``.
-        columns: as `types.columns_of` gives them for the schema.
-        schema: of the table's snapshot, to which the filter is bound.
+        columns: the result of `types.columns_of` for the schema.
+        schema: of the table's snapshot; the filter is bound to it.
 
     Raises:
-        FilterSyntaxError: the domain is no such object.
+        FilterSyntaxError: the domain is malformed.
     """
     by_name = {column.name: column for column in columns}
     domains = getattr(domain, "domains", None)
     if not isinstance(domains, Mapping):
         return from_tuple_domain(domain, {})
     parts = [_column(name, one, by_name.get(str(name).lower()), schema) for name, one in domains.items()]
-    wanted = [part for part in parts if part != Constant(value=True)]
-    return all_of(*wanted) if wanted else Constant(value=True)
+    conditions = [part for part in parts if part != Constant(value=True)]
+    return all_of(*conditions) if conditions else Constant(value=True)
 
 
 def row_condition(expression: HudiExpression | None) -> HudiExpression | None:
-    """The part of a bound filter that can be applied to rows: what is unknown lets every row through.
+    """The part of a bound filter that can be evaluated on rows, with unknown conditions taken as true.
 
     Returns:
         None when every row passes.
@@ -78,7 +78,7 @@ def row_condition(expression: HudiExpression | None) -> HudiExpression | None:
             return Constant(value=True)
         return rebuilt(node, children) if children else node
 
-    # The first pass leaves no NOT above a leaf, so that "let through" is "true" for each unknown one.
+    # The first pass pushes NOT down to the leaves, so that an unknown leaf may be replaced by true.
     known = simplify(fold(simplify(expression, budget=sys.maxsize), visit))
     return None if known == Constant(value=True) else known
 
@@ -86,9 +86,9 @@ def row_condition(expression: HudiExpression | None) -> HudiExpression | None:
 def _column(name: str, domain: Any, column: ServedColumn | None, schema: pa.Schema) -> HudiExpression:
     if column is None:
         return Unknown(f"there is no column {name}")
-    said = from_tuple_domain(SimpleNamespace(domains={column.source: domain}), {column.source: column.trino_type})
+    served = from_tuple_domain(SimpleNamespace(domains={column.source: domain}), {column.source: column.trino_type})
     try:
-        return bind(fold(said, lambda node, children: _visit(node, children, column)), schema, case_sensitive=True)
+        return bind(fold(served, lambda node, children: _visit(node, children, column)), schema, case_sensitive=True)
     except ExpressionError as error:
         return Unknown(f"{column.source}: {error}")
 
@@ -100,7 +100,7 @@ def _visit(node: HudiExpression, children: list[HudiExpression], column: ServedC
         return node
     try:
         return _TRANSLATORS[column.form](node, column)
-    except (_UnclearError, KeyError, ValueError, ArithmeticError, pa.ArrowException):
+    except (_AmbiguousError, KeyError, ValueError, ArithmeticError, pa.ArrowException):
         return Unknown(f"{column.source} is served as {column.form.value}, and {node.op.value} is not translated")
 
 
@@ -108,7 +108,7 @@ _SAME = frozenset({Form.PLAIN, Form.MILLIS, Form.MILLIS_CUT})
 
 
 def _numbers(predicate: Predicate, value: Callable[[Any], Any]) -> HudiExpression:
-    """For served numbers in the order of the table's values, each of which stands for one of them."""
+    """For numbers in the order of the table's values, and one-to-one with them."""
     return Predicate(predicate.op, predicate.column, tuple(value(one) for one in predicate.values))
 
 
@@ -124,19 +124,19 @@ def _micros(predicate: Predicate, column: ServedColumn) -> HudiExpression:  # no
 def _texts(
     predicate: Predicate, column: ServedColumn, parse: Callable[[list[str], pa.DataType], Any]
 ) -> HudiExpression:
-    """For texts of which each value of the table has one of its own; their order may be another.
+    """For texts one-to-one with the table's values, but possibly in another order.
 
     Args:
         predicate: on the texts.
         column: of the table.
-        parse: the values of texts, null for what is no such text.
+        parse: the values of some texts, null or none for texts that no value is served as.
     """
     if predicate.op in _NOT_POINTS:
         return ~_texts(predicate.replaced(predicate.op.negated), column, parse)
-    if predicate.op not in _POINTS or len(predicate.values) > _MOST_TEXTS:
-        raise _UnclearError
-    found = parse([str(text) for text in predicate.values], column.kind)
-    values = sorted_distinct(found.drop_null())
+    if predicate.op not in _POINTS or len(predicate.values) > _MAX_TEXTS:
+        raise _AmbiguousError
+    parsed = parse([str(text) for text in predicate.values], column.kind)
+    values = sorted_distinct(parsed.drop_null())
     if not len(values):
         return never(column.source, column.kind)
     if values.type != column.kind:
@@ -164,12 +164,12 @@ def _decimals(texts: list[str], kind: Any) -> Any:
 def _time_texts(predicate: Predicate, column: ServedColumn) -> HudiExpression:
     kind: Any = column.kind
     if kind.unit == "ns":
-        raise _UnclearError  # Python has no such times
+        raise _AmbiguousError  # Python's datetime has no nanoseconds
     return _texts(predicate, column, _times)
 
 
 def _times(texts: list[str], kind: Any) -> Any:
-    # What is no time to Python may be one of a year that it does not have: the ValueError makes it unknown.
+    # A text that Python cannot parse may have a year that Python does not support: ValueError makes it unknown.
     parsed = (dt.datetime.fromisoformat(text.removesuffix(" UTC")) for text in texts)
     values = [value.replace(tzinfo=dt.UTC) if kind.tz else value for value in parsed]
     return _as_written(pa.array(values, kind), texts, time_texts)
@@ -197,15 +197,15 @@ def _bytes(text: str, parse: Callable[[str], bytes]) -> bytes | None:
 
 
 def _as_written(values: Any, texts: list[str], write: Callable[[Any], Any]) -> Any:
-    """The values that are written just so; null for all others, which no row is served as."""
+    """The values whose text equals the given one; no row is served as any other text."""
     same = [written == text for written, text in zip(write(values).to_pylist(), texts, strict=True)]
     return values.filter(pa.array(same, pa.bool_()))
 
 
 def _doubles(predicate: Predicate, column: ServedColumn) -> HudiExpression:
-    """Several decimals may be served as one double; those between its neighbours are all that can be."""
+    """Decimals served as the nearest double lie between the neighbours of that double."""
     name, op = column.source, predicate.op
-    if op in _POINTS and len(predicate.values) <= _MOST_DOUBLES:
+    if op in _POINTS and len(predicate.values) <= _MAX_DOUBLES:
         wide = any_of(*(all_of(_above(name, value), _below(name, value)) for value in predicate.values))
     elif op in _POINTS:
         wide = all_of(_above(name, min(predicate.values)), _below(name, max(predicate.values)))
@@ -214,7 +214,7 @@ def _doubles(predicate: Predicate, column: ServedColumn) -> HudiExpression:
     elif op in {Op.GT, Op.GE}:
         wide = _above(name, predicate.values[0])
     else:
-        raise _UnclearError
+        raise _AmbiguousError
     return all_of(wide, Unknown(f"{name} is served as {Form.DECIMAL_DOUBLE.value}"))
 
 
@@ -228,7 +228,7 @@ def _below(name: str, value: float) -> HudiExpression:
 
 def _exact(value: float) -> decimal.Decimal:
     if not math.isfinite(value):
-        raise _UnclearError
+        raise _AmbiguousError
     return decimal.Decimal(value)
 
 
@@ -244,12 +244,12 @@ _TRANSLATORS: Mapping[Form, Callable[[Predicate, ServedColumn], HudiExpression]]
 
 
 def bound_domain(snapshot: Snapshot, columns: Sequence[ServedColumn], constraint: Any) -> HudiExpression | None:
-    """The expression of a TupleDomain over a snapshot's columns; None when all rows pass."""
+    """The filter of a TupleDomain on a snapshot's columns; None when all rows pass."""
     return bound_filter(snapshot, expression_of(constraint, tuple(columns), snapshot.schema))
 
 
 def bound_filter(snapshot: Snapshot, expression: HudiExpression) -> HudiExpression | None:
-    """A filter bound to a snapshot's columns; None when all rows pass, unknown when it does not fit them."""
+    """A filter bound to a snapshot's columns; None when all rows pass, `Unknown` when it cannot be bound."""
     try:
         bound = simplify(bind(expression, snapshot.schema, case_sensitive=True))
     except ExpressionError as error:
@@ -257,15 +257,15 @@ def bound_filter(snapshot: Snapshot, expression: HudiExpression) -> HudiExpressi
     return None if bound == Constant(value=True) else bound
 
 
-_SHOWN = 19  # and a last item that tells how many more there are
+_SHOWN = 19  # followed by an item with the number of others
 _BELOW, _EXACTLY, _ABOVE = 1, 2, 3
 
 
 def domain_text(domain: Any) -> Any:
-    """What passes, by column: texts of ranges or values, of long lists the first ones; and whether null does.
+    """A domain for the query log: by column the first ranges or values as text, and whether null passes.
 
     Args:
-        domain: a ``TrinoThriftTupleDomain``, of which nothing is taken for granted.
+        domain: a ``TrinoThriftTupleDomain``, not validated.
     """
     domains = getattr(domain, "domains", None)
     if domains is None:
@@ -275,23 +275,23 @@ def domain_text(domain: Any) -> Any:
 
 def _column_text(domain: Any) -> dict[str, Any]:
     values = domain.valueSet
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if values.rangeValueSet is not None:
-        told["ranges"] = _shown_list(
+        fields["ranges"] = _shown_list(
             [_range_text(one) for one in values.rangeValueSet.ranges[:_SHOWN]], values.rangeValueSet.ranges
         )
     if values.equatableValueSet is not None:
         kind = "values" if values.equatableValueSet.inclusive else "all_but"
-        found = values.equatableValueSet.values
-        told[kind] = _shown_list([_value_text(one) for one in found[:_SHOWN]], found)
+        listed = values.equatableValueSet.values
+        fields[kind] = _shown_list([_value_text(one) for one in listed[:_SHOWN]], listed)
     if values.allOrNoneValueSet is not None:
-        told["values"] = "all" if values.allOrNoneValueSet.all else "none"
-    told["null"] = bool(domain.nullAllowed)
-    return told
+        fields["values"] = "all" if values.allOrNoneValueSet.all else "none"
+    fields["null"] = bool(domain.nullAllowed)
+    return fields
 
 
-def _shown_list(shown: list[str], found: list[Any]) -> list[str]:
-    return [*shown, f"{len(found) - len(shown):,} more"] if len(found) > len(shown) else shown
+def _shown_list(shown: list[str], listed: list[Any]) -> list[str]:
+    return [*shown, f"{len(listed) - len(shown):,} more"] if len(listed) > len(shown) else shown
 
 
 def _range_text(one: Any) -> str:
@@ -304,17 +304,17 @@ def _range_text(one: Any) -> str:
 
 
 def _value_text(block: Any) -> str:
-    """The value of a one-row block, whichever of its fields is set."""
+    """The value of a block of one row, of any kind."""
     for data in vars(block).values():
         if data is None:
             continue
-        held = vars(data)
-        if held.get("nulls") and held["nulls"][0]:
+        fields = vars(data)
+        if fields.get("nulls") and fields["nulls"][0]:
             return "null"
-        if "bytes" in held:
-            text = held["bytes"] or b""
+        if "bytes" in fields:
+            text = fields["bytes"] or b""
             return repr(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text))
-        for values in held.values():
-            if isinstance(values, list) and values and values is not held.get("nulls"):
+        for values in fields.values():
+            if isinstance(values, list) and values and values is not fields.get("nulls"):
                 return str(values[0])
     return "?"

@@ -1,4 +1,4 @@
-"""Options of the connector service for Trino, typed and checked once."""
+"""Options of the service for Trino's Thrift connector: `hoodie.catalog.trino.*`."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ SCAN_KEYS = scan_options.SERVICE_KEYS
 
 @dataclass(frozen=True)
 class TrinoOptions:
-    """Options of the connector service.
+    """Options of the service for Trino's Thrift connector.
 
     Attributes:
-        types: the forms of types that the connector does not carry; `hoodie.catalog.trino.type.*`.
-        index_joins: tables that may answer joins by their keys, as ``schema.table`` or ``*``;
+        types: how types that the connector lacks are served; `hoodie.catalog.trino.type.*`.
+        index_joins: tables that Trino may join by index look-ups, as ``schema.table`` or ``*``;
             `hoodie.catalog.trino.index.joins`.
-        split_size: base files beyond so many bytes are divided by row groups; `hoodie.catalog.trino.split.size`.
-        split_lifetime: seconds that a split id is good for; `hoodie.catalog.trino.split.lifetime`.
+        split_size: bytes beyond which a base file is split by row groups; `hoodie.catalog.trino.split.size`.
+        split_lifetime: seconds for which a split id is valid; `hoodie.catalog.trino.split.lifetime`.
         lease_idle: seconds without a call after which index look-ups no longer share a snapshot;
             `hoodie.catalog.trino.lease.idle`.
-        lease_most: seconds that they share one at most; `hoodie.catalog.trino.lease.most`.
-        page_size: bytes of a page at most, where Trino allows more; `hoodie.catalog.trino.page.size`.
-        batch_rows: rows that are decoded at once; `hoodie.catalog.trino.batch.rows`.
-        cursor_memory: bytes that files read in part may hold between two pages, a single larger one excepted;
+        lease_most: seconds for which they share a snapshot at most; `hoodie.catalog.trino.lease.most`.
+        page_size: limit of a page in bytes, where Trino allows more; `hoodie.catalog.trino.page.size`.
+        batch_rows: rows decoded at a time; `hoodie.catalog.trino.batch.rows`.
+        cursor_memory: bytes that partly read splits may hold between pages, a single larger one excepted;
             `hoodie.catalog.trino.cursor.memory`.
-        cursor_idle: seconds after which such a file is closed; `hoodie.catalog.trino.cursor.idle`.
-        scan: how files are planned: `hoodie.catalog.scan.footer.limit`, `.threads` and `.unique.keys`.
+        cursor_idle: seconds after which an unused cursor is closed; `hoodie.catalog.trino.cursor.idle`.
+        scan: options of scan planning: `hoodie.catalog.scan.footer.limit`, `.threads` and `.unique.keys`.
     """
 
     types: TypeMapping = field(default_factory=TypeMapping)
@@ -72,7 +72,7 @@ class TrinoOptions:
         """Options by their keys.
 
         Raises:
-            OptionError: an unknown key, or a value that does not fit it.
+            OptionError: an unknown key or an invalid value.
         """
         values = known_options(options, (*KEYS, *SCAN_KEYS), "the service for Trino")
         return cls(

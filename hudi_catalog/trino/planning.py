@@ -206,7 +206,7 @@ class IndexPlanner:
         self, named: NamedTable, snapshot: Snapshot, index_columns: Sequence[str], keys: Any, constraint: Any
     ) -> PlannedScan:
         columns = columns_of(snapshot.schema, self._options.types)
-        indexed = _chosen(columns, index_columns, named.said)
+        indexed = _chosen(columns, index_columns, named.requested)
         table = keys_of_page(keys, indexed)
         template = template_of(named.name, snapshot, constraint)
         if not table.num_rows:

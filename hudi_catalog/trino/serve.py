@@ -1,4 +1,4 @@
-"""The service for Trino and Presto, put together from its parts."""
+"""Runs the service for Trino and Presto, and prints the catalog properties that connect them to it."""
 
 from __future__ import annotations
 
@@ -16,20 +16,17 @@ _NAME = "trino"
 
 
 class TrinoSettings(WarehouseSettings):
-    """What the service is told; its secret signs split ids, and is a random one when None is given."""
+    """Settings of the service; its secret signs split ids and is random when None."""
 
 
 class ServingTrino(WarehouseService):
-    """The service with its port, status page, log and counts.
+    """The Thrift connector's service with its status page, query log and metrics.
 
     Args:
-        settings: what it is told.
+        settings: of the service.
 
     Attributes:
-        port: of the service, once it has started.
-        http_port: of the status page, once it has started.
-        log: of planned scans.
-        metrics: counts.
+        service: handles the connector's calls.
 
     Raises:
         OptionError: an option, a certificate or the log file cannot be used.
@@ -66,7 +63,7 @@ class ServingTrino(WarehouseService):
 
 @contextlib.contextmanager
 def running_trino(settings: TrinoSettings) -> Iterator[ServingTrino]:
-    """The service in a thread of its own for as long as a `with` block lasts.
+    """The service in a background thread for the duration of a `with` block.
 
     Raises:
         HudiError: it cannot be started.
@@ -77,13 +74,13 @@ def running_trino(settings: TrinoSettings) -> Iterator[ServingTrino]:
 
 
 def catalog_lines(host: str, port: int, *, tls: bool = False, presto: bool = False) -> list[str]:
-    """The properties of a catalog of Trino, or of Presto.
+    """The lines of a catalog properties file for Trino or Presto.
 
     Args:
-        host: where the service listens; for all addresses the name of this machine is shown.
-        port: of the service.
+        host: address that the service listens at; a wildcard becomes this machine's name.
+        port: the service's port.
         tls: whether connections are encrypted.
-        presto: whether they are for Presto, whose client speaks another transport unless told.
+        presto: whether they are for Presto, whose client needs its transport and protocol set.
     """
     address = address_for_clients(host, port)
     engine = "presto" if presto else "trino"
@@ -93,7 +90,7 @@ def catalog_lines(host: str, port: int, *, tls: bool = False, presto: bool = Fal
         f"{client}.addresses={address}",
         f"{client}.max-frame-size=64MB",
         f"{engine}-thrift.max-response-size=32MB",
-        # a service that is gone fails a query after this; by default the client tries for 80 seconds
+        # by default the client retries for 80 seconds before a query fails because the service is gone
         f"{client}.max-retry-time=20s",
     ]
     if presto:

@@ -1,8 +1,8 @@
-"""Which type of Trino's Thrift connector serves each type of a table, without loss or not at all.
+"""Mapping of a table's types to those of Trino's Thrift connector, without loss or not at all.
 
-The connector carries integer, bigint, double, varchar, boolean, date, timestamp(3), json and array(bigint). A column of
-any other type is served in one of these forms; a column that has none is declared as varchar and refused when it is
-read, since a type name that Trino does not know would break the listing of all columns of the catalog.
+The connector supports integer, bigint, double, varchar, boolean, date, timestamp(3), json and array(bigint). A column
+of another type is converted to one of these; a column that cannot be is declared as varchar and refused when it is
+read, because a type name unknown to Trino would break the listing of all columns of the catalog.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LONG_DIGITS = 18
 
 
 class BlockKind(enum.Enum):
-    """A kind of block of the Thrift connector; the value is the number of its field."""
+    """Kinds of blocks of the Thrift connector; the value is the field number in `TrinoThriftBlock`."""
 
     INTEGER = 1
     BIGINT = 2
@@ -48,22 +48,22 @@ class BlockKind(enum.Enum):
 
 
 class Form(enum.Enum):
-    """How the values of a column become those of a block."""
+    """How the values of a column are converted to those of a block; the value completes "is served as ..."."""
 
-    PLAIN = "as they are, integers and floats widened"
-    MILLIS = "times that are whole milliseconds"
-    MILLIS_CUT = "times, what is below the millisecond cut off towards the past"
-    MICROS = "times as microseconds since 1970"
-    TIME_TEXT = "times as Trino's text of them"
-    CLOCK_TEXT = "times of day as text"
-    CLOCK_MICROS = "times of day as microseconds since midnight"
-    DECIMAL_TEXT = "decimals as text with all their digits"
+    PLAIN = "its own values, integers and floats widened"
+    MILLIS = "timestamps of whole milliseconds"
+    MILLIS_CUT = "timestamps rounded down to milliseconds"
+    MICROS = "microseconds since 1970"
+    TIME_TEXT = "timestamps in Trino's text form"
+    CLOCK_TEXT = "times of day in text form"
+    CLOCK_MICROS = "microseconds since midnight"
+    DECIMAL_TEXT = "decimals as text with all digits"
     DECIMAL_DOUBLE = "decimals as the nearest double"
-    DECIMAL_UNSCALED = "decimals as whole numbers of their last digit"
-    HEX = "bytes as hexadecimal text"
-    BASE64 = "bytes as base64 text"
+    DECIMAL_UNSCALED = "unscaled decimals"
+    HEX = "hexadecimal text"
+    BASE64 = "base64 text"
     JSON = "JSON text"
-    REFUSED = "not at all"
+    REFUSED = "nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +71,15 @@ class ServedColumn:
     """A column of a table as Trino sees it.
 
     Attributes:
-        name: in Trino.
-        trino_type: its type there.
-        block: the block that carries it.
-        form: how values become those of the block.
-        source: name of the table's column.
+        name: the column's name in Trino.
+        trino_type: its type in Trino.
+        block: kind of block for its values.
+        form: how its values are converted to those of the block.
+        source: the column's name in the table.
         kind: its type in the table.
-        comment: for people; None for none.
-        hidden: left out of ``SELECT *``: Hudi's meta columns.
-        problem: why it cannot be read; None when it can.
+        comment: human-readable; may be None.
+        hidden: whether ``SELECT *`` leaves it out, as Hudi's meta columns.
+        problem: why it cannot be read; None for a readable column.
     """
 
     name: str
@@ -95,15 +95,15 @@ class ServedColumn:
 
 @dataclass(frozen=True)
 class TypeMapping:
-    """In which form the types go that the connector does not carry.
+    """How types that the connector lacks are served.
 
     Attributes:
-        decimal: ``varchar`` for text with all digits; ``double`` for the nearest double; ``bigint`` for the number of
-            units of the last digit (wider ones than 18 digits stay text); ``error``.
-        timestamp: ``millis`` for timestamp(3), which refuses a value that is no whole number of milliseconds;
-            ``truncate`` for timestamp(3) with what is below cut off towards the past; ``varchar`` for Trino's text of
-            it; ``bigint`` for microseconds since 1970, which refuses a value between two of them; ``error``.
-        time: ``varchar`` for Trino's text of the time of day; ``bigint`` for microseconds since midnight; ``error``.
+        decimal: ``varchar`` for text with all digits; ``double`` for the nearest double; ``bigint`` for the unscaled
+            value (text beyond 18 digits); ``error``.
+        timestamp: ``millis`` for timestamp(3), which refuses values that are not whole milliseconds; ``truncate`` for
+            timestamp(3) rounded down; ``varchar`` for Trino's text form; ``bigint`` for microseconds since 1970, which
+            refuses values that are not whole microseconds; ``error``.
+        time: ``varchar`` for Trino's text form; ``bigint`` for microseconds since midnight; ``error``.
         binary: ``hex`` or ``base64`` text; ``error``.
         nested: ``json`` for structs, maps and lists other than those of integers; ``error``.
     """
@@ -116,20 +116,20 @@ class TypeMapping:
 
     @classmethod
     def of(cls, options: Mapping[str, str] | None = None) -> TypeMapping:
-        """The mapping by options ``hoodie.catalog.trino.type.<kind>``; other keys are left aside.
+        """The mapping set by options ``hoodie.catalog.trino.type.<kind>``; other keys are ignored.
 
         Raises:
             OptionError: there is no such kind or choice.
         """
-        given = {key: str(value) for key, value in (options or {}).items() if key.startswith(TYPE_PREFIX)}
-        unknown = sorted(set(given) - set(TYPE_KEYS))
+        choices_by_key = {key: str(value) for key, value in (options or {}).items() if key.startswith(TYPE_PREFIX)}
+        unknown = sorted(set(choices_by_key) - set(TYPE_KEYS))
         if unknown:
             hint = did_you_mean(unknown[0], TYPE_KEYS, ALIKE)
             raise OptionError(f"{unknown[0]}: no such option{hint}; there are {', '.join(TYPE_KEYS)}")
         chosen = {}
         for kind, choices in _CHOICES.items():
             key = f"{TYPE_PREFIX}{kind}"
-            chosen[kind] = given.get(key, choices[0]).strip().lower()
+            chosen[kind] = choices_by_key.get(key, choices[0]).strip().lower()
         return cls(**chosen)
 
     def __post_init__(self) -> None:
@@ -140,23 +140,23 @@ class TypeMapping:
 
 
 def columns_of(schema: pa.Schema, mapping: TypeMapping) -> tuple[ServedColumn, ...]:
-    """The columns of a table as Trino sees them, in their order.
+    """The columns of a table as Trino sees them, in order.
 
-    Their names are those of `column_names`; the comment tells the table's where it is more than a matter of case.
+    Names are those of `column_names`; a column renamed by more than its case has its original name in the comment.
 
     Args:
         schema: of the table's snapshot, meta columns first; a field's ``comment`` metadata is its comment.
-        mapping: the forms of types that the connector does not carry.
+        mapping: how types that the connector lacks are served.
     """
     names = column_names(schema.names)
     return tuple(_served(name, field, mapping) for name, field in zip(names, schema, strict=True))
 
 
 def _served(name: str, field: pa.Field[Any], mapping: TypeMapping) -> ServedColumn:
-    trino_type, block, form, problem = _place(field.type, mapping)
+    trino_type, block, form, problem = _target(field.type, mapping)
     if form is Form.REFUSED:
-        why = problem or f"Trino's Thrift connector carries no type for {field.type}"
-        problem = f"column {field.name!r} cannot be read: {why}"
+        reason = problem or f"Trino's Thrift connector has no type for {field.type}"
+        problem = f"column {field.name!r} cannot be read: {reason}"
     comment = (field.metadata or {}).get(b"comment", b"").decode("utf-8", "replace") or None
     if name != field.name.lower():
         comment = f"{field.name} in the table{f': {comment}' if comment else ''}"
@@ -173,7 +173,7 @@ def _served(name: str, field: pa.Field[Any], mapping: TypeMapping) -> ServedColu
     )
 
 
-_Place = tuple[str, BlockKind, Form, "str | None"]
+_Target = tuple[str, BlockKind, Form, "str | None"]
 _TEXT, _LONG, _STAMP = (
     ("varchar", BlockKind.VARCHAR),
     ("bigint", BlockKind.BIGINT),
@@ -182,18 +182,18 @@ _TEXT, _LONG, _STAMP = (
 _JSON, _DOUBLE = ("json", BlockKind.JSON), ("double", BlockKind.DOUBLE)
 
 
-def _place(kind: pa.DataType, mapping: TypeMapping) -> _Place:
-    plain = next((place for test, place in _PLAIN if test(kind)), None)
+def _target(kind: pa.DataType, mapping: TypeMapping) -> _Target:
+    plain = next((target for test, target in _PLAIN if test(kind)), None)
     if plain is not None:
         return (*plain, Form.PLAIN, None)
-    for test, option, places in _CHOSEN:
+    for test, option, targets in _BY_OPTION:
         if test(kind):
             choice = getattr(mapping, option)
             if choice == "error":
                 return (*_TEXT, Form.REFUSED, f"{TYPE_PREFIX}{option} is error for columns such as this {kind}")
             if choice == "bigint" and option == "decimal" and _digits(kind) > _LONG_DIGITS:
                 choice = "varchar"
-            return (*places[choice], None)
+            return (*targets[choice], None)
     return (*_TEXT, Form.REFUSED, None)
 
 
@@ -221,7 +221,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether it is a list of any layout."""
+    """Whether a type is a list of any layout."""
     return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
 
 
@@ -242,7 +242,7 @@ _PLAIN: tuple[tuple[Callable[[pa.DataType], bool], tuple[str, BlockKind]], ...] 
     (types.is_date, ("date", BlockKind.DATE)),
     (_is_integer_list, ("array(bigint)", BlockKind.BIGINT_ARRAY)),
 )
-_CHOSEN: tuple[tuple[Callable[[pa.DataType], bool], str, Mapping[str, tuple[str, BlockKind, Form]]], ...] = (
+_BY_OPTION: tuple[tuple[Callable[[pa.DataType], bool], str, Mapping[str, tuple[str, BlockKind, Form]]], ...] = (
     (
         types.is_decimal,
         "decimal",

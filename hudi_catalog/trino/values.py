@@ -1,4 +1,10 @@
-"""A column's values in the form in which Trino gets them, by whole columns."""
+"""Column-wise conversion of a table's values to those of Trino's Thrift connector.
+
+Structs, maps and lists are served as JSON text in Trino's form: no spaces, members of objects sorted by name. Maps with
+string keys are objects, all others arrays of ``[key, value]`` sorted by key. Decimals, times, dates and bytes are
+strings, so that nothing is rounded; NaN and the infinities are the strings ``"NaN"``, ``"Infinity"`` and
+``"-Infinity"``.
+"""
 
 from __future__ import annotations
 
@@ -42,20 +48,20 @@ _ARROW: Mapping[BlockKind, pa.DataType] = {
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _MILLIS, _MICROS = _UNITS["ms"], _UNITS["us"]
 
-# Decimals of so many digits, and powers of ten up to this one, are doubles without rounding: their quotient is right.
+# Decimals of at most 15 digits and powers of ten up to 22 are exact doubles, so their quotient is correctly rounded.
 _EXACT_DIGITS, _EXACT_POWER = 15, 22
 
 
 def served_values(array: Any, column: ServedColumn) -> Any:
-    """The values that a block carries, as an Arrow array.
+    """The values to be put into a block, as an Arrow array.
 
     Args:
-        array: values as the table has them.
+        array: the table's values.
         column: how they are served.
 
     Raises:
-        ServiceError: the column is not served, or a value has no form in which Trino could read it; the message names
-            the column and the option that serves it otherwise.
+        ServiceError: the column cannot be read, or a value cannot be converted; the message names the column and the
+            option that serves it otherwise.
     """
     if column.problem is not None:
         raise ServiceError(column.problem)
@@ -86,8 +92,8 @@ def _millis(array: Any, column: ServedColumn) -> Any:
         lost = numbers * (_UNITS[array.type.unit] // _MILLIS) != _units(array)
         if lost.any() and bool((lost & valid_mask(array)).any()):
             raise ServiceError(
-                f"column {column.source!r} holds times that are no whole milliseconds, which Trino's Thrift connector "
-                f"cannot carry; set {TYPE_PREFIX}timestamp to truncate, varchar or bigint"
+                f"column {column.source!r} has timestamps that are not whole milliseconds, which Trino's Thrift "
+                f"connector cannot represent; set {TYPE_PREFIX}timestamp to truncate, varchar or bigint"
             )
     return _with_nulls(numbers, array)
 
@@ -101,7 +107,7 @@ def _micros(array: Any, column: ServedColumn) -> Any:
         whole = _scaled(array, _MICROS)
         if bool(((whole * 1000 != _units(array)) & valid_mask(array)).any()):
             raise ServiceError(
-                f"column {column.source!r} holds times that are no whole microseconds; "
+                f"column {column.source!r} has timestamps that are not whole microseconds; "
                 f"set {TYPE_PREFIX}timestamp to varchar"
             )
         return _with_nulls(whole, array)
@@ -109,7 +115,7 @@ def _micros(array: Any, column: ServedColumn) -> Any:
 
 
 def _scaled(array: Any, per_second: int) -> NDArray[np.int64]:
-    """Times as whole numbers of another unit; finer ones are cut off towards the past."""
+    """Timestamps in another unit, rounded down."""
     numbers, unit = _units(array), _UNITS[array.type.unit]
     if unit > per_second:
         return numbers // (unit // per_second)
@@ -118,7 +124,7 @@ def _scaled(array: Any, per_second: int) -> NDArray[np.int64]:
         return numbers
     most = np.iinfo(np.int64).max // factor
     if bool((((numbers > most) | (numbers < -most)) & valid_mask(array)).any()):
-        raise OverflowError("a time beyond what 64 bits hold")
+        raise OverflowError("a timestamp that does not fit into 64 bits")
     return numbers * factor
 
 
@@ -131,9 +137,9 @@ def _time_text(array: Any, column: ServedColumn) -> Any:  # noqa: ARG001
 
 
 def time_texts(array: Any) -> Any:
-    """Times as Trino writes them, with `` UTC`` behind instants."""
+    """Timestamps in Trino's text form, with `` UTC`` after those with a time zone."""
     unit = array.type.unit
-    # Without its zone the value prints as UTC, and no time zone database is needed.
+    # Cast to a type without time zone, values print as UTC, which needs no time zone database.
     text = calendar_texts(pc.cast(array, pa.int64()).cast(pa.timestamp(unit)))
     return text if array.type.tz is None else pc.binary_join_element_wise(text, " UTC", "")
 
@@ -159,7 +165,7 @@ def _decimal_unscaled(array: Any, column: ServedColumn) -> Any:  # noqa: ARG001
 
 
 def _low_words(array: Any) -> NDArray[np.int64]:
-    """The numbers behind decimals of up to 18 digits."""
+    """The unscaled values of decimals of up to 18 digits."""
     if not isinstance(array.type, pa.Decimal128Type):
         array = array.cast(pa.decimal128(array.type.precision, array.type.scale))
     if not len(array):
@@ -200,25 +206,25 @@ def json_texts(array: Any) -> Any:
     """The JSON text of each value; null where the value is null.
 
     Raises:
-        SchemaError: a value inside is of a type that has no text.
+        SchemaError: a nested type has no JSON form.
     """
     return pc.if_else(array.is_valid(), _texts(array), pa.scalar(None, pa.string()))
 
 
 def _texts(array: Any) -> Any:
-    """The text of each value, `null` for null."""
+    """The JSON text of each value, `null` for null."""
     kind = array.type
     if isinstance(kind, pa.DictionaryType):
         return _texts(array.dictionary_decode())
     if types.is_struct(kind):
-        found = _object(array)
+        texts = _object(array)
     elif types.is_map(kind):
-        found = _map(array)
+        texts = _map(array)
     elif is_list(kind):
-        found = _list(array)
+        texts = _list(array)
     else:
         return json_values(array)
-    return pc.if_else(array.is_valid(), found, "null")
+    return pc.if_else(array.is_valid(), texts, "null")
 
 
 def _object(array: Any) -> Any:

@@ -1,4 +1,10 @@
-"""The Thrift contract of Trino's connector, loaded once; PrestoDB's is the same with other names."""
+"""The Thrift contract of Trino's connector and PrestoDB's, which differ in names only, and its custom readers.
+
+The ranges of long IN and NOT IN lists are read as one column of end points instead of range by range. In an IN list all
+ranges include both ends; in a NOT IN list none does, and the outermost are unbounded. Their encodings are equal except
+for the values, so they are decoded with strides, encoded again and compared with the message; other ranges are left to
+the default reader.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +28,13 @@ IDL = "trino_thrift_service.thrift"
 
 @functools.cache
 def trino_service() -> ModuleType:
-    """The structs and methods with Trino's names."""
+    """The contract with Trino's names."""
     return _with_readers("Trino", load_service(_path()))
 
 
 @functools.cache
 def presto_service() -> ModuleType:
-    """The same with PrestoDB's names. Their layout is equal: a reply to Presto may be made of Trino's structs."""
+    """The contract with PrestoDB's names. Encodings are equal, so a reply to Presto may use Trino's structs."""
     return _with_readers("Presto", load_service(_path(), rename={"Trino": "Presto", "trino": "presto"}))
 
 
@@ -39,13 +45,13 @@ def _with_readers(prefix: str, service: ModuleType) -> ModuleType:
 
 
 def _read_domain(kind: Any, source: Source, at: int, read: ReadStruct) -> tuple[Any, int]:  # noqa: ARG001
-    found, end = read(source, at)
-    found.encoded = source.data[at:end]
-    return found, end
+    domain, end = read(source, at)
+    domain.encoded = source.data[at:end]
+    return domain, end
 
 
 def domain_bytes(domain: Any) -> bytes:
-    """A TupleDomain in the binary protocol: what was read, for one that was read."""
+    """A TupleDomain in the binary protocol; the original bytes if it was read from a message."""
     encoded: bytes | None = getattr(domain, "encoded", None)
     return struct_bytes(domain) if encoded is None else encoded
 
@@ -60,10 +66,10 @@ def struct_bytes(struct: Any) -> bytes:
 
 
 def domain_of(content: bytes) -> Any:
-    """The TupleDomain that `struct_bytes` wrote.
+    """The TupleDomain encoded by `struct_bytes`.
 
     Raises:
-        MalformedStructError: it is none.
+        MalformedStructError: the bytes are not a TupleDomain.
     """
     return read_struct(trino_service().TrinoThriftTupleDomain, content, 0)
 
@@ -72,40 +78,40 @@ def _path() -> str:
     return posixpath.join(posixpath.dirname(__file__), IDL)
 
 
-_FEW = 20
+_MIN_RANGES = 20
 _BELOW, _EXACTLY, _ABOVE = 1, 2, 3
 _I32, _I64, _DOUBLE, _STRUCT = 8, 10, 4, 12
 _SIZE = struct.Struct(">i")
-_LIST = b"\x0f\0\1\x0c"  # the field of a set: a list of structs
+_LIST = b"\x0f\0\1\x0c"  # head of a set's field, a list of structs
 _LOW, _HIGH, _STOP = b"\x0c\0\1", b"\x0c\0\2", b"\0"
-_VALUE = _LOW  # the first field of a marker, as the low end is of a range
+_VALUE = _LOW  # head of a marker's first field; equal to that of a range's
 _BYTES = b"\x0b\0\3"
 _NO_TEXT = _SIZE.pack(0)
 
-# By the number of a block's field: what its list is of, and the letter of that. Texts have their sizes there.
+# Element type of a block's list, and its struct format, by the block's field number. For strings these are the sizes.
 _TEXTS = 4
 _NUMBERS = {1: (_I32, "i"), 2: (_I64, "q"), 3: (_DOUBLE, "d"), _TEXTS: (_I32, "i"), 6: (_I32, "i"), 7: (_I64, "q")}
-_LEAST = 50  # bytes of a range, by far
-_KIND_AT = 8  # in a range whose low end has a value: the number of the block's field
+_MIN_RANGE_BYTES = 50  # a lower bound
+_KIND_AT = 8  # offset of the block's field number in a range whose low end has a value
 
 
 def _bound(bound: int) -> bytes:
-    """The end of a marker, from its value on."""
+    """The bytes of a marker after its value."""
     return b"\x08\0\2" + _SIZE.pack(bound) + _STOP
 
 
-_UNLIMITED = _LOW + _bound(_ABOVE) + _HIGH  # the beginning of a range, up to its high end
+_UNBOUNDED = _LOW + _bound(_ABOVE) + _HIGH  # a range without a low end, up to its high end
 
 
 class PackedRanges(Sequence[Any]):
-    """Ranges, each of which is made when it is looked at.
+    """A sequence of ranges whose objects are created on access.
 
     Args:
         kind: class of the ranges.
-        number: of the field of blocks that the values are in.
-        values: the ends, low and high in turn: numbers, or texts as bytes.
-        closed: whether all ranges include their ends. Otherwise none does, the first has no low and the last no high
-            end, and those are not among the values.
+        number: of the block field that holds the values.
+        values: low and high ends in turn: numbers, or strings as bytes.
+        closed: whether all ranges include their ends. Otherwise none does, and the first range has no low end and the
+            last no high end; these are not among the values.
     """
 
     def __init__(self, kind: Any, number: int, values: Sequence[Any], *, closed: bool) -> None:
@@ -118,7 +124,7 @@ class PackedRanges(Sequence[Any]):
 
     @property
     def ends(self) -> Any:
-        """The values as one block."""
+        """All values in one block."""
         return self._block_of(self._values)
 
     def __len__(self) -> int:
@@ -148,27 +154,27 @@ class PackedRanges(Sequence[Any]):
 
 
 def read_packed(kind: Any, source: Source, at: int, read: ReadStruct) -> tuple[Any, int]:
-    """Read a set of ranges.
+    """Read a set of ranges, packed where possible; a custom reader for `register_reader`.
 
     Args:
         kind: class of the set.
         source: the message.
-        at: offset at which the set begins.
-        read: reads any set.
+        at: offset of the set.
+        read: the default reader.
     """
-    left = source.elements_left
+    elements_left = source.elements_left
     with contextlib.suppress(struct.error, IndexError):
-        found = _packed(kind, source, at)
-        if found is not None:
-            return found
-    source.elements_left = left
+        packed = _packed(kind, source, at)
+        if packed is not None:
+            return packed
+    source.elements_left = elements_left
     return read(source, at)
 
 
 class _Form(NamedTuple):
-    """What stands before the first end of ranges, behind each low and each high one, and behind the last.
+    """The constant bytes around the end points: before the first, after each odd and each even one, after the last.
 
-    Where the first range has no low end, `odd` is behind each high one, and `even` behind each low one.
+    Odd end points are low ends; where the first range has no low end, they are high ends.
     """
 
     first: bytes
@@ -181,11 +187,11 @@ def _packed(kind: Any, source: Source, at: int) -> tuple[Any, int] | None:
     data = source.data
     begin = at + len(_LIST) + _SIZE.size
     count = _SIZE.unpack_from(data, at + len(_LIST))[0] if data.startswith(_LIST, at) else 0
-    if not _FEW <= count <= len(data) // _LEAST:
+    if not _MIN_RANGES <= count <= len(data) // _MIN_RANGE_BYTES:
         return None
     source.spend(at, count, _STRUCT)
     closed = data.startswith(_LOW + _VALUE, begin)
-    field = data[begin + (_KIND_AT if closed else len(_UNLIMITED) + _KIND_AT - len(_LOW))]
+    field = data[begin + (_KIND_AT if closed else len(_UNBOUNDED) + _KIND_AT - len(_LOW))]
     if field not in _NUMBERS:
         return None
     form = _form(field, closed=closed)
@@ -202,38 +208,41 @@ def _packed(kind: Any, source: Source, at: int) -> tuple[Any, int] | None:
 
 
 def _form(field: int, *, closed: bool) -> _Form:
-    """How ranges are written whose values are in a field of their blocks."""
+    """The encoding of ranges whose values are in this field of their blocks."""
     wire, _ = _NUMBERS[field]
     head = _VALUE + b"\x0c\0" + bytes([field]) + b"\x0f\0\2" + bytes([wire]) + _SIZE.pack(1)
     exactly, below, above = (_STOP + _STOP + _bound(bound) for bound in (_EXACTLY, _BELOW, _ABOVE))
     if closed:
         return _Form(_LOW + head, exactly + _HIGH + head, exactly + _STOP + _LOW + head, exactly + _STOP + _STOP)
     last = above + _HIGH + _bound(_BELOW) + _STOP + _STOP
-    return _Form(_UNLIMITED + head, below + _STOP + _LOW + head, above + _HIGH + head, last)
+    return _Form(_UNBOUNDED + head, below + _STOP + _LOW + head, above + _HIGH + head, last)
 
 
 def _ends(data: bytes, at: int, field: int, count: int, form: _Form) -> list[bytes]:
-    """What would be the ends of ranges, if the bytes are such ranges."""
+    """The bytes at the positions of the end points, provided that the message has this form."""
     steps = len(form.odd), len(form.even)
     if field != _TEXTS:
         width = struct.calcsize(_NUMBERS[field][1])
         both = 2 * width + sum(steps)
-        found = [b""] * count
-        found[::2] = [data[one : one + width] for one in range(at, at + count // 2 * both, both)]
+        ends = [b""] * count
+        ends[::2] = [data[one : one + width] for one in range(at, at + count // 2 * both, both)]
         at += width + steps[0]
-        found[1::2] = [data[one : one + width] for one in range(at, at + count // 2 * both, both)]
-        return found
-    found = []
+        ends[1::2] = [data[one : one + width] for one in range(at, at + count // 2 * both, both)]
+        return ends
+    ends = []
     for number in range(count):
         (size,) = _SIZE.unpack_from(data, at)
         end = at + _SIZE.size + (size + len(_BYTES) + _SIZE.size if size > 0 else 0)
-        found.append(data[at:end])
+        ends.append(data[at:end])
         at = end + steps[number & 1]
-    return found
+    return ends
 
 
 def _texts(ends: Sequence[bytes]) -> list[bytes] | None:
-    """The texts of size, bytes' field, size and bytes; None when those are not so. The size 0 may stand alone."""
+    """The strings, encoded as size, head of the bytes field, size, bytes; None for any other encoding.
+
+    The size 0 may stand alone.
+    """
     if any(end[4:11] != _BYTES + end[:4] and end != _NO_TEXT for end in ends):
         return None
     return [end[11:] for end in ends]
