@@ -24,8 +24,8 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks import keyed
 from benchmarks.writing import RIVAL, spark_session
 from spark_writer import HudiTable
+from spark_writer.executor import FrameRows, SparkExecutor
 from spark_writer.progress import default_parallelism
-from spark_writer.record_index.job import IndexedWrite
 from table_format.base_file.writer import BaseFileOptions
 from table_format.codecs.arrow_numpy import from_numpy
 from table_format.keys.bucket_index import BucketHashRule
@@ -36,6 +36,7 @@ from table_writer.plan.options import WriteOptions
 from table_writer.plan.plan import KeyPlan
 from table_writer.record_index.bootstrap import bootstrap_index
 from table_writer.tagging.files import indexed_files, sizing
+from table_writer.tagging.passes import IndexedWrite
 from table_writer.tagging.rows import Profile, RowPlan
 from table_writer.tagging.tagging import Known, TagPlan, file_names_of
 from tests.support.apache_hudi_client import ApacheHudi
@@ -225,7 +226,6 @@ def _tag_once(path: Path, rows: DataFrame) -> Profile:
         placed=True,
         sizing=lambda measured: sizing(options, None, measured),
         partitioned=False,
-        parallelism=default_parallelism(rows.sparkSession),
         tasks=None,
         driver_rows=driver_rows,
     )
@@ -234,7 +234,7 @@ def _tag_once(path: Path, rows: DataFrame) -> Profile:
         raise _Tagged(profile)
 
     try:
-        write.run(rows, finish)
+        write.run(SparkExecutor(rows.sparkSession), FrameRows(rows), finish)
     except _Tagged as tagged:
         return tagged.profile
     raise RuntimeError("there was nothing to tag")

@@ -9,7 +9,6 @@ from pyspark.sql import types as spark
 
 from table_format.codecs.avro_schema import UTC_MICROS
 from table_format.errors import SchemaError
-from table_format.meta_columns import IS_DELETED
 
 _SIMPLE: dict[type, pa.DataType] = {
     spark.BooleanType: pa.bool_(),
@@ -29,7 +28,6 @@ _SIMPLE: dict[type, pa.DataType] = {
 }
 _HINTS = {
     "timestamp_ntz": "cast it to timestamp, as Apache Hudi's writers for this table version do",
-    "void": "give the column a type",
 }
 
 
@@ -41,17 +39,6 @@ def arrow_schema(schema: spark.StructType) -> pa.Schema:
             whose keys are no strings, empty structs.
     """
     return pa.schema([_field(field, field.name, nullable=True) for field in schema.fields])
-
-
-def refuse_untyped(schema: pa.Schema) -> None:
-    """Refuse columns that no batch has given a type yet.
-
-    Raises:
-        SchemaError: a column of Spark's void type.
-    """
-    for field in schema:
-        if pa.types.is_null(field.type):
-            raise SchemaError(f"column {field.name!r} has no type (void): {_HINTS['void']}, e.g. by a cast")
 
 
 def _field(field: spark.StructField, path: str, *, nullable: bool) -> pa.Field[Any]:
@@ -87,19 +74,3 @@ def _type(kind: spark.DataType, path: str) -> pa.DataType:
         return result
     name = kind.simpleString()
     raise SchemaError(f"column {path!r}: Hudi tables cannot hold {name}; {_HINTS.get(name, 'cast or drop it')}")
-
-
-def without_delete_flag(batch: pa.Schema, table: pa.Schema | None) -> pa.Schema:
-    """A batch's columns without `_hoodie_is_deleted`, which tells what becomes of a row and is no value of it.
-
-    It stays where the table has such a column. It must be boolean.
-
-    Raises:
-        SchemaError: it is not.
-    """
-    position = batch.get_field_index(IS_DELETED)
-    if position < 0 or (table is not None and IS_DELETED in table.names):
-        return batch
-    if not pa.types.is_boolean(batch.field(position).type):
-        raise SchemaError(f"column {IS_DELETED} is {batch.field(position).type}; it must be boolean")
-    return batch.remove(position)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,11 +12,10 @@ from pyspark.sql import types as spark
 
 from spark_writer.arguments import check_frame, check_session, is_condition, is_frame
 from spark_writer.entry_names import table_place
-from spark_writer.record_index.bootstrap import bootstrap, verify
-from spark_writer.record_index.frames import get_record_locations
+from spark_writer.executor import FrameRows, SparkExecutor
+from spark_writer.index_frames import get_record_locations
 from spark_writer.snapshot import snapshot
 from spark_writer.spark_types import arrow_schema
-from spark_writer.write_job import WriteJob
 from table_format.config.table_config import TableConfig
 from table_format.errors import OptionError, TableNotFoundError
 from table_format.storage import Storage
@@ -29,8 +28,8 @@ from table_writer.plan.options import WriteOptions
 from table_writer.plan.properties import new_table_properties
 from table_writer.record_index.bootstrap import BootstrapReport
 from table_writer.record_index.verify import VerifyReport
-from table_writer.services.clean import clean
 from table_writer.summary import WriteSummary
+from table_writer.writer import TableWriter, creation_options
 
 Options = Mapping[str, Any]
 
@@ -91,18 +90,19 @@ class HudiTable:
             SchemaError: columns that a table cannot hold.
         """
         check_session(session, "HudiTable.create")
-        given = WriteOptions.of_user(options).with_values(
-            {
-                registry.TABLE_NAME.key: name or os.fspath(path).rstrip("/").rsplit("/", 1)[-1],
-                registry.RECORD_KEY.key: _names(record_key),
-                **_given({registry.BUCKETS.key: buckets, registry.INDEX_TYPE.key: index}),
-                registry.PARTITION_PATH.key: _names(partition_by) or None,
-                registry.ORDERING.key: _names(ordering) or None,
-            }
+        merged = creation_options(
+            path,
+            record_key=record_key,
+            buckets=buckets,
+            index=index,
+            name=name,
+            partition_by=partition_by,
+            ordering=ordering,
+            options=options,
         )
-        if not given.given(registry.BUCKETS) and not given.given(registry.INDEX_TYPE):
+        if not merged.given(registry.BUCKETS) and not merged.given(registry.INDEX_TYPE):
             raise OptionError("a new table needs buckets=… for the bucket index, or index='RECORD_INDEX'")
-        return create(session, path, _arrow(schema), given, storage_options)
+        return create(session, path, _arrow(schema), merged, storage_options)
 
     @classmethod
     def for_path(
@@ -199,12 +199,13 @@ class HudiTable:
             return self._run(Operation.DELETE, frame, options)
         condition: Any = rows
 
-        def matching() -> DataFrame:
+        def matching() -> FrameRows:
             config = self._client.config
             fields = dict.fromkeys((*config.record_key_fields, *config.partition_fields))
-            return self.to_df().where(condition).select(*dict.fromkeys(field.split(".", 1)[0] for field in fields))
+            names = dict.fromkeys(field.split(".", 1)[0] for field in fields)
+            return FrameRows(self.to_df().where(condition).select(*names))
 
-        return self._run(Operation.DELETE, matching(), options, renew=matching)
+        return self._writer().write(Operation.DELETE, matching(), options, renew=matching)
 
     def insert_overwrite(self, df: DataFrame, options: Options | None = None) -> WriteSummary:
         """Replace the partitions that the rows fall into by these rows."""
@@ -216,8 +217,7 @@ class HudiTable:
 
     def delete_partition(self, partitions: str | Sequence[str], options: Options | None = None) -> WriteSummary:
         """Empty partitions, named by their paths; `*` stands for any text."""
-        names = [partitions] if isinstance(partitions, str) else list(partitions)
-        return self._run(Operation.DELETE_PARTITION, None, options, names)
+        return self._writer().delete_partitions(partitions, options)
 
     def clean(self, options: Options | None = None) -> int:
         """Delete files that only states need which are too old to be read; writes do so by themselves.
@@ -228,9 +228,7 @@ class HudiTable:
         Returns:
             How many files went.
         """
-        self._client.reload()
-        done = clean(self._client, WriteOptions.of_user(options, self._options).texts)
-        return done.total_files_deleted if done else 0
+        return self._writer().clean(options)
 
     def bootstrap_index(
         self, options: Options | None = None, *, groups: int | None = None, wait_seconds: float = 60.0
@@ -248,8 +246,7 @@ class HudiTable:
             RecordIndexError: the table's files hold no record keys.
             TransactionError: a write is under way and does not end; what was read is kept for the next call.
         """
-        given = WriteOptions.of_user(options, self._options)
-        return bootstrap(self._session, self._client, given, groups=groups, wait_seconds=wait_seconds)
+        return self._writer().bootstrap_index(options, groups=groups, wait_seconds=wait_seconds)
 
     def verify_index(
         self, options: Options | None = None, *, sample: float | None = None, repair: bool = False
@@ -265,8 +262,7 @@ class HudiTable:
             RecordIndexError: the table has no record index.
             OptionError: a sample that is to be mended, or that is no share.
         """
-        given = WriteOptions.of_user(options, self._options)
-        return verify(self._session, self._client, given, sample=sample, repair=repair)
+        return self._writer().verify_index(options, sample=sample, repair=repair)
 
     def get_record_locations(self, keys: DataFrame, options: Options | None = None) -> DataFrame:
         """Where records are by the record index: partition, file group, instant.
@@ -292,26 +288,12 @@ class HudiTable:
         rows, ddl = history_rows(self._client)
         return self._session.createDataFrame(rows, ddl)
 
-    def _run(
-        self,
-        operation: Operation,
-        df: DataFrame | None,
-        options: Options | None,
-        partitions: Sequence[str] = (),
-        renew: Callable[[], DataFrame] | None = None,
-    ) -> WriteSummary:
-        if operation is not Operation.DELETE_PARTITION:
-            check_frame(df, operation.value)
-        self._client.reload()
-        return WriteJob(
-            session=self._session,
-            client=self._client,
-            operation=operation,
-            options=WriteOptions.of_user(options, self._options),
-            df=df,
-            partitions=partitions,
-            renew=renew,
-        ).run()
+    def _run(self, operation: Operation, df: DataFrame, options: Options | None) -> WriteSummary:
+        check_frame(df, operation.value)
+        return self._writer().write(operation, FrameRows(df), options)
+
+    def _writer(self) -> TableWriter:
+        return TableWriter(self._client, SparkExecutor(self._session), self._options)
 
 
 def create(
@@ -335,14 +317,6 @@ def open_if_there(
         return HudiTable(session, TableClient.open(path, dict(storage_options or {})), options)
     except TableNotFoundError:
         return None
-
-
-def _given(values: Options) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value is not None}
-
-
-def _names(names: str | Sequence[str]) -> str:
-    return names if isinstance(names, str) else ",".join(names)
 
 
 def _arrow(schema: Any) -> pa.Schema | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import pickle
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +18,7 @@ import pyarrow as pa
 
 from table_format.errors import HudiError
 from table_format.mapping import use_one_core
+from table_writer.execution.executor import Failure
 
 Batches = Iterable[pa.RecordBatch]
 Worker = Callable[[Batches], Iterator[pa.RecordBatch]]
@@ -78,26 +78,14 @@ def workers_errors() -> Iterator[None]:
 
 def _sealed(error: HudiError, token: str) -> str:
     """An error as text that `_unsealed` reads."""
-    state = {**error.__dict__, **({"name": error.name, "path": error.path} if isinstance(error, ImportError) else {})}
-    try:
-        data = pickle.dumps((type(error), error.args, state))
-    except Exception:  # noqa: BLE001  # a field may be anything; the words are left then
-        data = pickle.dumps((HudiError, (f"{type(error).__name__}: {error}",), {}))
-    return f"{type(error).__name__}: {error} [hudi-catalog:{token}:{base64.b64encode(data).decode()}]"
+    data = base64.b64encode(Failure.of(error).data).decode()
+    return f"{type(error).__name__}: {error} [hudi-catalog:{token}:{data}]"
 
 
 def _unsealed(report: Exception, token: str) -> HudiError | None:
     """The error that a worker of this driver put into a report of Spark's; None where it is about something else."""
     seal = re.search(rf"\[hudi-catalog:{token}:([A-Za-z0-9+/=]+)\]", str(report))
-    if seal is None:
-        return None
-    # of our own workers, as all that Spark's Python sends: no other knows the token
-    kind, args, state = pickle.loads(base64.b64decode(seal[1]))  # noqa: S301
-    # as it was, rather than made anew: constructors build messages out of arguments that are not kept
-    error: HudiError = kind.__new__(kind, *args)
-    error.args = args
-    error.__setstate__(state)
-    return error
+    return None if seal is None else Failure(base64.b64decode(seal[1])).error()
 
 
 def _prepare() -> None:

@@ -10,14 +10,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_writer.arguments import check_frame
-from spark_writer.spark_types import arrow_schema, refuse_untyped, without_delete_flag
+from spark_writer.executor import FrameRows, SparkExecutor
+from spark_writer.spark_types import arrow_schema
 from spark_writer.table import HudiTable, create, open_if_there
-from spark_writer.write_job import WriteJob
 from table_format.errors import OptionError, TableExistsError, TableNotFoundError
+from table_writer.execution.sources import refuse_untyped, without_delete_flag
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
 from table_writer.summary import WriteSummary
+from table_writer.write_job import WriteJob
 
 _MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
 
@@ -73,7 +75,7 @@ def write_hudi(
             return write_hudi(df, path, options, mode, storage_options=storage_options)
     elif kind == "overwrite" and not operation.replaces:
         operation = Operation.INSERT_OVERWRITE_TABLE
-    return WriteJob(session, table.client, operation, given, df).run()
+    return WriteJob(SparkExecutor(session), table.client, operation, given, FrameRows(df)).run()
 
 
 def _created(

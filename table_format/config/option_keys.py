@@ -227,6 +227,10 @@ UNSERVED: Final = (
 OUR_PREFIX: Final = "hoodie.catalog."
 
 OUR_WRITER_KEYS: Final = (
+    "hoodie.catalog.executor.folder",
+    "hoodie.catalog.executor.memory",
+    "hoodie.catalog.executor.processes",
+    "hoodie.catalog.executor.threads",
     "hoodie.catalog.record.index.driver.rows",
     "hoodie.catalog.record.index.dynamic.lookup",
     "hoodie.catalog.record.index.growth",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,11 +11,6 @@ import pyarrow as pa
 
 from table_format.actions.commit import WriteStat
 from table_writer.metadata.index_deltas import DeltaFile
-
-_WRITTEN: dict[str, pa.DataType] = {"stat": pa.string(), "statistics": pa.binary()}
-WRITTEN_SCHEMA = pa.schema(_WRITTEN)
-"""One row a file: write stat, work and index delta as JSON; column statistics as an Arrow stream."""
-WRITTEN_DDL = "stat string, statistics binary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,32 +57,3 @@ class WrittenFile:
     index_delta: DeltaFile | None = None
     inserted: Any = field(default=None, compare=False)
     deleted: Any = field(default=None, compare=False)
-
-    def to_row(self) -> tuple[str, bytes | None]:
-        """A row of `WRITTEN_SCHEMA`."""
-        delta = None if self.index_delta is None else dataclasses.asdict(self.index_delta)
-        text = json.dumps({"stat": self.stat.to_json(), "work": dataclasses.asdict(self.work), "delta": delta})
-        if self.statistics is None:
-            return text, None
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, self.statistics.schema) as writer:
-            writer.write_table(self.statistics)
-        return text, sink.getvalue().to_pybytes()
-
-    @classmethod
-    def from_row(cls, stat: str, statistics: bytes | None) -> WrittenFile:
-        """A file from a row of `WRITTEN_SCHEMA`."""
-        table = None if statistics is None else pa.ipc.open_stream(bytes(statistics)).read_all()
-        fields = json.loads(stat)
-        delta = fields["delta"]
-        return cls(
-            WriteStat.from_json(fields["stat"]),
-            table,
-            EncodedWork(**fields["work"]),
-            None if delta is None else _delta(delta),
-        )
-
-
-def _delta(fields: dict[str, Any]) -> DeltaFile:
-    groups = tuple((group, rows, batch) for group, rows, batch in fields["groups"])
-    return DeltaFile(fields["path"], fields["rows"], groups)

@@ -2,51 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
-
-class Kind(Enum):
-    """What the text of an option must be."""
-
-    TEXT = "text"
-    NUMBER = "whole number, 1 or more"
-    COUNT = "whole number, 0 or more"
-    FLAG = "true or false"
-    LIST = "names, separated by commas"
-    CHOICE = "one of its choices"
-
-
-class Origin(Enum):
-    """Whose key it is."""
-
-    APACHE = "Apache Hudi"
-    OURS = "hudi-catalog"
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option.
-
-    Attributes:
-        key: its name.
-        kind: what its text must be.
-        default: used when nobody gives it; None for none.
-        meaning: one or two sentences for the reference.
-        origin: whose key it is.
-        aliases: other keys that mean the same, such as RFC-29's names and the names of `hoodie.properties`.
-        choices: for `Kind.CHOICE`; upper and lower case are one.
-    """
-
-    key: str
-    kind: Kind
-    default: str | None
-    meaning: str
-    origin: Origin = Origin.APACHE
-    aliases: tuple[str, ...] = ()
-    choices: tuple[str, ...] = ()
-
+from table_writer.plan.option import Kind, Option, Origin
 
 TABLE_NAME: Final = Option(
     "hoodie.table.name",
@@ -435,7 +393,38 @@ RETRIES: Final = Option(
     Kind.COUNT,
     "3",
     "How often a write that another one got ahead of is done again on the table's new state; then it is a "
-    "`ConflictError`. Each time its DataFrame is computed anew.",
+    "`ConflictError`. Each time its rows are read anew: a DataFrame is computed again.",
+    Origin.OURS,
+)
+
+THREADS: Final = Option(
+    "hoodie.catalog.executor.threads",
+    Kind.NUMBER,
+    None,
+    "Tasks at a time of a write without Spark. Unset: one a core.",
+    Origin.OURS,
+)
+PROCESSES: Final = Option(
+    "hoodie.catalog.executor.processes",
+    Kind.COUNT,
+    "0",
+    "Processes for the tasks that write files, without Spark; 0 runs them in threads. Processes are started for each "
+    "write and import the program's main module.",
+    Origin.OURS,
+)
+MEMORY: Final = Option(
+    "hoodie.catalog.executor.memory",
+    Kind.NUMBER,
+    None,
+    "Bytes of Arrow data that a write without Spark holds, about; rows beyond it wait in temporary files. At least 16 "
+    "MiB. Unset: a quarter of the machine's memory.",
+    Origin.OURS,
+)
+TEMPORARY_FOLDER: Final = Option(
+    "hoodie.catalog.executor.folder",
+    Kind.TEXT,
+    None,
+    "A folder for the temporary files of writes without Spark. Unset: the system's own.",
     Origin.OURS,
 )
 
@@ -496,5 +485,9 @@ REGISTRY: Final = (
     SURGERY_MIN_FILE,
     PARTIAL_COLUMNS,
     RETRIES,
+    THREADS,
+    PROCESSES,
+    MEMORY,
+    TEMPORARY_FOLDER,
 )
 """All of them, in the order of the reference."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from table_format.config.option_keys import check_writer_options
 from table_format.errors import ArgumentError, OptionError
 from table_writer.plan import option_registry as registry
-from table_writer.plan.option_registry import Kind, Option
+from table_writer.plan.option import Kind, Option
 
 
 @dataclass(frozen=True)

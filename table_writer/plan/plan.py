@@ -66,11 +66,10 @@ class SplitPlan:
 
     Attributes:
         keys: see `KeyPlan`.
-        schema: user columns of the batch, in the types of the table; columns of Spark's rows are cast to it.
+        schema: user columns of the batch, in the types of the table, to which the rows are cast.
         payload: names of the columns that go on to the second stage, besides the keys.
         slots: how many there are.
         flush_bytes: rows that a task collects before it splits them.
-        decimals: columns that come as the longs behind them, with their decimal types; see `decimals`.
         limits: of partition paths; None for none.
     """
 
@@ -79,7 +78,6 @@ class SplitPlan:
     payload: tuple[str, ...]
     slots: int
     flush_bytes: int
-    decimals: pa.Schema | None = None
     limits: PathLimits | None = None
 
 

@@ -12,6 +12,7 @@ from table_format.config.table_config import KeyGeneratorType, TableConfig
 from table_format.errors import OptionError, SchemaError, UnsupportedTableError, did_you_mean
 from table_writer.plan import option_registry as registry
 from table_writer.plan.merge_rule import check_merge_rule, given_merge_mode, new_table_rule, ordering_properties
+from table_writer.plan.option import Option
 from table_writer.plan.options import WriteOptions
 
 _GENERATORS: Final = {
@@ -106,7 +107,7 @@ def check_against_table(options: WriteOptions, config: TableConfig) -> None:
     index_type(options, config)
 
 
-def _refuse_absent(schema: pa.Schema, fields: Mapping[registry.Option, Sequence[str]]) -> None:
+def _refuse_absent(schema: pa.Schema, fields: Mapping[Option, Sequence[str]]) -> None:
     for option, names in fields.items():
         for name in names:
             members: Any = schema

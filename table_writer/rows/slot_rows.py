@@ -18,7 +18,7 @@ from table_writer.plan.plan import BUCKET_COLUMN, GONE_COLUMN, FilePlan
 from table_writer.rows.merge import sorted_rows
 from table_writer.rows.ordering import ordering_columns
 
-Rows = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.integer[Any]]
 Mask = npt.NDArray[np.bool_]
 
 _NOT_THE_USERS = (RECORD_KEY, PARTITION_PATH, BUCKET_COLUMN, GONE_COLUMN)

@@ -14,16 +14,19 @@ from pyarrow import compute
 
 from table_format.codecs.arrow_numpy import one_chunk, to_numpy
 from table_format.meta_columns import PARTITION_PATH
-from table_writer.execution.blocks import in_one_piece
+from table_writer.execution.slot_rows import SlotRows
 from table_writer.files.file_change import CurrentFile
-from table_writer.files.written import WRITTEN_SCHEMA, WrittenFile
+from table_writer.files.written import WrittenFile
 from table_writer.metadata.index_deltas import DeltaCollector
 from table_writer.plan.plan import BUCKET_COLUMN, FilePlan, TaskIdentity
 from table_writer.rows.slot_rows import Incoming
 from table_writer.slots.file_group import GroupWriter
 
 pc: Any = compute  # the stubs lag behind the functions
-Rows = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.integer[Any]]
+
+_WHERE = "in one bucket of this write"
+_ADVICE = "; write the rows in several batches, or make the table with more buckets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,40 +46,11 @@ class GroupRows:
     positions: Rows | None
 
 
-def write_blocks(plan: FilePlan, batches: Iterable[pa.RecordBatch], task: TaskIdentity) -> Iterator[pa.RecordBatch]:
-    """Write the files of one slot out of its blocks (batches of the first stage).
-
-    Yields:
-        One batch of `WRITTEN_SCHEMA` a file.
-    """
-    blocks: list[tuple[int, int, Any]] = []
-    for batch in batches:
-        columns: Any = batch.columns
-        _, tasks, numbers, payloads = columns
-        places = zip(tasks.to_pylist(), numbers.to_pylist(), payloads, strict=True)
-        blocks += [(source, number, payload.as_buffer()) for source, number, payload in places]
-    if not blocks:
-        return
-    # The shuffle mixes blocks; their own order decides which of two equal versions is the later.
-    blocks.sort(key=lambda block: block[:2])
-    tables = [pa.ipc.open_stream(payload).read_all() for _, _, payload in blocks]
-    blocks.clear()
-    advice = "; write the rows in several batches, or make the table with more buckets"
-    rows = in_one_piece(tables, "in one bucket of this write", advice)
-    tables.clear()
-    yield from written_batches(write_slot(plan, rows, task))
-
-
-def written_batches(files: Iterable[WrittenFile]) -> Iterator[pa.RecordBatch]:
-    """Files as batches of `WRITTEN_SCHEMA`, one a file."""
-    for written in files:
-        stat, statistics = written.to_row()
-        yield pa.RecordBatch.from_arrays([pa.array([stat]), pa.array([statistics], pa.binary())], schema=WRITTEN_SCHEMA)
-
-
-def write_slot(plan: FilePlan, rows: pa.Table, task: TaskIdentity) -> Iterator[WrittenFile]:
-    """Write the files of all partitions and buckets that some keyed rows fall into; unchanged files stay."""
-    return write_groups(plan, _groups(rows), task)
+def write_slots(plan: FilePlan, slots: Iterable[SlotRows], task: TaskIdentity) -> Iterator[WrittenFile]:
+    """Write the files of all partitions and buckets that a task's rows fall into; unchanged files stay."""
+    for slot in slots:
+        rows, positions = slot.whole(_WHERE, _ADVICE)
+        yield from write_groups(plan, groups_of_rows(rows, positions), task)
 
 
 def write_groups(plan: FilePlan, groups: Iterable[GroupRows], task: TaskIdentity) -> Iterator[WrittenFile]:
@@ -102,7 +76,13 @@ def write_groups(plan: FilePlan, groups: Iterable[GroupRows], task: TaskIdentity
         yield dataclasses.replace(last, index_delta=changes.write())
 
 
-def _groups(rows: pa.Table) -> Iterator[GroupRows]:
+def groups_of_rows(rows: pa.Table, positions: Rows | None = None) -> Iterator[GroupRows]:
+    """Keyed rows by file group.
+
+    Args:
+        rows: the rows.
+        positions: of those that count; None for all.
+    """
     numbers = to_numpy(one_chunk(rows.column(BUCKET_COLUMN))).astype(np.int64)
     names = [""]
     codes = numbers
@@ -110,15 +90,18 @@ def _groups(rows: pa.Table) -> Iterator[GroupRows]:
         partitions = one_chunk(rows.column(PARTITION_PATH))
         names = partitions.dictionary.to_pylist()
         codes = numbers * len(names) + to_numpy(partitions.indices)
+    if positions is not None:
+        codes = codes[positions]
     if codes.min() == codes.max():
-        yield GroupRows(names[int(codes[0]) % len(names)], int(numbers[0]), rows, None)
+        yield GroupRows(names[int(codes[0]) % len(names)], int(codes[0]) // len(names), rows, positions)
         return
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
         code = int(ordered[start])
-        yield GroupRows(names[code % len(names)], code // len(names), rows, order[start:end])
+        chosen = order[start:end] if positions is None else positions[order[start:end]]
+        yield GroupRows(names[code % len(names)], code // len(names), rows, chosen)
 
 
 def _current(plan: FilePlan, partition: str, number: int) -> CurrentFile | None:

@@ -11,6 +11,7 @@ from enum import Enum
 from table_format.base_file.footer import BaseFileFooter
 from table_format.config.option_values import choice, whole_number
 from table_writer.plan import option_registry as registry
+from table_writer.plan.option import Option
 from table_writer.surgery.locate import KeyRange
 
 # Before 1.8, parquet-java wrote wrong statistics of strings (PARQUET-251) and delta encodings that readers treat by
@@ -142,5 +143,5 @@ def loose_share(ranges: Sequence[KeyRange]) -> float:
     return loose / max(1, sum(bounds.rows for bounds in ranges))
 
 
-def _number(options: Mapping[str, str], option: registry.Option) -> int:
+def _number(options: Mapping[str, str], option: Option) -> int:
     return whole_number(options, option.key, int(option.default or 1), 1)

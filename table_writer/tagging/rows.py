@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -16,31 +15,14 @@ from pyarrow import compute
 from table_format.base_file.writer import BaseFileOptions
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, spans_of, to_numpy
 from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
-from table_writer.execution.blocks import in_one_piece, keyed_rows, stream, user_rows
-from table_writer.plan.plan import KeyPlan
+from table_writer.execution.executor import Block
+from table_writer.plan.plan import KeyPlan, TaskIdentity
+from table_writer.rows.keys import flushes, keyed_rows, user_rows
 from table_writer.tagging.placement import Sample
 from table_writer.tagging.tagging import NEW, Tags, slim_rows
 
 pc: Any = compute  # the stubs lag behind the functions
 
-_KEYED: dict[str, pa.DataType] = {
-    "task": pa.int32(),
-    "block": pa.int32(),
-    "rows": pa.int32(),
-    "summary": pa.binary(),
-    "early": pa.binary(),
-    "slim": pa.binary(),
-    "payload": pa.binary(),
-}
-KEYED_SCHEMA = pa.schema(_KEYED)
-"""Blocks of keyed rows: where they come from, how many rows, a pickled `BlockSummary`, and as Arrow streams what
-tagging needs (null unless the driver may tag them; in one column or the other) and the rows."""
-KEYED_DDL = "task int, block int, rows int, summary binary, early binary, slim binary, payload binary"
-
-# What tagging needs comes to the driver with the summaries where that is little in any case: a few MB from each of so
-# many tasks. It saves a job.
-_EARLY_TASKS = 32
-_EARLY_ROWS = 50_000
 _SAMPLE_KEYS = 1024
 _SAMPLE_ROWS = 4096
 
@@ -59,7 +41,6 @@ class RowPlan:
         thin_rows: give what tagging needs apart, too, as long as a task has no more rows than this.
         measured: find out how many bytes a row takes in a base file.
         file_options: of base files.
-        decimals: see `SplitPlan`.
     """
 
     keys: KeyPlan
@@ -71,7 +52,6 @@ class RowPlan:
     thin_rows: int
     measured: bool
     file_options: BaseFileOptions
-    decimals: pa.Schema | None = None
 
 
 @dataclass(frozen=True)
@@ -151,43 +131,23 @@ class BlockSummary:
     profile: Profile
 
 
-def key_batches(plan: RowPlan, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[pa.RecordBatch]:
+def key_batches(plan: RowPlan, batches: Iterator[pa.RecordBatch], task: TaskIdentity) -> Iterator[Block]:
     """Key a task's rows.
 
-    Args:
-        plan: what to do.
-        batches: Spark's.
-        task: number of the task.
-
     Yields:
-        Batches of `KEYED_SCHEMA`, one row a block.
+        Blocks with a `BlockSummary` as their head, and with what tagging needs as the columns for the driver.
     """
     seen = 0
     record = None
-    for block, pending in enumerate(_flushes(batches, plan.flush_bytes)):
-        rows = keyed_rows(plan.keys, user_rows(pending, plan.schema, plan.decimals), plan.payload)
+    for number, pending in enumerate(flushes(batches, plan.flush_bytes)):
+        rows = keyed_rows(plan.keys, user_rows(pending, plan.schema), plan.payload)
         if plan.measured and record is None:
             record = encoded_width(rows, plan.file_options)
         seen += rows.num_rows
         profile = Profile() if plan.tagged else Profile.of(rows, None)
         summary = BlockSummary(key_check(rows), rows.nbytes, record, profile)
         slim = slim_rows(rows, plan.ordering) if plan.tagged and seen <= plan.thin_rows else None
-        yield _block(rows, (task, block), summary, slim)
-
-
-def _flushes(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[list[pa.RecordBatch]]:
-    """Batches with rows, as many at a time as some bytes hold."""
-    pending: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        if batch.num_rows:
-            pending.append(batch)
-            size += batch.nbytes
-        if size >= most:
-            yield pending
-            pending, size = [], 0
-    if pending:
-        yield pending
+        yield Block((task.number, number), summary, rows, slim)
 
 
 def encoded_width(rows: pa.Table, options: BaseFileOptions) -> float:
@@ -212,31 +172,6 @@ def key_check(rows: pa.Table) -> int:
         return 0
     first, last = int(starts[0]), int(starts[-1] + lengths[-1])
     return zlib.crc32(lengths.tobytes(), zlib.crc32(data[first:last].tobytes()))
-
-
-def open_rows(payload: Any) -> pa.Table:
-    """The rows of an Arrow stream."""
-    return pa.ipc.open_stream(payload).read_all()
-
-
-def whole_rows(payloads: Iterable[Any]) -> pa.Table:
-    """The rows of several Arrow streams, each column in one piece.
-
-    Raises:
-        SchemaError: a column is too large for that.
-    """
-    advice = ": many rows of one key, or rows that are very large; write them in several batches"
-    return in_one_piece(map(open_rows, payloads), "in the rows of one task of this write", advice)
-
-
-def _block(rows: pa.Table, place: tuple[int, int], summary: BlockSummary, thin: pa.Table | None) -> pa.RecordBatch:
-    slim = None if thin is None else stream(thin).to_pybytes()
-    early = None
-    if place[0] < _EARLY_TASKS and place[1] == 0 and rows.num_rows <= _EARLY_ROWS:
-        early, slim = slim, None
-    entry = [place[0], place[1], rows.num_rows, pickle.dumps(summary), early, slim, stream(rows).to_pybytes()]
-    columns: list[Any] = [pa.array([value], field.type) for value, field in zip(entry, KEYED_SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=KEYED_SCHEMA)
 
 
 def _samples(keys: Any, partitions: Any, positions: Any, most: int) -> dict[str, Sample]:

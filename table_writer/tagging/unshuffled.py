@@ -1,4 +1,4 @@
-"""A bulk insert without a shuffle of its rows: each of Spark's partitions becomes files of its own."""
+"""A bulk insert whose rows stay in the task that has them: each task makes files of its own."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import pyarrow as pa
 
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
-from table_writer.execution.blocks import in_one_piece
+from table_writer.execution.executor import Block, Place
+from table_writer.execution.slot_rows import in_one_piece
+from table_writer.files.written import WrittenFile
 from table_writer.plan.plan import FilePlan, TaskIdentity
 from table_writer.rows.merge import sorted_rows
-from table_writer.slots.slot import GroupRows, write_groups, written_batches
-from table_writer.tagging.rows import key_check, open_rows
-from table_writer.tagging.stages import Assigned, assigned_rows, payloads_of
+from table_writer.slots.slot import GroupRows, write_groups
+from table_writer.tagging.rows import key_check
+from table_writer.tagging.stages import Assigned, assigned_rows
 from table_writer.tagging.targets import other_rows
 
 Rows = npt.NDArray[np.int64]
@@ -28,7 +30,7 @@ _ADVICE = ": give it more partitions by `repartition`"
 
 @dataclass(frozen=True)
 class StayPlan:
-    """How the rows of a partition of Spark's become files.
+    """How the rows of a task become files.
 
     Attributes:
         files: see `FilePlan`; without current files.
@@ -41,41 +43,36 @@ class StayPlan:
     files: FilePlan
     per_file: int
     sort: bool
-    checks: Mapping[tuple[int, int], int] | None
-    assigned: Mapping[tuple[int, int], Assigned] | None
+    checks: Mapping[Place, int] | None
+    assigned: Mapping[Place, Assigned] | None
 
 
-def write_where_they_are(
-    plan: StayPlan, batches: Iterable[pa.RecordBatch], task: TaskIdentity
-) -> Iterator[pa.RecordBatch]:
+def write_where_they_are(plan: StayPlan, blocks: Iterator[Block], task: TaskIdentity) -> Iterator[WrittenFile]:
     """Write the files of a task's own rows.
 
     Memory: with `sort` all rows of the task; else those that do not fill a file yet, of each partition path.
 
     Args:
         plan: what to do.
-        batches: of `KEYED_SCHEMA` or `TAGGED_SCHEMA`.
+        blocks: keyed or tagged rows.
         task: which attempt of which task this is.
-
-    Yields:
-        Batches of `WRITTEN_SCHEMA`, one a file.
 
     Raises:
         TransactionError: these are not the rows that the driver was told of.
         SchemaError: a column is too large for one file, or with `sort` for one task.
     """
-    tables = _tables(plan, batches)
+    tables = _tables(plan, blocks)
     groups = _in_key_order(plan, tables) if plan.sort else _as_they_come(plan, tables)
-    yield from written_batches(write_groups(plan.files, groups, task))
+    yield from write_groups(plan.files, groups, task)
 
 
-def _tables(plan: StayPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    for task, block, payload in payloads_of(batches):
-        rows = open_rows(payload)
+def _tables(plan: StayPlan, blocks: Iterable[Block]) -> Iterator[pa.Table]:
+    for block in blocks:
+        rows = block.rows
         if plan.assigned is not None:
             # the driver knows each row of a small batch
-            rows = assigned_rows(plan.assigned.get((task, block)), rows, moves=False)
-        elif plan.checks is not None and plan.checks.get((task, block)) != key_check(rows):
+            rows = assigned_rows(plan.assigned.get(block.place), rows, moves=False)
+        elif plan.checks is not None and plan.checks.get(block.place) != key_check(rows):
             raise other_rows()
         if rows.num_rows:
             yield rows

@@ -28,7 +28,6 @@ from catalog.table import TableOptions
 from hudi_catalog.cli.main import app
 from hudi_catalog.gateway.statement import Reason
 from hudi_catalog.metastore import after_commit, metastore_options
-from spark_writer.write_plans import _KEY_PREFIXES
 from table_format.base_file.writer import BaseFileOptions
 from table_format.config.option_keys import _APACHES_OTHERS, OUR_WRITER_KEYS, UNSERVED, check_writer_options, is_apaches
 from table_format.errors import OptionError
@@ -37,9 +36,11 @@ from table_format.keys.timestamp_keys import TimestampFormat
 from table_writer.metadata.column_statistics import indexable_columns
 from table_writer.metadata.compaction import MAX_DELTA_COMMITS_KEY, most_deltacommits
 from table_writer.metadata.index_options import IndexOptions
-from table_writer.plan.option_registry import REGISTRY, Kind, Origin
+from table_writer.plan.option import Kind, Origin
+from table_writer.plan.option_registry import REGISTRY
 from table_writer.plan.options import WriteOptions
 from table_writer.timeline.options import ProtocolOptions
+from table_writer.write_plans import _KEY_PREFIXES
 from tests.support.sample_flights import make_flights
 from tests.support.sample_readings import unpack_readings
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_writer import write_job
 from table_format.errors import HudiError, NoSpaceError
 from table_format.instant import Instant, State
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_writer import write_job
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.record_index.bootstrap import bootstrap_index
 from table_writer.services.clean import clean

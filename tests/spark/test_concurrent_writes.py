@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import functions as f
 
 from spark_writer import HudiTable, write_hudi
-from spark_writer.write_job import WriteJob
 from table_format.errors import ConflictError
+from table_writer.write_job import WriteJob
 
 pytestmark = pytest.mark.spark
 DDL = "id string, v int"

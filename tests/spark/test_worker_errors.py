@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from spark_writer import HudiTable
-from spark_writer.spark_map import spark_mapper
+from spark_writer.executor import SparkExecutor
 from table_format.errors import ConflictError, CorruptFileError, HudiError, RecordError
 from tests.spark.test_operations import DDL, OPTIONS, frame
 
@@ -37,7 +37,7 @@ def raise_it(error: Exception) -> None:
 )
 def test_an_error_of_a_worker_keeps_its_fields_and_shows_no_jvm(spark: SparkSession, error: HudiError) -> None:
     with pytest.raises(HudiError) as raised:
-        spark_mapper(spark)(raise_it, [error, error])
+        SparkExecutor(spark).map(raise_it, [error, error])
     assert type(raised.value) is type(error)
     assert str(raised.value) == str(error)
     assert raised.value.__dict__ == error.__dict__
@@ -73,6 +73,6 @@ def kill_itself(_: int) -> None:
 
 def test_a_killed_worker_stays_sparks_error_with_a_note(spark: SparkSession) -> None:
     with pytest.raises(Exception, match=r"(?i)worker") as raised:
-        spark_mapper(spark)(kill_itself, [1])
+        SparkExecutor(spark).map(kill_itself, [1])
     assert not isinstance(raised.value, HudiError)
     assert "leaves the table as it was" in shown(raised.value)

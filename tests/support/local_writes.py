@@ -1,8 +1,7 @@
-"""Writing tables through the Spark writer's own job, with its worker functions called here instead of by Spark."""
+"""Tables written in this process: by the local executor, or by what Spark's workers run, without Spark."""
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -12,19 +11,22 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_writer import shuffle, write_job
+from spark_writer import executor as spark_executor
+from spark_writer.executor import FrameRows, SparkExecutor
 from spark_writer.placement import murmur3_int
-from spark_writer.record_index import replaced, write
 from spark_writer.worker_errors import workers_errors
 from table_format.mapping import in_threads
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_writer.commit.create import create_table
+from table_writer.execution.executor import Executor
+from table_writer.execution.local import LocalExecutor
+from table_writer.execution.progress import WriteProgress
 from table_writer.plan import option_registry
-from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.properties import new_table_properties
 from table_writer.summary import WriteSummary
+from table_writer.writer import TableWriter
 
 TASKS = 3
 _QUIET = {option_registry.PROGRESS.key: "false", option_registry.PARALLELISM.key: str(TASKS)}
@@ -121,50 +123,70 @@ class _Tasks:
         return task
 
 
-class _Patches:
-    """What stands in for Spark, from the first thread that needs it to the last that does."""
+class _Patch:
+    """`_Tasks` in the place of Spark's `TaskContext`, from the first thread that needs it to the last that does."""
 
-    def __init__(self, patches: Callable[[], Sequence[Any]]) -> None:
-        self._patches = patches
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
-        self._stack = contextlib.ExitStack()
+        self._patch: Any = None
 
     def __enter__(self) -> None:
         with self._lock:
             if self._users == 0:
-                for patch in self._patches():
-                    self._stack.enter_context(patch)
+                self._patch = mock.patch.object(spark_executor, "TaskContext", _Tasks)
+                self._patch.start()
             self._users += 1
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._users -= 1
             if self._users == 0:
-                self._stack.close()
+                self._patch.stop()
 
 
-_WORKERS = _Patches(lambda: [mock.patch.object(shuffle, "TaskContext", _Tasks)])
-_DRIVER = _Patches(
-    lambda: [
-        *(mock.patch.object(module, "spark_mapper", return_value=in_threads) for module in (write_job, replaced)),
-        mock.patch.object(write, "default_parallelism", return_value=TASKS),
-    ]
-)
+_WORKERS = _Patch()
+
+
+class FrameExecutor(SparkExecutor):
+    """Spark's executor on `LocalFrame`s: all that Spark's workers do, without Spark."""
+
+    def __init__(self) -> None:
+        super().__init__(None)  # type: ignore[arg-type]
+
+    @property
+    def parallelism(self) -> int:
+        return TASKS
+
+    def map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        return in_threads(function, items)
+
+    def progress(self, mode: str) -> Any:
+        return WriteProgress(mode)
+
+
+EXECUTORS: Mapping[str, Callable[[], Executor]] = {
+    "threads": lambda: LocalExecutor(TASKS, memory=1 << 30),
+    "spark's workers": FrameExecutor,
+}
+"""What can run the tasks of a `LocalTable`."""
 
 
 class LocalTable:
-    """A table that is written without Spark, as `HudiTable` writes it with it."""
+    """A table that is written without Spark."""
 
-    def __init__(self, client: TableClient, options: Mapping[str, Any]) -> None:
+    def __init__(self, client: TableClient, options: Mapping[str, Any], executor: str = "threads") -> None:
         self.client = client
+        self.executor = EXECUTORS[executor]()
         self.options = WriteOptions.of({**options, **_QUIET})
 
     @classmethod
-    def create(cls, path: str, schema: pa.Schema | None, options: Mapping[str, Any]) -> LocalTable:
-        given = WriteOptions.of(options)
-        client = create_table(Storage(path), new_table_properties(given, schema), dict(given.texts))
-        return cls(client, options)
+    def create(
+        cls, path: str, schema: pa.Schema | None, options: Mapping[str, Any], executor: str = "threads"
+    ) -> LocalTable:
+        properties = new_table_properties(WriteOptions.of(options), schema)
+        client = create_table(Storage(path), properties, dict(WriteOptions.of(options).texts))
+        return cls(client, options, executor)
 
     def write(
         self,
@@ -173,14 +195,8 @@ class LocalTable:
         options: Mapping[str, Any] | None = None,
         partitions: Sequence[str] = (),
     ) -> WriteSummary:
-        self.client.reload()
-        job = write_job.WriteJob(
-            session=None,  # type: ignore[arg-type]
-            client=self.client,
-            operation=Operation(operation),
-            options=self.options.with_values(options or {}),
-            df=None if rows is None else LocalFrame.of(rows),  # type: ignore[arg-type]
-            partitions=partitions,
-        )
-        with _DRIVER:
-            return job.run()
+        writer = TableWriter(self.client, self.executor, self.options.with_values(options or {}))
+        source: Any = rows
+        if rows is not None and isinstance(self.executor, FrameExecutor):
+            source = FrameRows(LocalFrame.of(rows))  # type: ignore[arg-type]
+        return writer.write(operation, source, partitions=partitions)

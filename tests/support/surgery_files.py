@@ -25,7 +25,7 @@ from table_format.storage import Storage
 from table_writer.files.written import WrittenFile
 from table_writer.metadata.column_statistics import indexable_columns
 from table_writer.plan.plan import BUCKET_COLUMN, CURRENT_SCHEMA, FilePlan, TaskIdentity
-from table_writer.slots.slot import write_slot
+from table_writer.slots.slot import groups_of_rows, write_groups
 
 ALWAYS = {"hoodie.catalog.write.surgery": "always"}
 NEVER = {"hoodie.catalog.write.surgery": "never"}
@@ -87,7 +87,7 @@ class Slot:
             file_options={**options},
         )
         made = dataclasses.replace(made, **{**self.plan, **plan})
-        written = list(write_slot(made, keyed.combine_chunks(), TaskIdentity(3, f"3-0-{self.steps}")))
+        written = list(write_groups(made, groups_of_rows(keyed.combine_chunks()), TaskIdentity(3, f"3-0-{self.steps}")))
         if not written:
             return None
         stat = written[0].stat

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_writer import after_commit
-from spark_writer.after_commit import GROUP, HIVE_SYNC
 from table_format.errors import AfterCommitError, MetastoreError, OptionError
 from table_format.table.client import TableClient
+from table_writer import after_commit
+from table_writer.after_commit import GROUP, HIVE_SYNC
 from table_writer.plan import option_registry
 from tests.support.local_writes import LocalTable
 

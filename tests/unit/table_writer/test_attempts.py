@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_writer import attempts
-from spark_writer.write_job import WriteJob
 from table_format.actions.avro_schemas import REQUESTED_REPLACE
 from table_format.codecs.avro_file import write_avro_file
 from table_format.errors import ConflictError, HudiError, OptionError, TransactionError
 from table_format.table.client import TableClient
+from table_writer import write_job
 from table_writer.commit.transaction import WriteTransaction
+from table_writer.write_job import WriteJob
 from tests.support.local_writes import LocalTable
 from tests.support.reading import current_rows
 
@@ -70,7 +70,7 @@ def overtaken(monkeypatch: pytest.MonkeyPatch, others: list[Callable[[], Any]]) 
 
     waiting = [aside(act) for act in others]
     monkeypatch.setattr(WriteJob, "_commit", commit)
-    monkeypatch.setattr(attempts, "_LONGEST_PAUSE", 0.0)
+    monkeypatch.setattr(write_job, "_LONGEST_PAUSE", 0.0)
 
 
 @pytest.mark.parametrize("index", [BUCKETS, INDEX], ids=["buckets", "record index"])

@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from spark_writer import write_plans
 from table_format.errors import OptionError
 from table_format.storage import Storage
+from table_writer import write_plans
 from table_writer.commit.create import create_table
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.plan import CURRENT_SCHEMA

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from spark_writer import bucket_write
 from table_format.base_file.footer import footer
 from table_format.base_file.reader import read_base_file
 from table_format.config.table_config import update_table_config
@@ -230,7 +229,8 @@ def test_files_of_another_index_are_refused(tmp_path: Path) -> None:
 
 
 def test_files_of_tasks_that_ran_twice_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    once = bucket_write.write_files
+    local = table(tmp_path)
+    once = local.executor.collect
     attempts: list[list[str | None]] = []
 
     def twice(*arguments: Any) -> Any:
@@ -239,8 +239,7 @@ def test_files_of_tasks_that_ran_twice_are_removed(tmp_path: Path, monkeypatch: 
             attempts.append([file.stat.path for file in written])
         return written
 
-    monkeypatch.setattr(bucket_write, "write_files", twice)
-    local = table(tmp_path)
+    monkeypatch.setattr(local.executor, "collect", twice)
     local.write("upsert", rows(range(9)))
     assert values(local) == expected(range(9))
     assert sorted(str(path) for path in attempts[1]) == current_paths(local.client)

@@ -4,7 +4,8 @@ import pytest
 
 from table_format.errors import OptionError
 from table_writer.plan import option_registry as registry
-from table_writer.plan.option_registry import REGISTRY, Kind
+from table_writer.plan.option import Kind
+from table_writer.plan.option_registry import REGISTRY
 from table_writer.plan.options import WriteOptions
 
 

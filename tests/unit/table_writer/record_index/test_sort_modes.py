@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_writer.record_index import job
 from table_format.base_file.reader import read_base_file
 from table_format.errors import OptionError, TransactionError
 from table_format.table.client import TableClient
 from table_writer.plan.options import WriteOptions
 from table_writer.record_index.verify import verify_index
-from tests.support.local_writes import LocalTable
+from table_writer.tagging import passes
+from tests.support.local_writes import EXECUTORS, LocalTable
 from tests.support.reading import current_paths, current_rows
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
@@ -31,7 +31,8 @@ MODE = "hoodie.bulkinsert.sort.mode"
 
 
 def table(folder: Path, options: dict[str, str]) -> LocalTable:
-    return LocalTable.create(str(folder / "t"), SCHEMA, options)
+    # rows in two partitions of a DataFrame
+    return LocalTable.create(str(folder / "t"), SCHEMA, options, "spark's workers")
 
 
 def rows(keys: list[int], p: str | None = None) -> pa.Table:
@@ -102,10 +103,11 @@ def test_partitioned_tables_go_on(tmp_path: Path, mode: str, kind: str) -> None:
     assert verify_index(local.client).is_right
 
 
+@pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("most", ["0", "99999"])
 @pytest.mark.parametrize("mode", ["NONE", "PARTITION_SORT"])
-def test_one_row_a_key_where_that_is_asked_for(tmp_path: Path, mode: str, most: str) -> None:
-    local = table(tmp_path, PARTITIONED)
+def test_one_row_a_key_where_that_is_asked_for(tmp_path: Path, mode: str, most: str, executor: str) -> None:
+    local = LocalTable.create(str(tmp_path / "t"), SCHEMA, PARTITIONED, executor)
     given = {MODE: mode, "hoodie.combine.before.insert": "true", "hoodie.catalog.record.index.driver.rows": most}
     local.write("bulk_insert", rows([*range(300), *range(100, 200)]), given)
     assert sorted(current_rows(local.client)["v"].to_pylist()) == list(range(300))
@@ -127,9 +129,9 @@ def test_tables_with_buckets_keep_to_them(tmp_path: Path) -> None:
 
 def test_rows_that_come_out_differently_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     local = table(tmp_path, PARTITIONED)
-    whole: Any = job.StayPlan
+    whole: Any = passes.StayPlan
     monkeypatch.setattr(
-        job,
+        passes,
         "StayPlan",
         lambda files, per_file, sort, checks, assigned: whole(
             files, per_file, sort, {place: check + 1 for place, check in checks.items()}, assigned

@@ -9,17 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_writer.record_index import job
+from spark_writer import blocks
 from table_format.errors import OptionError, RecordIndexError, TransactionError, UnsupportedTableError
 from table_format.meta_columns import RECORD_KEY
 from table_format.metadata_table.record_index import RecordIndex
 from table_format.slices.file_names import bucket_of_file_id
-from table_writer.execution.blocks import stream
+from table_writer.execution.executor import Block
+from table_writer.plan.plan import TaskIdentity
 from table_writer.record_index.bootstrap import bootstrap_index
 from table_writer.record_index.verify import verify_index
-from table_writer.tagging import rows as record_rows
+from table_writer.tagging import passes
 from table_writer.tagging.placement import Places
-from table_writer.tagging.rows import KEYED_SCHEMA, key_check
+from table_writer.tagging.rows import key_check
 from table_writer.tagging.stages import Assigned, PlacePlan, place_blocks
 from table_writer.tagging.tagging import Tags
 from table_writer.tagging.targets import Targets
@@ -37,9 +38,9 @@ OPTIONS = {
 }
 
 
-def table(folder: Path, kind: str = "RECORD_INDEX", **options: str) -> LocalTable:
+def table(folder: Path, kind: str = "RECORD_INDEX", *, executor: str = "threads", **options: str) -> LocalTable:
     given = OPTIONS | {"hoodie.index.type": kind} | {key.replace("__", "."): text for key, text in options.items()}
-    return LocalTable.create(str(folder / "t"), SCHEMA, given)
+    return LocalTable.create(str(folder / "t"), SCHEMA, given, executor)
 
 
 def rows(numbers: Iterable[int], p: str | None = None, v: int = 0) -> pa.Table:
@@ -104,8 +105,8 @@ def test_driver_and_tasks_tag_alike(tmp_path: Path) -> None:
 def test_keys_come_to_the_driver_in_a_second_job_where_they_are_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(record_rows, "_EARLY_ROWS", 10)
-    local = table(tmp_path)
+    monkeypatch.setattr(blocks, "_EARLY_ROWS", 10)
+    local = table(tmp_path, executor="spark's workers")
     local.write("upsert", rows(range(8)), {"hoodie.catalog.write.split.bytes": "1"})
     assert local.write("upsert", rows(range(5, 40), v=1)).rows_updated == 3
     assert current_rows(local.client).num_rows == 40
@@ -184,28 +185,24 @@ def test_tables_of_another_index_are_not_written(tmp_path: Path) -> None:
 
 def test_rows_that_come_out_differently_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     block = pa.table({RECORD_KEY: ["a", "b"]})
-    entry = [0, 0, 2, b"", None, None, stream(block).to_pybytes()]
-    batch = pa.record_batch(
-        [pa.array([value], field.type) for value, field in zip(entry, KEYED_SCHEMA, strict=True)], schema=KEYED_SCHEMA
-    )
+    held, task = [Block((0, 0), None, block)], TaskIdentity(0, "0-0-0")
     tags = Tags(np.array([1]), np.array([0], np.int32), np.array([False]), {})
     targets = Targets(np.array([0], np.int32), np.array([0], np.int32), ("",), np.array([0], np.int32))
     plan = PlacePlan(
         places=Places({}, ()),
         targets=targets,
-        placements=np.array([0]),
         moves=False,
         assigned={(0, 0): Assigned(key_check(block), tags)},
         partitioned=False,
     )
-    assert len(list(place_blocks(plan, [batch]))) == 1
+    assert len(list(place_blocks(plan, iter(held), task))) == 1
     for assigned in ({}, {(0, 0): Assigned(key_check(block.slice(1)), tags)}, None):
         with pytest.raises(TransactionError, match="second time"):
-            list(place_blocks(replace(plan, assigned=assigned), [batch]))
+            list(place_blocks(replace(plan, assigned=assigned), iter(held), task))
     # and no row of such a write is left
     local = table(tmp_path)
-    whole: Any = job.place_inserts
-    monkeypatch.setattr(job, "place_inserts", lambda inserts, *more: whole({"a": inserts["a"]}, *more))
+    whole: Any = passes.place_inserts
+    monkeypatch.setattr(passes, "place_inserts", lambda inserts, *more: whole({"a": inserts["a"]}, *more))
     with pytest.raises(TransactionError, match="second time"):
         local.write("upsert", rows(range(4)))
     assert current_paths(local.client) == []

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from table_writer.rows.unscaled import restored
+from spark_writer.decimals import restored
 
 LONGS = st.integers(-(10**18) + 1, 10**18 - 1)
 

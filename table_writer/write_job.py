@@ -1,34 +1,33 @@
-"""One write from a DataFrame to a commit."""
+"""One write, from rows to a commit."""
 
 from __future__ import annotations
 
+import itertools
+import logging
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
-from spark_writer.after_commit import AfterCommit
-from spark_writer.attempts import reads_table, with_retries
-from spark_writer.bucket_write import write_by_buckets
-from spark_writer.early_checks import refuse_options
-from spark_writer.hadoop_settings import refuse_encryption
-from spark_writer.interpreter import use_this_interpreter
-from spark_writer.progress import WriteProgress
-from spark_writer.record_index.write import write_by_index
-from spark_writer.spark_map import spark_mapper
-from spark_writer.spark_types import arrow_schema, refuse_untyped, without_delete_flag
-from spark_writer.write_plans import Outcome, WritePlans
 from table_format.codecs.avro_schema import schema_text
 from table_format.codecs.avro_schema_tree import columns_of_hudi_types
 from table_format.config.table_config import TableConfig
-from table_format.errors import SchemaError, UnsupportedTableError, did_you_mean
+from table_format.errors import ConflictError, SchemaError, UnsupportedTableError, did_you_mean
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.schema.evolution import merge_schemas, storage_schema
 from table_format.table.client import TableClient
+from table_writer.after_commit import AfterCommit
+from table_writer.bucket_write import write_by_buckets
 from table_writer.commit.kept_properties import lost_properties
 from table_writer.commit.transaction import WriteTransaction
+from table_writer.early_checks import refuse_options
+from table_writer.execution.executor import Executor, RowSource
+from table_writer.execution.progress import WriteProgress
+from table_writer.execution.sources import refuse_untyped, without_delete_flag
+from table_writer.indexed_write import write_by_index
 from table_writer.metadata.column_statistics import concat_statistics
 from table_writer.plan import option_registry as registry
 from table_writer.plan.merge_rule import adopted_rule
@@ -36,6 +35,11 @@ from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.properties import check_against_table, index_type
 from table_writer.summary import WriteSummary
+from table_writer.write_plans import Outcome, WritePlans
+
+_T = TypeVar("_T")
+_LOG = logging.getLogger(__name__)
+_LONGEST_PAUSE: Final = 1.0
 
 
 @dataclass
@@ -43,23 +47,23 @@ class WriteJob:
     """One write.
 
     Attributes:
-        session: Spark's.
+        executor: runs its tasks.
         client: the table, which is there.
         operation: what to do.
         options: the job's.
-        df: rows; keys suffice for deletes. None for deleting named partitions.
+        source: rows; keys suffice for deletes. None for deleting named partitions.
         partitions: partition paths that delete_partition takes, `*` for any text.
-        renew: makes `df` anew from the table once the write has begun, on each attempt; for rows that a condition
+        renew: makes `source` anew from the table once the write has begun, on each attempt; for rows that a condition
             chooses among the table's own.
     """
 
-    session: SparkSession
+    executor: Executor
     client: TableClient
     operation: Operation
     options: WriteOptions
-    df: DataFrame | None = None
+    source: RowSource | None = None
     partitions: Sequence[str] = ()
-    renew: Callable[[], DataFrame] | None = None
+    renew: Callable[[], RowSource] | None = None
     started: float = field(default_factory=time.monotonic)
 
     def run(self) -> WriteSummary:
@@ -73,11 +77,9 @@ class WriteJob:
             HudiError: the rows, options or table do not allow it.
         """
         mode = self.options.text(registry.PROGRESS) or "auto"
-        use_this_interpreter(self.session)
-        refuse_encryption(self.session)
         batch = self._refuse_early()
-        after = AfterCommit.prepare(self.session, self.client, self.options)
-        with WriteProgress(self.session, mode) as progress:
+        after = AfterCommit.prepare(self.executor.setting, self.client, self.options)
+        with self.executor.progress(mode) as progress:
             retries = self.options.number(registry.RETRIES) or 0
 
             def attempt(number: int) -> tuple[str, Outcome]:
@@ -103,7 +105,7 @@ class WriteJob:
         """Refuse what can be refused before there is anything to undo; the columns of the rows."""
         config = self._config()
         config = TableConfig({**config.raw, **self._adopt(config)})
-        batch = None if self.df is None else arrow_schema(self.df.schema)
+        batch = None if self.source is None else self.source.schema
         refuse_options(
             TableClient(self.client.storage, config),
             self.options,
@@ -121,7 +123,7 @@ class WriteJob:
         ) as transaction:
             if self.renew is not None:
                 # the rows of a condition are those of the table as it is now
-                self.df = self.renew()
+                self.source = self.renew()
             # Again, like all that is read of the table: another writer may have added a column before the begin.
             schema = self._schema_after(batch)
             outcome = self._write(transaction, batch, schema, progress)
@@ -130,9 +132,9 @@ class WriteJob:
         return transaction.instant, outcome
 
     def _is_repeatable(self) -> bool:
-        if self.df is None or self.renew is not None:
+        if self.source is None or self.renew is not None:
             return True
-        return not reads_table(self.df, self.client.storage, self.client.config.name)
+        return not self.source.reads_table(self.client.storage, self.client.config.name)
 
     def _config(self) -> TableConfig:
         """The table's properties with what another tool took away, and the next write puts back."""
@@ -151,11 +153,11 @@ class WriteJob:
         # Loaded after the transaction began: a commit in between shows as a conflict rather than getting lost.
         timeline = self.client.timeline()
         plans = WritePlans(
-            session=self.session,
+            executor=self.executor,
             client=self.client,
             operation=self.operation,
             options=self.options,
-            df=self.df,
+            source=self.source,
             partitions=self.partitions,
             transaction=transaction,
             timeline=timeline,
@@ -176,7 +178,7 @@ class WriteJob:
             replaced=outcome.replaced if self.operation.replaces else None,
             index_changes=outcome.index_changes,
             index_layout=outcome.index_layout,
-            mapper=spark_mapper(self.session),
+            mapper=self.executor.map,
             cleared=outcome.cleared,
         )
 
@@ -229,3 +231,34 @@ class WriteJob:
         if text is not None and storage_schema(self.client.table_schema()) == schema:
             return text
         return schema_text(schema, self.client.config.name)
+
+
+def with_retries(attempt: Callable[[int], _T], retries: int, repeatable: Callable[[], bool]) -> _T:
+    """Do something again as long as other writers were faster.
+
+    Args:
+        attempt: does all of it anew, given the number of the attempt, from 1 on; one that fails leaves nothing.
+        retries: how often to do it again, at most.
+        repeatable: asked at the first conflict: whether doing it again is the same as doing it later.
+
+    Raises:
+        ConflictError: of the last attempt.
+    """
+    for number in itertools.count(1):
+        started = time.monotonic()
+        try:
+            return attempt(number)
+        except ConflictError as error:
+            if number > retries:
+                error.add_note(f"given up after {number} attempt(s): hoodie.catalog.write.retries={retries}")
+                raise
+            if number == 1 and not repeatable():
+                error.add_note(
+                    "not done again: the rows come from this very table as it was before; read it again, and write then"
+                )
+                raise
+            _LOG.info("doing it again, attempt %d of %d: %s", number + 1, retries + 1, error)
+            # writers that met each other would meet again; this spreads them
+            pause = min(_LONGEST_PAUSE, time.monotonic() - started)
+            time.sleep(random.uniform(0, pause))  # noqa: S311 - no secret
+    raise AssertionError  # not reached

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Final
 
-from pyspark.sql import SparkSession
-
-from spark_writer.hadoop_settings import hadoop_setting
 from table_format.errors import AfterCommitError, OptionError
 from table_format.table.client import TableClient
 from table_writer.plan import option_registry as registry
@@ -23,7 +20,7 @@ GROUP: Final = "hudi_catalog.after_commit"
 HIVE_SYNC: Final = "org.apache.hudi.hive.HiveSyncTool"
 
 Settings = Callable[[str], str | None]
-"""A setting of the session's Hadoop configuration by its name, such as `hive.metastore.uris`."""
+"""A setting of the executor's Hadoop configuration by its name, such as `hive.metastore.uris`; None without one."""
 Follow = Callable[[str], str]
 """Called with the instant of a commit; tells in a few words what it did."""
 Prepare = Callable[[TableClient, Mapping[str, str], Settings], Follow]
@@ -41,7 +38,7 @@ class AfterCommit:
     follows: Mapping[str, Follow]
 
     @classmethod
-    def prepare(cls, session: SparkSession, client: TableClient, options: WriteOptions) -> AfterCommit:
+    def prepare(cls, settings: Settings, client: TableClient, options: WriteOptions) -> AfterCommit:
         """Find the tools that the options name, and let each check the options.
 
         Raises:
@@ -49,15 +46,15 @@ class AfterCommit:
         """
         follows: dict[str, Follow] = {}
         for name in _wanted(options):
-            found = next(iter(entry_points(group=GROUP, name=name)), None)
-            if found is None:
+            tool = next(iter(entry_points(group=GROUP, name=name)), None)
+            if tool is None:
                 known = ", ".join(sorted(entry_points(group=GROUP).names)) or "none"
                 raise OptionError(
                     f"{registry.SYNC_TOOLS.key}: no {name} is installed here; entry points of {GROUP} are {known}. "
                     "hudi-catalog's own is there once it is installed by pip"
                 )
-            prepare: Prepare = found.load()
-            follows[name] = prepare(client, options.texts, lambda key: hadoop_setting(session, key))
+            prepare: Prepare = tool.load()
+            follows[name] = prepare(client, options.texts, settings)
         return cls(follows)
 
     def run(self, instant: str) -> list[str]:
@@ -80,8 +77,8 @@ class AfterCommit:
             except Exception as error:  # noqa: BLE001  # whatever it is, the commit stands, and the message must say so
                 problems.append((name, error))
         if problems:
-            told = "; ".join(f"{name}: {error}" for name, error in problems)
-            raise AfterCommitError(instant, told) from problems[0][1]
+            causes = "; ".join(f"{name}: {error}" for name, error in problems)
+            raise AfterCommitError(instant, causes) from problems[0][1]
         return done
 
 

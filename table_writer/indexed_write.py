@@ -9,16 +9,12 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import compute
 
-from spark_writer.early_checks import refuse_clustered
-from spark_writer.progress import default_parallelism
-from spark_writer.record_index.job import IndexedWrite
-from spark_writer.record_index.replaced import index_changes
-from spark_writer.write_plans import Outcome, WritePlans, groups_of, in_partitions
 from table_format.base_file.writer import BaseFileOptions
 from table_format.config.table_config import EVENT_TIME
 from table_format.errors import OptionError, RecordError, RecordIndexError
 from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_layout import PARTITION
+from table_writer.early_checks import refuse_clustered
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Duplicates, Operation, SortMode
 from table_writer.plan.options import WriteOptions
@@ -27,12 +23,14 @@ from table_writer.plan.plan import FilePlan, KeyPlan
 from table_writer.record_index.resize import make_room
 from table_writer.tagging.files import CurrentFiles, average_record, indexed_files, refuse_buckets, sizing
 from table_writer.tagging.moves import MovePlan
+from table_writer.tagging.passes import IndexedWrite
 from table_writer.tagging.rows import Profile, RowPlan
 from table_writer.tagging.tagging import Known, TagPlan, file_names_of
+from table_writer.write_plans import Outcome, WritePlans, groups_of, in_partitions
 
 pc: Any = compute  # the stubs lag behind the functions
 
-# Blocks wait in Spark's cache, which takes small ones more easily.
+# Blocks are held, in Spark's cache for one, which takes small ones more easily.
 _BLOCK_BYTES = 32 << 20
 
 
@@ -81,8 +79,8 @@ def write_by_index(plans: WritePlans) -> Outcome:
         gone = in_partitions(files.table, doomed)
         replaced = groups_of(gone)
         refuse_clustered(plans, gone, bucketed=False)
-        return Outcome((), replaced, doomed, index_changes(plans, (), files.table, replaced), plans.layout)
-    df, batch = plans.rows()
+        return Outcome((), replaced, doomed, plans.index_changes((), files.table, replaced), plans.layout)
+    source, batch = plans.rows()
     plans.progress.phase("looking up records and writing files")
     target = plans.batch_target(batch)
     asked = tagging_of(operation, options)
@@ -109,16 +107,15 @@ def write_by_index(plans: WritePlans) -> Outcome:
         placed=operation in (Operation.UPSERT, Operation.INSERT, Operation.DELETE),
         sizing=lambda measured: sizing(options, known, measured),
         partitioned=plans.key_plan(files.table.slice(0, 0), 0).spec.is_partitioned,
-        parallelism=default_parallelism(plans.session),
         tasks=options.number(registry.PARALLELISM),
         driver_rows=options.number(registry.DRIVER_ROWS) or 0,
         sort=_sort_mode(operation, options),
     )
     finish = _Finish(plans, files.table)
-    written = write.run(df, finish)
+    written = write.run(plans.executor, source, finish)
     cleared = plans.cleared(written)
     replaced = groups_of(in_partitions(files.table, cleared))
-    return Outcome(written, replaced, cleared, index_changes(plans, written, files.table, replaced), finish.layout)
+    return Outcome(written, replaced, cleared, plans.index_changes(written, files.table, replaced), finish.layout)
 
 
 def tagging_of(operation: Operation, options: WriteOptions) -> Tagging:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from spark_writer.early_checks import refuse_clustered, refuse_clustered_buckets
-from spark_writer.progress import default_parallelism
-from spark_writer.record_index.replaced import index_changes
-from spark_writer.shuffle import distinct_partitions, write_files
-from spark_writer.write_plans import Outcome, WritePlans, groups_of, in_partitions
+from functools import partial
+
 from table_format.metadata_table.record_index_layout import PARTITION
+from table_writer.early_checks import refuse_clustered, refuse_clustered_buckets
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Duplicates, Operation
 from table_writer.plan.options import WriteOptions
@@ -15,6 +13,9 @@ from table_writer.plan.path_limits import PathLimits
 from table_writer.plan.plan import CURRENT_SCHEMA, KeyPlan, SplitPlan
 from table_writer.plan.properties import bucket_count
 from table_writer.slots.current import current_files
+from table_writer.slots.slot import write_slots
+from table_writer.slots.split import distinct_partitions, split_rows
+from table_writer.write_plans import Outcome, WritePlans, groups_of, in_partitions
 
 
 def write_by_buckets(plans: WritePlans) -> Outcome:
@@ -34,8 +35,8 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
         gone = in_partitions(current, doomed)
         replaced = groups_of(gone)
         refuse_clustered(plans, gone, bucketed=True)
-        return Outcome((), replaced, doomed, index_changes(plans, (), current, replaced), plans.layout)
-    df, batch = plans.rows()
+        return Outcome((), replaced, doomed, plans.index_changes((), current, replaced), plans.layout)
+    rows, batch = plans.rows()
     plans.progress.phase("writing files")
     target = plans.batch_target(batch)
     split = SplitPlan(
@@ -52,12 +53,13 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
     kept = CURRENT_SCHEMA.empty_table() if operation.replaces else current
     layout = plans.layout
     if layout is not None and layout.scope == PARTITION and operation is not Operation.DELETE:
-        layout = plans.grown_layout(distinct_partitions(df, keys, target))
+        layout = plans.grown_layout(distinct_partitions(plans.executor, rows, keys, target))
     plan = plans.file_plan(kept, unique=unique, duplicates=duplicates, bucketed=True, layout=layout)
-    written = write_files(df, split, plan)
+    blocks = plans.executor.exchange(rows, partial(split_rows, split), split.slots)
+    written = plans.executor.collect(blocks, partial(write_slots, plan))
     cleared = plans.cleared(written)
     replaced = groups_of(in_partitions(current, cleared))
-    return Outcome(written, replaced, cleared, index_changes(plans, written, current, replaced), layout)
+    return Outcome(written, replaced, cleared, plans.index_changes(written, current, replaced), layout)
 
 
 def _duplicates(operation: Operation, options: WriteOptions) -> tuple[bool, Duplicates]:
@@ -81,4 +83,4 @@ def _slots(plans: WritePlans, keys: KeyPlan) -> int:
         return wanted if keys.spec.is_partitioned else min(wanted, keys.buckets)
     if not keys.spec.is_partitioned:
         return keys.buckets
-    return max(keys.buckets, 2 * default_parallelism(plans.session))
+    return max(keys.buckets, 2 * plans.executor.parallelism)

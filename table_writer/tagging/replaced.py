@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,21 +11,20 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-from spark_writer.spark_map import spark_mapper
-from spark_writer.write_plans import WritePlans
 from table_format.base_file.reader import read_base_file
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk
-from table_format.mapping import in_threads
+from table_format.mapping import Mapper, in_threads
 from table_format.meta_columns import RECORD_KEY
 from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_entries import CHANGES_SCHEMA
 from table_format.storage import Storage
-from table_writer.files.written import WrittenFile
-from table_writer.metadata.index_deltas import DeltaFile, delta_folder, write_delta
+from table_format.table.client import TableClient
+from table_format.timeline.timeline import Timeline
+from table_writer.metadata.index_deltas import DeltaFile, write_delta
 
 pc: Any = compute  # the stubs lag behind the functions
 
-# A few files are read sooner than Spark's workers are asked.
+# A few files are read sooner than workers are asked.
 _FILES_READ_HERE = 8
 
 
@@ -50,31 +49,31 @@ class ReplacedGroup:
     path: str
 
 
-def index_changes(
-    plans: WritePlans, written: Sequence[WrittenFile], current: pa.Table, replaced: Mapping[str, Sequence[str]]
-) -> list[DeltaFile] | None:
-    """What a write does to the record index; None in a table that keeps none.
+def forget_groups(
+    client: TableClient,
+    timeline: Timeline,
+    options: Mapping[str, str],
+    folder: str,
+    groups: Iterable[Mapping[str, str]],
+    *,
+    mapper: Mapper,
+) -> list[DeltaFile]:
+    """Delete the keys of file groups that leave the table from its record index, those that it has there.
 
     Args:
-        plans: of the write.
-        written: its files.
-        current: of `CURRENT_SCHEMA`, as of before the write.
-        replaced: file groups that leave the table, by partition.
+        client: the table.
+        timeline: of before the write.
+        options: of look-ups.
+        folder: for the write's delta files.
+        groups: rows of `CURRENT_SCHEMA`.
+        mapper: reads many files.
     """
-    if plans.layout is None:
-        return None
-    changes = [file.index_delta for file in written if file.index_delta is not None]
-    if not any(replaced.values()):
-        return changes
-    index = RecordIndex.open(plans.client, plans.timeline, dict(plans.options.texts))
-    folder = delta_folder(plans.transaction.instant)
-    groups = [
-        ReplacedGroup(plans.client.storage, index, folder, row["partition"], row["file_id"], row["path"])
-        for row in current.to_pylist()
-        if row["file_id"] in replaced.get(row["partition"], ())
+    index = RecordIndex.open(client, timeline, dict(options))
+    replaced = [
+        ReplacedGroup(client.storage, index, folder, row["partition"], row["file_id"], row["path"]) for row in groups
     ]
-    mapper = in_threads if len(groups) <= _FILES_READ_HERE else spark_mapper(plans.session)
-    return changes + [delta for delta in mapper(forget_group, groups) if delta is not None]
+    chosen = in_threads if len(replaced) <= _FILES_READ_HERE else mapper
+    return [delta for delta in chosen(forget_group, replaced) if delta is not None]
 
 
 def forget_group(group: ReplacedGroup) -> DeltaFile | None:
@@ -89,12 +88,12 @@ def forget_group(group: ReplacedGroup) -> DeltaFile | None:
     partitions: Any = pa.array([group.partition], pa.string()).take(from_numpy(np.zeros(len(keys), np.int64)))
     found = group.index.get_record_locations(keys, partitions)
     here = pc.and_(pc.equal(found["partition"], group.partition), pc.equal(found["file_id"], group.file_id))
-    mine = found.filter(here)
+    gone = found.filter(here)
     columns = [
-        mine["key"],
-        mine["partition"],
-        pa.nulls(mine.num_rows, pa.string()),
-        from_numpy(np.ones(mine.num_rows, np.bool_)),
+        gone["key"],
+        gone["partition"],
+        pa.nulls(gone.num_rows, pa.string()),
+        from_numpy(np.ones(gone.num_rows, np.bool_)),
     ]
     changes = pa.table(columns, schema=CHANGES_SCHEMA)
     return write_delta(group.storage, group.folder, f"replaced-{uuid.uuid4()}", group.index.layout, changes)

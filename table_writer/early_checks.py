@@ -6,15 +6,12 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from spark_writer.shuffle import distinct_slots
-from spark_writer.write_plans import WritePlans, in_partitions, key_plan
 from table_format.base_file.writer import BaseFileOptions
 from table_format.errors import OptionError, UnsupportedTableError
 from table_format.keys.bucket_index import partition_bucket_rules
 from table_format.schema.evolution import storage_schema
 from table_format.table.client import TableClient
 from table_writer.commit.conflicts import check_services, clustered_slots
-from table_writer.execution.blocks import keyed_rows
 from table_writer.metadata.column_statistics import indexable_columns
 from table_writer.metadata.compaction import most_deltacommits
 from table_writer.metadata.index_options import IndexOptions
@@ -23,8 +20,11 @@ from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.plan import CURRENT_SCHEMA, KeyPlan
 from table_writer.plan.properties import bucket_count, check_against_table, index_type
+from table_writer.rows.keys import keyed_rows
 from table_writer.slots.current import current_files, refuse_other_count
+from table_writer.slots.split import distinct_slots
 from table_writer.timeline.options import ProtocolOptions
+from table_writer.write_plans import WritePlans, in_partitions, key_plan
 
 
 def refuse_options(
@@ -109,8 +109,8 @@ def refuse_clustered_buckets(plans: WritePlans, current: pa.Table, keys: KeyPlan
     if plans.operation is Operation.INSERT_OVERWRITE_TABLE:
         refuse_clustered(plans, current, bucketed=True)
         return
-    df, _ = plans.rows()
-    slots = distinct_slots(df, keys, target)
+    rows, _ = plans.rows()
+    slots = distinct_slots(plans.executor, rows, keys, target)
     check_services(plans.timeline, slots, bucketed=True)
     if plans.operation is Operation.INSERT_OVERWRITE:
         partitions = {partition for partition, _ in slots}

@@ -9,11 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyarrow import compute
-from pyspark import __version__
-from pyspark.sql import DataFrame, SparkSession
 
-from spark_writer.progress import WriteProgress
-from spark_writer.shuffle import distinct_partitions
 from table_format.base_file.reader import read_base_file
 from table_format.codecs.avro_schema import schema_text
 from table_format.config.table_config import EVENT_TIME
@@ -30,6 +26,8 @@ from table_format.timeline.timeline import Timeline
 from table_writer.commit.conflicts import Cleared
 from table_writer.commit.schema_commits import history_of_files
 from table_writer.commit.transaction import WriteTransaction
+from table_writer.execution.executor import Executor, RowSource
+from table_writer.execution.progress import WriteProgress
 from table_writer.files.written import WrittenFile
 from table_writer.metadata.column_statistics import indexable_columns
 from table_writer.metadata.index_deltas import DeltaFile, delta_folder
@@ -40,12 +38,12 @@ from table_writer.plan.options import WriteOptions
 from table_writer.plan.path_limits import PathLimits
 from table_writer.plan.plan import FilePlan, KeyPlan
 from table_writer.plan.properties import hash_fields
+from table_writer.slots.split import distinct_partitions
+from table_writer.tagging.replaced import forget_groups
 
 pc: Any = compute  # the stubs lag behind the functions
 
 _COLUMN_STATS = "column_stats"
-# Without it Spark's readers refuse dates before 1582, lest they be of the calendar of Spark 2.
-_SPARK_VERSION = "org.apache.spark.version"
 _KEY_PREFIXES = (
     "hoodie.keygen.",
     "hoodie.deltastreamer.keygen.timebased.",
@@ -79,11 +77,11 @@ class WritePlans:
     """One write, once its transaction has begun.
 
     Attributes:
-        session: Spark's.
+        executor: runs the tasks.
         client: the table.
         operation: what to do.
         options: the job's.
-        df: its rows, if it has any.
+        source: its rows, if it has any.
         partitions: see `WriteJob`.
         transaction: of the write.
         timeline: loaded after the transaction began: a commit in between shows as a conflict rather than getting lost.
@@ -93,11 +91,11 @@ class WritePlans:
         layout: of the record index; None where the table keeps none.
     """
 
-    session: SparkSession
+    executor: Executor
     client: TableClient
     operation: Operation
     options: WriteOptions
-    df: DataFrame | None
+    source: RowSource | None
     partitions: Sequence[str]
     transaction: WriteTransaction
     timeline: Timeline
@@ -106,15 +104,15 @@ class WritePlans:
     progress: WriteProgress
     layout: IndexLayout | None
 
-    def rows(self) -> tuple[DataFrame, pa.Schema]:
+    def rows(self) -> tuple[RowSource, pa.Schema]:
         """The rows to write and their columns.
 
         Raises:
             OptionError: there are none.
         """
-        if self.df is None or self.batch is None:
-            raise OptionError(f"{self.operation.value} needs rows: give a DataFrame")
-        return self.df, self.batch
+        if self.source is None or self.batch is None:
+            raise OptionError(f"{self.operation.value} needs rows")
+        return self.source, self.batch
 
     def batch_target(self, batch: pa.Schema) -> pa.Schema:
         """The batch's columns in the types that the table has after the write; the flag of deleted rows goes along."""
@@ -181,7 +179,7 @@ class WritePlans:
             event_time=config.merge_mode == EVENT_TIME,
             indexed=indexed,
             file_options=dict(self.options.texts),
-            footer_texts={_SPARK_VERSION: __version__},
+            footer_texts=self.executor.footer_texts,
             bucketed=bucketed,
             partial=self.options.flag(registry.PARTIAL_COLUMNS),
             index=layout,
@@ -203,9 +201,30 @@ class WritePlans:
         patterns = [*self.partitions, *self.options.names(registry.PARTITIONS_TO_DELETE)]
         if patterns:
             return lambda name: any(_matches(name, pattern) for pattern in patterns)
-        if self.df is None or self.batch is None:
+        if self.source is None or self.batch is None:
             raise OptionError(f"delete_partition needs {registry.PARTITIONS_TO_DELETE.key} or rows")
-        return set(distinct_partitions(self.df, keys, storage_schema(self.batch))).__contains__
+        return set(distinct_partitions(self.executor, self.source, keys, self.batch)).__contains__
+
+    def index_changes(
+        self, written: Sequence[WrittenFile], current: pa.Table, replaced: Mapping[str, Sequence[str]]
+    ) -> list[DeltaFile] | None:
+        """What the write does to the record index; None in a table that keeps none.
+
+        Args:
+            written: its files.
+            current: of `CURRENT_SCHEMA`, as of before the write.
+            replaced: file groups that leave the table, by partition.
+        """
+        if self.layout is None:
+            return None
+        changes = [file.index_delta for file in written if file.index_delta is not None]
+        if not any(replaced.values()):
+            return changes
+        groups = [row for row in current.to_pylist() if row["file_id"] in replaced.get(row["partition"], ())]
+        folder = delta_folder(self.transaction.instant)
+        return changes + forget_groups(
+            self.client, self.timeline, self.options.texts, folder, groups, mapper=self.executor.map
+        )
 
     def cleared(self, written: Sequence[WrittenFile]) -> Cleared | None:
         """Which partitions an overwrite replaces, by their paths; None for other writes."""

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
+from spark_writer.blocks import SPLIT_DDL, slot_rows, split_batches
+from spark_writer.executor import task_identity
 from spark_writer.interpreter import use_this_interpreter
-from spark_writer.placement import placements
 from spark_writer.progress import default_parallelism
-from spark_writer.shuffle import task_context
 from spark_writer.worker_errors import Batches, Worker, in_worker, workers_errors
 from table_format.codecs.arrow_numpy import one_chunk
 from table_format.errors import RecordError, SchemaError, did_you_mean
@@ -30,9 +29,9 @@ from table_format.metadata_table.record_index_layout import PARTITION, IndexLayo
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_writer.commit.transaction import WriteTransaction
-from table_writer.execution.blocks import BLOCK_DDL, slot_blocks
+from table_writer.execution.executor import SplitRows
 from table_writer.metadata.index_deltas import DeltaFile, delta_folder, write_delta
-from table_writer.tagging.rows import whole_rows
+from table_writer.rows.keys import flushes
 
 LOCATIONS_DDL = "key string, partition string, file_id string, instant_ms bigint, position bigint"
 """Columns of look-ups; see `table_format.metadata_table.record_index_entries`."""
@@ -48,7 +47,7 @@ class _Spread:
 
     layout: IndexLayout
     by_partition: bool
-    placements: npt.NDArray[np.int64]
+    tasks: int
 
 
 def get_record_locations(keys: DataFrame, client: TableClient, options: Mapping[str, str] | None = None) -> DataFrame:
@@ -108,47 +107,33 @@ def insert_records(locations: DataFrame, transaction: WriteTransaction, layout: 
 
 def _spread(rows: DataFrame, layout: IndexLayout, *, by_partition: bool, lazy: bool = False) -> DataFrame:
     tasks = max(1, min(layout.count, _TASKS_A_CORE * default_parallelism(rows.sparkSession)))
-    plan = _Spread(layout, by_partition, placements(tasks))
+    plan = _Spread(layout, by_partition, tasks)
 
-    worker = in_worker(lambda batches: spread_keys(plan, batches, task_context().partitionId()), lazy=lazy)
-    return rows.mapInArrow(worker, BLOCK_DDL).repartition(tasks, "slot")
+    def spread(batches: Batches) -> Iterator[pa.RecordBatch]:
+        return split_batches(spread_keys(plan, batches, task_identity().number), tasks)
+
+    return rows.mapInArrow(in_worker(spread, lazy=lazy), SPLIT_DDL).repartition(tasks, "slot")
 
 
-def spread_keys(plan: _Spread, batches: Batches, task: int) -> Iterator[pa.RecordBatch]:
-    """Split rows with keys by the task that has their file group.
-
-    Yields:
-        Batches of `BLOCK_SCHEMA`.
+def spread_keys(plan: _Spread, batches: Batches, task: int) -> Iterator[SplitRows]:
+    """Rows with keys, and the task that has their file group.
 
     Raises:
         RecordError: a null key among rows that are to be put in.
     """
-    pending: list[pa.RecordBatch] = []
-    size = block = 0
-    for batch in batches:
-        pending.append(batch)
-        size += batch.nbytes
-        if size >= _FLUSH_BYTES:
-            yield from _spread_some(plan, pending, task, block)
-            pending, size, block = [], 0, block + 1
-    if any(batch.num_rows for batch in pending):
-        yield from _spread_some(plan, pending, task, block)
-
-
-def _spread_some(plan: _Spread, batches: list[pa.RecordBatch], task: int, block: int) -> Iterator[pa.RecordBatch]:
-    rows = pa.Table.from_batches(batches).combine_chunks()
-    if rows["key"].null_count:
-        if "file_id" in rows.column_names:
-            raise RecordError("a location without a key cannot be put into the record index")
-        rows = rows.drop_null()
-    keys = one_chunk(rows["key"])
-    if plan.layout.scope == PARTITION and not plan.by_partition:
-        # it may lie in any partition: each task looks into all
-        groups = plan.layout.groups_of(keys)[0] if plan.layout.families else np.zeros(len(keys), np.int32)
-    else:
-        groups = plan.layout.group_of(keys, one_chunk(rows["partition"]) if plan.by_partition else None)
-    slots = np.maximum(groups, 0).astype(np.int64) % len(plan.placements)
-    yield from slot_blocks(rows, slots, plan.placements, task, block)
+    for number, pending in enumerate(flushes(batches, _FLUSH_BYTES)):
+        rows = pa.Table.from_batches(pending).combine_chunks()
+        if rows["key"].null_count:
+            if "file_id" in rows.column_names:
+                raise RecordError("a location without a key cannot be put into the record index")
+            rows = rows.drop_null()
+        keys = one_chunk(rows["key"])
+        if plan.layout.scope == PARTITION and not plan.by_partition:
+            # it may lie in any partition: each task looks into all
+            groups = plan.layout.groups_of(keys)[0] if plan.layout.families else np.zeros(len(keys), np.int32)
+        else:
+            groups = plan.layout.group_of(keys, one_chunk(rows["partition"]) if plan.by_partition else None)
+        yield SplitRows((task, number), rows, np.maximum(groups, 0).astype(np.int64) % plan.tasks)
 
 
 def _looker(index: RecordIndex) -> Worker:
@@ -168,8 +153,7 @@ def _keeper(storage: Storage, folder: str, layout: IndexLayout) -> Worker:
         rows = _received(batches)
         if rows is None:
             return
-        context = task_context()
-        name = f"records-{context.partitionId()}-{context.stageId()}-{context.taskAttemptId()}"
+        name = f"records-{task_identity().token}"
         delta = write_delta(storage, folder, name, layout, rows.cast(CHANGES_SCHEMA))
         if delta is not None:
             text = json.dumps({"path": delta.path, "rows": delta.rows, "groups": delta.groups})
@@ -179,8 +163,10 @@ def _keeper(storage: Storage, folder: str, layout: IndexLayout) -> Worker:
 
 
 def _received(batches: Batches) -> pa.Table | None:
-    payloads: list[Any] = [value for batch in batches for value in batch.column("payload")]
-    return whole_rows(payload.as_buffer() for payload in payloads) if payloads else None
+    for slot in slot_rows(batches):
+        rows, _ = slot.whole("in the keys of one task", "; ask for fewer keys at a time")
+        return rows
+    return None
 
 
 def _delta(text: str) -> DeltaFile:

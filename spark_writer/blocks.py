@@ -1,0 +1,126 @@
+"""Rows between Spark's stages: blocks as Arrow streams in a binary column, beside the slot that Spark shuffles by."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from spark_writer.placement import placements
+from table_format.codecs.arrow_numpy import from_numpy
+from table_writer.execution.executor import Block, SplitRows
+from table_writer.execution.slot_rows import InMemory, SlotRows
+
+_SPLIT: dict[str, pa.DataType] = {
+    "slot": pa.int32(),
+    "task": pa.int32(),
+    "block": pa.int32(),
+    "payload": pa.binary(),
+}
+SPLIT_SCHEMA: Final = pa.schema(_SPLIT)
+"""Rows on their way to a slot, with the order in which they were read."""
+SPLIT_DDL: Final = "slot int, task int, block int, payload binary"
+_HELD: dict[str, pa.DataType] = {
+    "task": pa.int32(),
+    "block": pa.int32(),
+    "rows": pa.int32(),
+    "head": pa.binary(),
+    "early": pa.binary(),
+    "keys": pa.binary(),
+    "payload": pa.binary(),
+}
+HELD_SCHEMA: Final = pa.schema(_HELD)
+"""Held blocks: place, number of rows, pickled head, the driver's columns (in one of two), and the rows."""
+HELD_DDL: Final = "task int, block int, rows int, head binary, early binary, keys binary, payload binary"
+
+_MOST_BYTES: Final = 1 << 20
+# The columns for the driver come with the heads where that is little in any case: a few MB from each of so many tasks.
+# It saves a job.
+_EARLY_TASKS: Final = 32
+_EARLY_ROWS: Final = 50_000
+
+
+def split_batches(parts: Iterable[SplitRows], slots: int) -> Iterator[pa.RecordBatch]:
+    """Rows with their slots as batches of `SPLIT_SCHEMA`, a block a slot."""
+    numbers = placements(slots)
+    for part in parts:
+        task, number = part.place
+        counts = np.bincount(part.slots, minlength=slots)
+        order = np.argsort(part.slots, kind="stable").astype(np.int32)
+        ends = np.cumsum(counts)
+        blocks: list[tuple[int, pa.Buffer]] = []
+        size = 0
+        for slot in np.flatnonzero(counts):
+            positions = order[ends[slot] - counts[slot] : ends[slot]]
+            # slot by slot, so that the memory of one serves the next
+            payload = stream(part.rows.take(from_numpy(positions)))
+            blocks.append((int(numbers[slot]), payload))
+            size += payload.size
+            if size >= _MOST_BYTES:
+                yield _batch(blocks, task, number)
+                blocks, size = [], 0
+        if blocks:
+            yield _batch(blocks, task, number)
+
+
+def slot_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[SlotRows]:
+    """The rows of a task's slot, in the order of the batch; nothing where there are none."""
+    blocks = [block for batch in batches for block in _payloads(batch)]
+    if not blocks:
+        return
+    # The shuffle mixes blocks; their own order decides which of two equal versions is the later.
+    blocks.sort(key=lambda block: block[:2])
+    tables = tuple(pa.ipc.open_stream(payload).read_all() for _, _, payload in blocks)
+    blocks.clear()
+    yield SlotRows(InMemory(tables), sum(table.nbytes for table in tables))
+
+
+def held_batch(block: Block) -> pa.RecordBatch:
+    """A block as a batch of `HELD_SCHEMA`, of one row."""
+    task, number = block.place
+    keys = None if block.keys is None else stream(block.keys).to_pybytes()
+    early = None
+    if task < _EARLY_TASKS and number == 0 and block.rows.num_rows <= _EARLY_ROWS:
+        early, keys = keys, None
+    entry = [task, number, block.rows.num_rows, pickle.dumps(block.head), early, keys, stream(block.rows).to_pybytes()]
+    columns: list[Any] = [pa.array([value], field.type) for value, field in zip(entry, HELD_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=HELD_SCHEMA)
+
+
+def held_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
+    """The blocks of batches of `HELD_SCHEMA`, without their heads."""
+    for batch in batches:
+        for task, number, payload in _payloads(batch):
+            yield Block((task, number), None, pa.ipc.open_stream(payload).read_all())
+
+
+def stream(rows: pa.Table) -> Any:
+    """Rows as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    # lz4 halves what the shuffle moves and costs less than moving it
+    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
+        writer.write_table(rows)
+    return sink.getvalue()
+
+
+def _payloads(batch: pa.RecordBatch) -> Iterator[tuple[int, int, Any]]:
+    """Task, number and the rows as an Arrow stream, of each block in a batch."""
+    columns: Any = [batch.column(name) for name in ("task", "block", "payload")]
+    tasks, numbers, payloads = columns
+    for task, number, payload in zip(tasks.to_pylist(), numbers.to_pylist(), payloads, strict=True):
+        yield task, number, payload.as_buffer()
+
+
+def _batch(blocks: list[tuple[int, pa.Buffer]], task: int, number: int) -> pa.RecordBatch:
+    slots = from_numpy(np.array([slot for slot, _ in blocks], np.int32))
+    tasks = from_numpy(np.full(len(blocks), task, np.int32))
+    numbers = from_numpy(np.full(len(blocks), number, np.int32))
+    sizes = np.array([0, *(payload.size for _, payload in blocks)])
+    ends: Any = np.cumsum(sizes).astype(np.int32)
+    content: Any = blocks[0][1] if len(blocks) == 1 else pa.py_buffer(b"".join(payload for _, payload in blocks))
+    payloads = pa.Array.from_buffers(pa.binary(), len(blocks), [None, pa.py_buffer(ends), content])
+    return pa.RecordBatch.from_arrays([slots, tasks, numbers, payloads], schema=SPLIT_SCHEMA)

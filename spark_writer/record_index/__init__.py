@@ -1,1 +1,0 @@
-"""The record index in Spark: look-ups and tagging on DataFrames, building and checking it."""

@@ -1,0 +1,319 @@
+"""The tasks of a write in this process's threads, or processes that it starts, within a limit of memory."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor as Pool
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+
+from table_format.errors import ArgumentError, HudiError, TransactionError
+from table_writer.execution.exchange import Segments, SlotStore, SpillFile, SpillFolder
+from table_writer.execution.executor import Block, BlockHead, Failure, Held, Place, Rows, SplitRows, Stage
+from table_writer.execution.progress import WriteProgress
+from table_writer.execution.slot_rows import InMemory, SlotRows, TableSource
+from table_writer.execution.sources import ArrowRows
+from table_writer.plan import option_registry as registry
+from table_writer.plan.options import WriteOptions
+from table_writer.plan.plan import TaskIdentity
+
+T = TypeVar("T")
+R = TypeVar("R")
+Share = Callable[[], Iterator[Any]]
+
+#: Spark's readers take dates before 1582 as what they are only in files of Spark 3 and later.
+_CALENDAR_OF_TODAY: Final = {"org.apache.spark.version": "4.0.0"}
+_LARGEST_CHUNK: Final = 32 << 20
+_LEAST_MEMORY: Final = 16 << 20
+# What of the limit rows may take: those that wait for their slot, and those that a task works on, which it moves, keys
+# and encodes.
+_WAITING: Final = 4
+_WORKED_ON: Final = 8
+_IN_FLIGHT: Final = 16
+
+
+class LocalExecutor:
+    """Runs a write's tasks in this process.
+
+    Args:
+        threads: tasks at a time; None for one a core.
+        processes: processes for the tasks that write files; 0 for threads. They are started anew for each write, and
+            import the program's main module, which needs the usual `if __name__ == "__main__":`.
+        memory: bytes of Arrow data that a write may hold, about; rows beyond it wait in temporary files. None for a
+            quarter of the machine's memory.
+        folder: for temporary files; None for the system's own.
+
+    Raises:
+        ArgumentError: a number that is too small.
+    """
+
+    footer_texts: Mapping[str, str] = _CALENDAR_OF_TODAY
+
+    def __init__(
+        self,
+        threads: int | None = None,
+        *,
+        processes: int = 0,
+        memory: int | None = None,
+        folder: str | None = None,
+    ) -> None:
+        if (threads is not None and threads < 1) or processes < 0:
+            raise ArgumentError(
+                f"threads={threads}, processes={processes}: give 1 or more threads, 0 or more processes"
+            )
+        if memory is not None and memory < _LEAST_MEMORY:
+            raise ArgumentError(f"memory={memory}: give {_LEAST_MEMORY} bytes or more")
+        self.threads = threads or _cores()
+        self.processes = processes
+        self.memory = memory or max(_LEAST_MEMORY, _machine_memory() // 4)
+        self.folder = folder
+
+    @classmethod
+    def of(cls, options: WriteOptions) -> LocalExecutor:
+        """As the options `hoodie.catalog.executor.*` say."""
+        return cls(
+            options.number(registry.THREADS),
+            processes=options.number(registry.PROCESSES) or 0,
+            memory=options.number(registry.MEMORY),
+            folder=options.text(registry.TEMPORARY_FOLDER),
+        )
+
+    @property
+    def parallelism(self) -> int:
+        """Tasks at a time."""
+        return self.processes or self.threads
+
+    @property
+    def task_memory(self) -> int:
+        """Bytes of rows that a task should hold."""
+        return max(1 << 20, self.memory // (_WORKED_ON * self.parallelism))
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Apply a function to items; see `Executor`."""
+        shares = [_one(item) for item in items]
+        return [result for results in self._run(shares, _Applied(function), self.processes) for result in results]
+
+    def collect(self, rows: Rows[T], stage: Stage[T, R]) -> list[R]:
+        """Run a stage on rows; see `Executor`."""
+        with contextlib.ExitStack() as stack:
+            results = self._results(rows, stage, stack)
+            return [result for part in results for result in part]
+
+    def exchange(self, rows: Rows[T], split: Stage[T, SplitRows], slots: int) -> Rows[SlotRows]:
+        """Bring rows to their slots; see `Executor`."""
+        return _Exchange(rows, split, slots)
+
+    def hold(self, rows: Rows[T], stage: Stage[T, Block]) -> Held:
+        """Keep the blocks of a stage; see `Executor`."""
+        held = LocalHeld(self.memory // _WAITING, SpillFolder(self.folder))
+        try:
+            with contextlib.ExitStack() as stack:
+                for blocks in self._results(rows, stage, stack, in_threads=True):
+                    for block in blocks:
+                        held.add(block)
+        except BaseException:
+            held.release()
+            raise
+        return held
+
+    def progress(self, mode: str) -> WriteProgress:
+        """Progress of one write."""
+        return WriteProgress(mode)
+
+    def setting(self, key: str) -> str | None:  # noqa: ARG002 - the protocol's
+        """None: there is no Hadoop configuration."""
+        return None
+
+    def _results(
+        self, rows: Rows[T], stage: Stage[T, R], stack: contextlib.ExitStack, *, in_threads: bool = False
+    ) -> Iterator[list[R]]:
+        """A stage's results, task by task; what the tasks read is gone with the stack."""
+        if isinstance(rows, _Exchange):
+            slots = self._exchanged(rows, stack)
+            return self._run([_one(slot) for slot in slots], stage, 0 if in_threads else self.processes)
+        if isinstance(rows, LocalHeld):
+            return self._run([_Loaded(run) for run in rows.runs(self.task_memory)], stage, 0)
+        if isinstance(rows, ArrowRows):
+            most = min(_LARGEST_CHUNK, max(1 << 20, self.memory // (_IN_FLIGHT * self.threads)))
+            return self._run((_Listed(chunk) for chunk in rows.chunks(most)), stage, 0)
+        raise ArgumentError(f"a LocalExecutor takes Arrow data, not {type(rows).__name__}")
+
+    def _exchanged(self, exchange: _Exchange, stack: contextlib.ExitStack) -> list[SlotRows]:
+        folder = stack.enter_context(SpillFolder(self.folder))
+        # another process gets rows in files only
+        store = SlotStore(exchange.slots, 0 if self.processes else self.memory // _WAITING, folder)
+        with contextlib.ExitStack() as inner:
+            for parts in self._results(exchange.rows, exchange.split, inner, in_threads=True):
+                for part in parts:
+                    store.add(part.rows, part.slots)
+        return store.finished(self.task_memory)
+
+    def _run(self, shares: Iterable[Share], stage: Stage[Any, R], processes: int) -> Iterator[list[R]]:
+        """Run a stage on each share, in tasks; the results come in the order of the shares."""
+        if processes:
+            # threads of this process may hold locks that a fork would copy
+            context = multiprocessing.get_context("spawn")
+            pool: Pool = ProcessPoolExecutor(processes, mp_context=context)
+        else:
+            pool = ThreadPoolExecutor(self.threads, thread_name_prefix="hudi-write")
+        pending: deque[Future[list[R] | Failure]] = deque()
+        try:
+            for number, share in enumerate(shares):
+                pending.append(pool.submit(_sealed if processes else _task, stage, share, number))
+                # shares are large: no more of them wait than keep the tasks busy
+                if len(pending) > 2 * self.parallelism:
+                    yield _result(pending.popleft())
+            while pending:
+                yield _result(pending.popleft())
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+@dataclass(frozen=True)
+class _Exchange(Rows[SlotRows]):
+    rows: Rows[Any]
+    split: Stage[Any, SplitRows]
+    slots: int
+
+
+@dataclass(frozen=True)
+class _HeldBlock:
+    head: BlockHead
+    nbytes: int
+    rows: TableSource
+    keys: TableSource | None
+
+
+class LocalHeld(Held):
+    """Blocks in memory up to a limit, in files beyond it.
+
+    Args:
+        limit: bytes of rows in memory.
+        folder: for the files.
+    """
+
+    def __init__(self, limit: int, folder: SpillFolder) -> None:
+        self._limit = limit
+        self._folder = folder
+        self._size = 0
+        self._blocks: list[_HeldBlock] = []
+
+    def add(self, block: Block) -> None:
+        """Keep a block."""
+        head = BlockHead(block.place, block.rows.num_rows, block.head)
+        size = block.rows.nbytes
+        rows: TableSource
+        keys: TableSource | None
+        if self._size + size <= self._limit:
+            self._size += size
+            rows, keys = InMemory((block.rows,)), None if block.keys is None else InMemory((block.keys,))
+        else:
+            with SpillFile(self._folder.path) as file:
+                rows = Segments((file.write(block.rows),))
+                keys = None if block.keys is None else Segments((file.write(block.keys),))
+        self._blocks.append(_HeldBlock(head, size, rows, keys))
+
+    @property
+    def heads(self) -> Sequence[BlockHead]:
+        """What the driver knows of each block."""
+        return [block.head for block in self._blocks]
+
+    def keys(self) -> Mapping[Place, pa.Table]:
+        """The columns for the driver."""
+        return {block.head.place: next(block.keys.tables()) for block in self._blocks if block.keys is not None}
+
+    def runs(self, most: int) -> Iterator[list[_HeldBlock]]:
+        """Blocks that follow each other, as many at a time as some bytes hold."""
+        run: list[_HeldBlock] = []
+        size = 0
+        for block in self._blocks:
+            if run and size + block.nbytes > most:
+                yield run
+                run, size = [], 0
+            run.append(block)
+            size += block.nbytes
+        if run:
+            yield run
+
+    def release(self) -> None:
+        """Let the blocks go."""
+        self._blocks = []
+        self._folder.remove()
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """The blocks of a run, each read when the task comes to it."""
+
+    blocks: Sequence[_HeldBlock]
+
+    def __call__(self) -> Iterator[Block]:
+        for block in self.blocks:
+            yield Block(block.head.place, None, next(iter(block.rows.tables())))
+
+
+@dataclass(frozen=True)
+class _Listed:
+    content: Sequence[Any]
+
+    def __call__(self) -> Iterator[Any]:
+        return iter(self.content)
+
+
+@dataclass(frozen=True)
+class _Applied:
+    function: Callable[[Any], Any]
+
+    def __call__(self, items: Iterator[Any], _: TaskIdentity) -> Iterator[Any]:
+        return map(self.function, items)
+
+
+def _one(item: object) -> _Listed:
+    return _Listed((item,))
+
+
+def _task(stage: Stage[Any, R], share: Share, number: int) -> list[R]:
+    # threads do not try again, so that the instant and the number name a task
+    return list(stage(share(), TaskIdentity(number, f"{number}-0-0")))
+
+
+def _sealed(stage: Stage[Any, R], share: Share, number: int) -> list[R] | Failure:
+    try:
+        return _task(stage, share, number)
+    except HudiError as error:
+        return Failure.of(error)
+
+
+def _result(future: Future[list[R] | Failure]) -> list[R]:
+    try:
+        result = future.result()
+    except BrokenProcessPool as error:
+        raise TransactionError(
+            "a process that wrote files ended by itself, as one that the system kills for its memory does; nothing was "
+            "written. Lower hoodie.catalog.executor.memory or hoodie.catalog.executor.processes"
+        ) from error
+    if isinstance(result, Failure):
+        raise result.error()
+    return result
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # no Linux
+        return os.cpu_count() or 1
+
+
+def _machine_memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # no POSIX system
+        return 4 << 30

@@ -1,0 +1,117 @@
+"""The rows of one slot, in memory or in files, and cut into pieces where they are more than a task may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from table_format.codecs.arrow_numpy import from_numpy
+from table_format.errors import SchemaError
+
+Positions = npt.NDArray[np.integer[Any]]
+
+
+class TableSource(Protocol):
+    """Tables that can be read again, such as those of a file."""
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The tables, in the order of the batch."""
+
+
+class Divider(Protocol):
+    """Deals rows out to numbered parts; it pickles."""
+
+    def __call__(self, tables: Iterator[tuple[pa.Table, Positions]], parts: int) -> list[TableSource]:
+        """Keep each row with those of its part, outside of memory.
+
+        Args:
+            tables: rows, and the part of each.
+            parts: how many there are.
+        """
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """Tables in memory."""
+
+    content: Sequence[pa.Table]
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The tables."""
+        return iter(self.content)
+
+
+@dataclass(frozen=True)
+class SlotRows:
+    """The rows that one task gets.
+
+    Attributes:
+        source: where they are.
+        nbytes: their bytes, about.
+        positions: of the rows in the only table of the source; None for all rows.
+        share: bytes of rows that the task should hold at a time; None for any number.
+        divider: puts parts of the rows aside; None where `share` is.
+    """
+
+    source: TableSource
+    nbytes: int
+    positions: Positions | None = None
+    share: int | None = None
+    divider: Divider | None = None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the task may hold all of the rows."""
+        return self.share is None or self.divider is None or self.nbytes <= self.share
+
+    def whole(self, where: str, advice: str) -> tuple[pa.Table, Positions | None]:
+        """All rows as one table, each column in one piece, and their positions in it; None for all.
+
+        Args:
+            where: what they all are, for the error, such as `in one bucket of this write`.
+            advice: what to do where they are too large.
+
+        Raises:
+            SchemaError: a column is too large for that.
+        """
+        return in_one_piece(list(self.source.tables()), where, advice), self.positions
+
+    def pieces(self) -> Iterator[pa.Table]:
+        """The rows, table by table."""
+        for table in self.source.tables():
+            yield table if self.positions is None else table.take(from_numpy(self.positions))
+
+    def divided(self, part_of: Callable[[pa.Table], Positions], parts: int) -> list[TableSource]:
+        """The rows in parts, put aside; each part keeps the batch's order.
+
+        Args:
+            part_of: tells the part of each row of a table.
+            parts: how many there are.
+        """
+        assert self.divider is not None, "rows that fit are not divided"  # noqa: S101
+        return self.divider(((table, part_of(table)) for table in self.pieces()), parts)
+
+
+def in_one_piece(tables: Sequence[pa.Table], where: str, advice: str) -> pa.Table:
+    """Some rows as one table, each column in one piece.
+
+    Args:
+        tables: the rows; at least one table.
+        where: what they all are, for the error, such as `in one bucket of this write`.
+        advice: what to do where they are too large.
+
+    Raises:
+        SchemaError: a column is too large for that.
+    """
+    whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+    whole = whole.unify_dictionaries()
+    for column in whole.schema:
+        size = whole.column(column.name).nbytes
+        if size >= 1 << 31 and not pa.types.is_fixed_size_binary(column.type):
+            raise SchemaError(f"column {column.name!r} has {size} bytes {where}, more than 2 GiB{advice}")
+    return whole.combine_chunks()

@@ -1,0 +1,47 @@
+"""An option of writes: its key, the kind of its text, its default and meaning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Kind(Enum):
+    """What the text of an option must be."""
+
+    TEXT = "text"
+    NUMBER = "whole number, 1 or more"
+    COUNT = "whole number, 0 or more"
+    FLAG = "true or false"
+    LIST = "names, separated by commas"
+    CHOICE = "one of its choices"
+
+
+class Origin(Enum):
+    """Whose key it is."""
+
+    APACHE = "Apache Hudi"
+    OURS = "hudi-catalog"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option.
+
+    Attributes:
+        key: its name.
+        kind: what its text must be.
+        default: used when nobody gives it; None for none.
+        meaning: one or two sentences for the reference.
+        origin: whose key it is.
+        aliases: other keys that mean the same, such as RFC-29's names and the names of `hoodie.properties`.
+        choices: for `Kind.CHOICE`; upper and lower case are one.
+    """
+
+    key: str
+    kind: Kind
+    default: str | None
+    meaning: str
+    origin: Origin = Origin.APACHE
+    aliases: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()

@@ -1,0 +1,165 @@
+"""The passes of a write by the record index: rows are keyed, tagged by the index, placed, and written.
+
+1. Rows get their keys, and are held.
+2. They are tagged: a small batch on the driver, from its keys alone; another one in tasks, each with the keys of one
+   file group of the index. Rows that are all new skip this.
+3. The driver adds up the heads of the blocks, plans the file groups of new rows, and the rows go on to the writing
+   tasks; or, with some sort modes of a bulk insert, they are written where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from table_format.metadata_table.record_index import RecordIndex
+from table_writer.execution.executor import Executor, Held, Place, RowSource
+from table_writer.files.written import WrittenFile
+from table_writer.plan.operations import SortMode
+from table_writer.plan.plan import FilePlan
+from table_writer.slots.slot import write_slots
+from table_writer.tagging.files import CurrentFiles
+from table_writer.tagging.placement import Sizing, place_inserts
+from table_writer.tagging.rows import BlockSummary, Profile, RowPlan, key_batches
+from table_writer.tagging.stages import Assigned, PlacePlan, SpreadPlan, place_blocks, spread_blocks, tag_slots
+from table_writer.tagging.tagging import TagPlan, Tags, tag_rows
+from table_writer.tagging.targets import other_rows, slot_targets
+from table_writer.tagging.unshuffled import StayPlan, write_where_they_are
+
+Finish = Callable[[Profile, pa.Table], FilePlan]
+_Blocks = Mapping[Place, BlockSummary]
+
+_TAGGED_BYTES = 128 << 20
+_MOST_TASKS = 10_000
+
+
+@dataclass(frozen=True)
+class IndexedWrite:
+    """One write of rows into a table whose files are found by the record index.
+
+    Attributes:
+        rows: how they are keyed.
+        tags: how they are tagged; None when all are inserted as they are.
+        index: the record index; None when nothing is looked up.
+        files: of the table.
+        placed: current files that may take new records; none where the write replaces them.
+        sizing: by the bytes that a row of the batch takes in a file.
+        partitioned: the table has partitions.
+        tasks: writing tasks that the job asks for.
+        driver_rows: rows that are tagged on the driver, at most.
+        sort: how rows that are inserted are laid out; see `SortMode`.
+    """
+
+    rows: RowPlan
+    tags: TagPlan | None
+    index: RecordIndex | None
+    files: CurrentFiles
+    placed: bool
+    sizing: Callable[[float | None], Sizing]
+    partitioned: bool
+    tasks: int | None
+    driver_rows: int
+    sort: SortMode = SortMode.GLOBAL_SORT
+
+    def run(self, executor: Executor, rows: RowSource, finish: Finish) -> list[WrittenFile]:
+        """Run the passes.
+
+        Args:
+            executor: runs the tasks.
+            rows: the rows.
+            finish: the plan of the files, when it is known what is to be written and which current files change.
+
+        Raises:
+            HudiError: a task's error, as it raised it.
+        """
+        with executor.hold(rows, partial(key_batches, self.rows)) as keyed:
+            heads = keyed.heads
+            blocks: dict[Place, BlockSummary] = {head.place: head.head for head in heads}
+            total = sum(head.rows for head in heads)
+            if not total:
+                return []
+            if self.tags is None:
+                profile = Profile.total(block.profile for block in blocks.values())
+                return self._place(executor, keyed, blocks, finish, profile=profile)
+            if total <= self.driver_rows:
+                profile, assigned = self._tag_here(keyed, blocks, self.tags)
+                return self._place(executor, keyed, blocks, finish, profile=profile, assigned=assigned)
+            with self._tag_there(executor, keyed, blocks, self.tags) as tagged:
+                profile = Profile.total(head.head for head in tagged.heads)
+                return self._place(executor, tagged, blocks, finish, profile=profile)
+
+    def _tag_here(self, keyed: Held, blocks: _Blocks, plan: TagPlan) -> tuple[Profile, dict[Place, Assigned]]:
+        """Tag a small batch, whose keys and ordering values alone come to the driver."""
+        slims = keyed.keys()
+        if slims.keys() != blocks.keys():
+            raise other_rows()
+        places = sorted(slims)
+        tables = [slims[place] for place in places]
+        slim = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+        tags = tag_rows(slim, None if self.index is None else self.index.get_record_locations, plan)
+        ends = np.cumsum([table.num_rows for table in tables])
+        owners = np.searchsorted(ends, tags.rows, side="right")
+        assigned = {}
+        for number, place in enumerate(places):
+            chosen = np.flatnonzero(owners == number)
+            start = int(ends[number]) - tables[number].num_rows
+            part = Tags(tags.rows[chosen] - start, tags.numbers[chosen], tags.gone[chosen], {})
+            assigned[place] = Assigned(blocks[place].check, part)
+        return Profile.of(slim, tags, most=max(1, slim.num_rows)), assigned
+
+    def _tag_there(self, executor: Executor, keyed: Held, blocks: _Blocks, plan: TagPlan) -> Held:
+        """Tag in tasks, each with all rows of its keys."""
+        size = sum(block.size for block in blocks.values())
+        groups = 1 if self.index is None else self.index.layout.count
+        wanted = max(executor.parallelism, -(-size // _task_bytes(executor)))
+        parts = max(1, -(-wanted // groups))
+        # one a core: hashes leave tasks alike, and starting one takes as long as looking ten thousands of keys up
+        tasks = min(groups * parts, wanted, _MOST_TASKS)
+        spread = partial(spread_blocks, SpreadPlan(self.index, parts, plan.by_partition, tasks))
+        tagging = partial(tag_slots, plan, self.index, self.rows.ordering)
+        return executor.hold(executor.exchange(keyed, spread, tasks), tagging)
+
+    def _place(
+        self,
+        executor: Executor,
+        rows: Held,
+        blocks: _Blocks,
+        finish: Finish,
+        *,
+        profile: Profile,
+        assigned: dict[Place, Assigned] | None = None,
+    ) -> list[WrittenFile]:
+        weighed = [block.record for block in blocks.values() if block.record is not None]
+        sizing = self.sizing(sum(weighed) / len(weighed) if weighed else None)
+        if self.sort is not SortMode.GLOBAL_SORT:
+            # rows that are all inserted are written in the tasks that have them
+            checks = {place: block.check for place, block in blocks.items()} if self.tags is None else None
+            files = replace(finish(profile, self.files.table.slice(0, 0)), as_they_come=True)
+            staying = StayPlan(files, sizing.per_file, self.sort is SortMode.PARTITION_SORT, checks, assigned)
+            return executor.collect(rows, partial(write_where_they_are, staying))
+        current = self.files.sizes_of(set(profile.inserts)) if self.placed else {}
+        first = self.files.table.num_rows
+        places = place_inserts(profile.inserts, current, sizing, first, profile.updates)
+        size = sum(block.size for block in blocks.values())
+        targets = slot_targets(profile.updates, places, self.files.table, self._most_slots(executor, size))
+        plan = finish(profile, self.files.only(targets.numbers) if self.placed else self.files.table.slice(0, 0))
+        if not len(targets.numbers):
+            return []
+        slots = int(targets.slots.max()) + 1
+        moves = self.tags is not None and self.tags.move
+        placing = partial(place_blocks, PlacePlan(places, targets, moves, assigned, self.partitioned))
+        return executor.collect(executor.exchange(rows, placing, slots), partial(write_slots, plan))
+
+    def _most_slots(self, executor: Executor, size: int) -> int:
+        if self.tasks is not None:
+            return self.tasks
+        return min(max(4 * executor.parallelism, -(-size // _task_bytes(executor))), _MOST_TASKS)
+
+
+def _task_bytes(executor: Executor) -> int:
+    """Bytes of rows that a task works on."""
+    return min(_TAGGED_BYTES, executor.task_memory or _TAGGED_BYTES)
