@@ -223,8 +223,8 @@ class Storage:
         if not self.is_local:
             return [entry.name for entry in self.list(path) if entry.is_dir]
         with self._call(path), os.scandir(self.full_path(path)) as entries:
-            found = [entry for entry in entries if entry.is_symlink() or entry.is_dir(follow_symlinks=False)]
-            return sorted(entry.name for entry in found if not _is_side_file(entry.name))
+            subfolders = [entry for entry in entries if entry.is_symlink() or entry.is_dir(follow_symlinks=False)]
+            return sorted(entry.name for entry in subfolders if not _is_side_file(entry.name))
 
     def list(self, path: str = "", *, recursive: bool = False) -> list[FileEntry]:
         """What lies in a folder, by name; an absent folder is empty. Hadoop's `.crc` side files are left out."""

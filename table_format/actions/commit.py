@@ -170,8 +170,8 @@ def read_extra_metadata(data: bytes, path: str) -> dict[str, str]:
     """
     if data.startswith(MAGIC):
         return read_avro_record(data, path, _texts, _EXTRA_METADATA)
-    found = _last_value(data, "extraMetadata")
-    return CommitMetadata.from_json(data, path).extra_metadata if found is None else _texts({"extraMetadata": found})
+    extra = _last_value(data, "extraMetadata")
+    return CommitMetadata.from_json(data, path).extra_metadata if extra is None else _texts({"extraMetadata": extra})
 
 
 def read_operation_type(data: bytes, path: str) -> str:
@@ -182,8 +182,8 @@ def read_operation_type(data: bytes, path: str) -> str:
     """
     if data.startswith(MAGIC):
         return read_avro_record(data, path, _operation, _OPERATION_TYPE)
-    found = _last_value(data, "operationType")
-    return CommitMetadata.from_json(data, path).operation_type if found is None else str(found)
+    operation = _last_value(data, "operationType")
+    return CommitMetadata.from_json(data, path).operation_type if operation is None else str(operation)
 
 
 def _last_value(data: bytes, key: str) -> Any:
@@ -220,8 +220,8 @@ _OPERATION_TYPE: Final = _only({"name": "operationType", "type": ["null", "strin
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    found = values.get("extraMetadata") or {}
-    return {key: _text(value, key) for key, value in found.items() if value is not None}
+    extra = values.get("extraMetadata") or {}
+    return {key: _text(value, key) for key, value in extra.items() if value is not None}
 
 
 def _parse(data: bytes, path: str) -> Any:

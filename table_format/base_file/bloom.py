@@ -87,10 +87,10 @@ class BloomFilter:
     def may_contain(self, keys: pa.Array[Any]) -> npt.NDArray[np.bool_]:
         """Whether each key may be in the filter; false is certain."""
         positions = _positions(keys, self.bits, self.hashes)
-        found = np.zeros(len(keys), np.bool_)
+        contained = np.zeros(len(keys), np.bool_)
         for vector in self.vectors:
-            found |= np.all(vector[positions >> 3] >> (positions & 7).astype(np.uint8) & 1, axis=0)
-        return found
+            contained |= np.all(vector[positions >> 3] >> (positions & 7).astype(np.uint8) & 1, axis=0)
+        return contained
 
 
 def simple_bloom(keys: pa.Array[Any], bits: int, hashes: int) -> BloomFilter:

@@ -180,8 +180,8 @@ def _bounds(chunks: list[Any], counts: list[int | None], stored: pa.DataType, ki
         bounds += [_value(bound, stored, kind) for bound in _stored_bounds(chunk.statistics, stored)]
     if not bounds or None in bounds:
         return None, None
-    found = pc.min_max(pa.array(bounds, kind))
-    return found["min"], found["max"]
+    extremes = pc.min_max(pa.array(bounds, kind))
+    return extremes["min"], extremes["max"]
 
 
 def _stored_bounds(statistics: Any, stored: pa.DataType) -> tuple[Any, Any]:

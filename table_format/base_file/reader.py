@@ -63,17 +63,17 @@ def as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table in the schema's columns; dictionary columns of the right values stay as they are."""
     if table.schema.equals(schema):
         return table
-    kept = {}
+    dictionaries = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         position = schema.get_field_index(name)
         if position >= 0 and isinstance(column.type, pa.DictionaryType):
             field: Any = schema.field(position)
             if field.type == column.type.value_type:
-                kept[position] = (pa.field(name, column.type, nullable=field.nullable), column)
-    plain = [field for position, field in enumerate(schema) if position not in kept]
+                dictionaries[position] = (pa.field(name, column.type, nullable=field.nullable), column)
+    plain = [field for position, field in enumerate(schema) if position not in dictionaries]
     result = conform(table, pa.schema([field.remove_metadata() for field in plain]))
-    for position in sorted(kept):
-        result = result.add_column(position, *kept[position])
+    for position in sorted(dictionaries):
+        result = result.add_column(position, *dictionaries[position])
     return result
 
 
@@ -122,18 +122,23 @@ def base_file_batches(
     with storage.open_input(path) as stream, named_corruption(path, stream):
         file = parquet.ParquetFile(stream, coerce_int96_timestamp_unit="us", pre_buffer=True)
         present = set(file.schema_arrow.names)
-        found = [name for name in names if name in present]
+        present_names = [name for name in names if name in present]
         groups = set(range(file.num_row_groups) if choose is None else choose(footer_of(file, path, stream.size())))
         first = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
             if group in groups and first + rows > start:
                 at = first
-                for piece in _pieces(file, group, found, schema, _fitting_rows(file, group, found, batch_rows)):
+                for piece in _pieces(
+                    file, group, present_names, schema, _fitting_rows(file, group, present_names, batch_rows)
+                ):
                     skipped = max(0, start - at)
                     if skipped < piece.num_rows:
                         part = piece.slice(skipped)
-                        yield at + skipped, as_schema(part, schema) if shape is None or not found else shape(part)
+                        yield (
+                            at + skipped,
+                            as_schema(part, schema) if shape is None or not present_names else shape(part),
+                        )
                     at += piece.num_rows
             first += rows
 

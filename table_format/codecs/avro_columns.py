@@ -199,8 +199,8 @@ class _Decoder:
         leaves: Leaves = {}
         for name, child in node.fields:
             below = None if wanted is None else wanted.get(name)
-            found, at = self.value(child, at, below, f"{path}.{name}" if path else name)
-            leaves |= found
+            value, at = self.value(child, at, below, f"{path}.{name}" if path else name)
+            leaves |= value
         return leaves, at
 
     def _union(self, node: Node, at: Positions, wanted: Wanted | None, path: str) -> tuple[Leaves, Positions]:
@@ -211,12 +211,12 @@ class _Decoder:
         for number, rows in _rows_of_branches(node, branches):
             branch = node.branches[number]
             below = _single_field(branch) if several else wanted
-            found, ends = self.value(branch, after[rows], below, path)
+            value, ends = self.value(branch, after[rows], below, path)
             after[rows] = ends
             if several:
-                parts.update((number, (rows, leaf)) for leaf in found.values() if isinstance(leaf, Leaf))
+                parts.update((number, (rows, leaf)) for leaf in value.values() if isinstance(leaf, Leaf))
             else:
-                leaves |= {at_path: leaf.spread(rows, len(at)) for at_path, leaf in found.items()}
+                leaves |= {at_path: leaf.spread(rows, len(at)) for at_path, leaf in value.items()}
         if several:
             names = tuple(branch.name for branch in node.branches)
             leaves[path] = _Union(branches.astype(np.int8), names, parts, at, after)
@@ -230,8 +230,8 @@ class _Decoder:
         for branch in node.branches:
             if branch.kind == "null" or (wanted and branch.kind != "record"):
                 continue
-            found, _ = self.value(branch, none, wanted, path)
-            for at_path, leaf in found.items():
+            value, _ = self.value(branch, none, wanted, path)
+            for at_path, leaf in value.items():
                 if at_path not in leaves:
                     leaves[at_path] = leaf.spread(none, count)
 
@@ -244,8 +244,8 @@ class _Decoder:
             raise SchemaError(f"{path!r} is an array in the Avro schema and cannot be a column")
         entries = walk_maps(self.buffer, node.item, at)
         below: Wanted = {name: {} for name, _ in node.item.fields}
-        found, _ = self.value(node.item, entries.value_starts, below, "")
-        values = {name: _finish(self.buffer, leaf, len(entries.records)) for name, leaf in found.items()}
+        value, _ = self.value(node.item, entries.value_starts, below, "")
+        values = {name: _finish(self.buffer, leaf, len(entries.records)) for name, leaf in value.items()}
         keys: Any = binary_array(self.buffer, entries.key_starts, entries.key_lengths).cast(pa.string())
         return {path: _Map(MapColumn(entries.records, keys, values))}, entries.ends
 

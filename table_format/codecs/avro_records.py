@@ -51,18 +51,18 @@ def decode_records(
     if root.kind != "record":
         raise SchemaError(f"{path}: the schema of a log block is no record")
     decoder = _Decoder(buffer)
-    found: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     at = starts.astype(np.int64, copy=True)
     try:
         with np.errstate(over="ignore"):
             for name, node in root.fields:
                 array, at = decoder.value(node, at, keep=name in columns)
                 if array is not None:
-                    found[name] = array
+                    arrays[name] = array
     except _BROKEN as error:
         raise CorruptFileError(path, 0, f"records do not follow their Avro schema ({error})") from error
     check_ends(path, starts, lengths, at)
-    return pa.table(found)
+    return pa.table(arrays)
 
 
 @dataclass(frozen=True, slots=True)

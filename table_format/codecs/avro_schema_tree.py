@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,6 +79,17 @@ def parse(schema: Any) -> Node:
         raise SchemaError(f"this is no Avro schema: {type(error).__name__} {error}") from error
 
 
+@functools.lru_cache(maxsize=64)
+def parse_text(text: str) -> Node:
+    """The tree of an Avro schema as text; files and log blocks repeat few texts, so trees are cached.
+
+    Raises:
+        ValueError: not JSON.
+        SchemaError: as `parse`.
+    """
+    return parse(json.loads(text))
+
+
 def columns_of_hudi_types(text: str | None) -> list[str]:
     """The columns of a table's Avro schema that are, or have inside, a VECTOR, VARIANT or BLOB of Hudi 1.2."""
     if text is None or not any(f'"{name}"' in text for name in HUDI_TYPES):
@@ -96,10 +108,10 @@ def _any_node(node: Node, seen: set[int]) -> bool:
 def _parse_name(name: str, namespace: str, names: dict[str, Node]) -> Node:
     if name in PRIMITIVES:
         return Node(name, name)
-    found = names.get(f"{namespace}.{name}") or names.get(name)
-    if found is None:
+    node = names.get(f"{namespace}.{name}") or names.get(name)
+    if node is None:
         raise SchemaError(f"unknown Avro type {name!r}")
-    return found
+    return node
 
 
 def _parse(schema: Any, namespace: str, names: dict[str, Node]) -> Node:

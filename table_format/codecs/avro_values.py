@@ -307,20 +307,20 @@ def _walk_blocks(
         going = 0
     data = memoryview(cast("Any", buffer))
     for block in range(going):
-        found: tuple[list[int], list[int]] = [], []
-        position[block] = _walk_entries(data, int(position[block]), int(left[block]) - done, steps, found)
+        spans: tuple[list[int], list[int]] = [], []
+        position[block] = _walk_entries(data, int(position[block]), int(left[block]) - done, steps, spans)
         rest = slice(int(place[block]) + done, int(place[block]) + int(left[block]))
-        starts[rest], key_ends[rest] = found
+        starts[rest], key_ends[rest] = spans
     ends = np.empty(len(order), np.int64)
     ends[order] = position
     return starts, key_ends, ends
 
 
 def _walk_entries(
-    data: memoryview, position: int, count: int, steps: tuple[int, ...], found: tuple[list[int], list[int]]
+    data: memoryview, position: int, count: int, steps: tuple[int, ...], spans: tuple[list[int], list[int]]
 ) -> int:
     """Note where the keys of one block of map entries start and end; returns where the block ends."""
-    note_key, note_end = found[0].append, found[1].append
+    note_key, note_end = spans[0].append, spans[1].append
     for _ in range(count):
         length = data[position]
         position += 1

@@ -51,9 +51,9 @@ def load_index_definitions(storage: Storage, config: TableConfig) -> dict[str, I
         CorruptFileError: the file is damaged.
     """
     path = _path(storage, config)
-    found = _load(storage, path)[_DEFINITIONS]
+    definitions = _load(storage, path)[_DEFINITIONS]
     try:
-        return {name: _definition(name, values) for name, values in found.items()}
+        return {name: _definition(name, values) for name, values in definitions.items()}
     except (AttributeError, TypeError, ValueError) as error:
         raise _corrupt(path, error) from error
 
@@ -91,9 +91,9 @@ def forget_indexes(storage: Storage, config: TableConfig, names: Collection[str]
     """
     path = _path(storage, config)
     content = _load(storage, path)
-    found = content[_DEFINITIONS]
-    content[_DEFINITIONS] = {name: values for name, values in found.items() if name not in names}
-    if content[_DEFINITIONS] != found:
+    definitions = content[_DEFINITIONS]
+    content[_DEFINITIONS] = {name: values for name, values in definitions.items() if name not in names}
+    if content[_DEFINITIONS] != definitions:
         _save(storage, path, content)
 
 

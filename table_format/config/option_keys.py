@@ -304,20 +304,20 @@ def is_apaches(key: str) -> bool:
     return open_ended or key in apache_keys()
 
 
-def check_writer_options(given: Mapping[str, str], others: Mapping[str, str] | None = None) -> None:
+def check_writer_options(options: Mapping[str, str], others: Mapping[str, str] | None = None) -> None:
     """Look at the options that a call of a writer gives, before anything is done.
 
     Warns, by `OptionWarning`, of keys that neither we nor Apache Hudi know, and of Apache's whose work nobody does
     here. Keys that do not look like Hudi's are passed over.
 
     Args:
-        given: to this call.
+        options: to this call.
         others: that hold for it as well, and were looked at when they were given.
 
     Raises:
         OptionError: an unknown key of our own prefix, or an option whose neglect would harm data.
     """
-    for key, value in given.items():
+    for key, value in options.items():
         if key.lower().startswith(OUR_PREFIX):
             _check_ours(key)
         elif key.startswith(_PREFIX) and not is_apaches(key):
@@ -329,7 +329,7 @@ def check_writer_options(given: Mapping[str, str], others: Mapping[str, str] | N
             raise OptionError(f"{key}={value!r}: {rule.reason}; {rule.remedy}")
         if rule is not None:
             _warn(f"{key}={value!r} does nothing here: {rule.reason}; {rule.remedy}")
-    lock_of_others({**(others or {}), **given})
+    lock_of_others({**(others or {}), **options})
 
 
 def warn_user(message: str, category: type[Warning]) -> None:

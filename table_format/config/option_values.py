@@ -72,10 +72,10 @@ def number(values: Mapping[str, str], key: str, default: float, least: float, wh
     """
     if key not in values:
         return default
-    found = _float(_text(values, key))
-    if not least <= found < math.inf:
+    value = _float(_text(values, key))
+    if not least <= value < math.inf:
         raise _refused(values, key, f"{what} of at least {least:g}")
-    return found
+    return value
 
 
 def seconds(values: Mapping[str, str], key: str, default: float, least: float = 0.0) -> float:
@@ -91,10 +91,10 @@ def fraction(values: Mapping[str, str], key: str, default: float) -> float:
     """
     if key not in values:
         return default
-    found = _float(_text(values, key))
-    if not 0 <= found <= 1:
+    value = _float(_text(values, key))
+    if not 0 <= value <= 1:
         raise _refused(values, key, "a number from 0 to 1")
-    return found
+    return value
 
 
 def flag(values: Mapping[str, str], key: str, *, default: bool = False) -> bool:

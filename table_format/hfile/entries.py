@@ -50,31 +50,31 @@ def find_entries(buffer: Bytes, begins: Positions, ends: Positions) -> tuple[Pos
     """
     if len(begins) and int(ends[-1]) - int(begins[0]) > _FEW_BYTES and bool((begins[1:] == ends[:-1]).all()):
         begin, end = int(begins[0]), int(ends[-1])
-        found = _equally_long(buffer, begin, end)
-        if found is None:
-            found = _by_key_ends(buffer, begin, end)
-        if found is not None:
-            at = np.searchsorted(found, begins)
-            if at[-1] < len(found) and bool((found[at] == begins).all()):
-                return found, None
+        starts_in_block = _equally_long(buffer, begin, end)
+        if starts_in_block is None:
+            starts_in_block = _by_key_ends(buffer, begin, end)
+        if starts_in_block is not None:
+            at = np.searchsorted(starts_in_block, begins)
+            if at[-1] < len(starts_in_block) and bool((starts_in_block[at] == begins).all()):
+                return starts_in_block, None
     return _one_by_one(buffer, begins, ends)
 
 
 def _one_by_one(buffer: Bytes, begins: Positions, ends: Positions) -> tuple[Positions, int | None]:
-    found: list[int] = []
+    positions: list[int] = []
     wrong = None
     for block, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
-        reached = _walk(buffer, begin, end, found)
+        reached = _walk(buffer, begin, end, positions)
         if reached != end and wrong is None:
             wrong = block
-    return np.array(found, dtype=np.int64), wrong
+    return np.array(positions, dtype=np.int64), wrong
 
 
-def _walk(buffer: Bytes, position: int, end: int, found: list[int], most: int = -1) -> int:
+def _walk(buffer: Bytes, position: int, end: int, positions: list[int], most: int = -1) -> int:
     """Note the starts of entries between two places, up to a number of them; the place behind the last one."""
-    note, unpack, overhead = found.append, LENGTHS.unpack_from, ENTRY_OVERHEAD
+    note, unpack, overhead = positions.append, LENGTHS.unpack_from, ENTRY_OVERHEAD
     data = memoryview(cast("Any", buffer))
-    while position + overhead <= end and len(found) != most:
+    while position + overhead <= end and len(positions) != most:
         note(position)
         key, value = unpack(data, position)
         position += key + value + overhead
@@ -139,15 +139,15 @@ def _starts(buffer: Bytes, begin: int, end: int) -> tuple[Positions, NDArray[np.
             return starts, words
     sampled = _key_lengths(buffer, begin, end, _SAMPLE)
     left = key_ends[heads[np.minimum(key_ends + 1, len(heads) - 1)].astype(np.uint64) == _PATTERN]
-    found, found_heads = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
+    start_chunks, head_chunks = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
     for length in [*sampled, *(other for other in range(_MOST_LENGTHS) if other not in sampled)]:
         starts, words, fits = _with_length(heads, left, length)
-        found.append(starts[fits])
-        found_heads.append(words[fits])
+        start_chunks.append(starts[fits])
+        head_chunks.append(words[fits])
         left = left[~fits]
         if not left.size:
             break
-    starts, words = np.concatenate(found), np.concatenate(found_heads)
+    starts, words = np.concatenate(start_chunks), np.concatenate(head_chunks)
     order = np.argsort(starts, kind="stable")
     return starts[order], words[order]
 
@@ -239,8 +239,8 @@ class HFileEntries:
 
     def get(self, keys: Sequence[bytes]) -> HFileEntries:
         """The entries that have one of these keys; absent keys are left out."""
-        found = pc.is_in(self.keys(), value_set=pa.array(keys, pa.binary()))
-        return self.take(to_numpy(found))
+        matches = pc.is_in(self.keys(), value_set=pa.array(keys, pa.binary()))
+        return self.take(to_numpy(matches))
 
 
 def split_entries(buffer: Bytes, starts: Positions, path: str, offset_of: Callable[[int], int]) -> HFileEntries:

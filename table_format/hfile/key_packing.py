@@ -116,12 +116,12 @@ class KeyPacking:
 
     @cached_property
     def _constant(self) -> list[tuple[int, int]]:
-        return [(position, found[0]) for position, found in enumerate(self.alphabets) if len(found) == 1]
+        return [(position, alphabet[0]) for position, alphabet in enumerate(self.alphabets) if len(alphabet) == 1]
 
     @cached_property
     def _steps(self) -> list[tuple[int, int | None]]:
         """The positions that each byte of a packed key holds."""
-        varying = [position for position, found in enumerate(self.alphabets) if len(found) != 1]
+        varying = [position for position, alphabet in enumerate(self.alphabets) if len(alphabet) != 1]
         return list(_paired(varying, self.alphabets))
 
     @cached_property
@@ -163,8 +163,8 @@ def _alphabets(rows: Matrix) -> Iterator[bytes]:
     for position in range(rows.shape[1]):
         seen = np.zeros(256, np.bool_)
         seen[rows[:, position]] = True
-        found = np.flatnonzero(seen).astype(np.uint8).tobytes()
-        yield found if len(found) <= HALF_BYTE else b""
+        alphabet = np.flatnonzero(seen).astype(np.uint8).tobytes()
+        yield alphabet if len(alphabet) <= HALF_BYTE else b""
 
 
 def _paired(varying: Sequence[int], alphabets: Sequence[bytes]) -> Iterator[tuple[int, int | None]]:

@@ -63,10 +63,10 @@ class PackedKeys:
         distinct = encoded.dictionary
         if not len(keys) or len(distinct) > min(_MOST_VALUES, max(len(keys) // _KEYS_PER_VALUE, _FEW)):
             return None
-        found = KeyPacking.of(*spans_of(keys))
-        if found is None:
+        packing_and_rows = KeyPacking.of(*spans_of(keys))
+        if packing_and_rows is None:
             return None
-        packing, packed = found
+        packing, packed = packing_and_rows
         codes: Numbers = to_numpy(encoded.indices).astype(_code_kind(len(distinct)))
         return cls(packing, tuple(_words(packed)), codes, distinct.cast(pa.binary()))
 
@@ -153,9 +153,9 @@ class PackedKeys:
         if not sound.all():
             rows, packed = rows[sound], packed[sound]
         places = _search(self.words, list(_words(packed)))
-        found = np.flatnonzero(places >= 0)
-        codes = self.codes[places[found]].astype(np.int32)
-        return rows[found], pa.DictionaryArray.from_arrays(from_numpy(codes), cast("Any", self.values))
+        hits = np.flatnonzero(places >= 0)
+        codes = self.codes[places[hits]].astype(np.int32)
+        return rows[hits], pa.DictionaryArray.from_arrays(from_numpy(codes), cast("Any", self.values))
 
 
 def _possible(packing: KeyPacking) -> bool:

@@ -128,11 +128,11 @@ class HFileReader:
         Raises:
             CorruptFileError: a broken block, or another number of entries than the trailer says.
         """
-        found = self._read_blocks(range(len(self.block_index)))
-        if len(found) != self.entry_count:
-            counts = f"the trailer counts {self.entry_count} entries, the blocks hold {len(found)}"
+        entries = self._read_blocks(range(len(self.block_index)))
+        if len(entries) != self.entry_count:
+            counts = f"the trailer counts {self.entry_count} entries, the blocks hold {len(entries)}"
             raise CorruptFileError(self.name, self._trailer_offset, counts)
-        return found
+        return entries
 
     def check_packed_keys(self, entries: HFileEntries) -> None:
         """Compare the packed keys, if there are any, with all entries of the file.
@@ -187,8 +187,8 @@ class HFileReader:
         usual = np.setdiff1d(np.arange(len(keys)), odd, assume_unique=True)
         rows, values = self._find(keys.take(usual), scan, bloom=bloom)
         entries = self.entries()
-        odd_rows, found = matches_by_hash(entries.key_spans(), keys.take(odd))
-        more: Any = entries.take(found).values()
+        odd_rows, hits = matches_by_hash(entries.key_spans(), keys.take(odd))
+        more: Any = entries.take(hits).values()
         both = pa.chunked_array([*values.cast(pa.binary()).chunks, more], pa.binary())
         return np.concatenate([usual[rows], odd[odd_rows]]), both
 
@@ -214,11 +214,11 @@ class HFileReader:
             count, rows, values = self._look_into(number, raw[number], keys.take(slice(first, last)))
             return count, rows + first, values
 
-        found = _map(look, list(raw))
-        if scan and sum(count for count, _, _ in found) != self.entry_count:
+        matches_by_block = _map(look, list(raw))
+        if scan and sum(count for count, _, _ in matches_by_block) != self.entry_count:
             raise CorruptFileError(self.name, self._trailer_offset, "the trailer counts other entries than there are")
-        values = pa.chunked_array([part for _, _, part in found], pa.binary())
-        return np.concatenate([np.empty(0, np.int64), *(rows for _, rows, _ in found)]), values
+        values = pa.chunked_array([part for _, _, part in matches_by_block], pa.binary())
+        return np.concatenate([np.empty(0, np.int64), *(rows for _, rows, _ in matches_by_block)]), values
 
     def _possible(self, keys: KeySpans) -> Positions:
         """Rows of the keys that the file's bloom filter does not rule out."""
@@ -227,22 +227,22 @@ class HFileReader:
         return np.flatnonzero(self._bloom.may_contain(keys.to_arrow()))
 
     def _packed_keys(self) -> PackedKeys | None:
-        found = self._find_meta(packed_keys.NAME)
-        if found is None:
+        location = self._find_meta(packed_keys.NAME)
+        if location is None:
             return None
-        return PackedKeys.from_bytes(self._read_meta(*found), self.entry_count, self.name, found[0])
+        return PackedKeys.from_bytes(self._read_meta(*location), self.entry_count, self.name, location[0])
 
     @functools.cached_property
     def _bloom(self) -> BloomFilter | None:
         text = self.meta_block(trailer.BLOOM_NAME)
         if text is None:
             return None
-        found = parse_bloom(
+        bloom = parse_bloom(
             text, self.file_info.get(trailer.BLOOM_TYPE, b"").decode(errors="replace") or None, self.name
         )
         # one that took more keys than it was made for holds nearly everything
-        room = found.records_per_vector * len(found.vectors)
-        return None if room and room < self.entry_count else found
+        room = bloom.records_per_vector * len(bloom.vectors)
+        return None if room and room < self.entry_count else bloom
 
     def _cuts(self, keys: KeySpans) -> Positions:
         """For each data block the row of the first key that it, or one behind it, can hold; then the number of keys."""
@@ -262,8 +262,8 @@ class HFileReader:
             raise CorruptFileError(self.name, place, _TOO_LONG)
         try:
             rows, entries = matches(key_spans(buffer, starts), keys)
-            found = split_entries(buffer, starts[entries], self.name, lambda _: place)
-            return len(starts), rows, found.values()
+            hits = split_entries(buffer, starts[entries], self.name, lambda _: place)
+            return len(starts), rows, hits.values()
         except IndexError as error:
             raise CorruptFileError(self.name, place, _TOO_LONG) from error
 
@@ -273,8 +273,8 @@ class HFileReader:
         Raises:
             CorruptFileError: the block or its index is broken.
         """
-        found = self._find_meta(name)
-        return None if found is None else self._read_meta(*found)
+        location = self._find_meta(name)
+        return None if location is None else self._read_meta(*location)
 
     def _find_meta(self, name: str) -> tuple[int, int] | None:
         """Place and size of a named extra block."""
@@ -285,8 +285,8 @@ class HFileReader:
         names = index.read_root(content, self.trailer.meta_index_count, start, self.name, rows=False)
         if name.encode() not in names.first_keys:
             return None
-        found = names.first_keys.index(name.encode())
-        return names.offsets[found], names.sizes[found]
+        place = names.first_keys.index(name.encode())
+        return names.offsets[place], names.sizes[place]
 
     def _read_meta(self, place: int, size: int) -> bytes:
         return block.read_block(self._fetch(place, size), place, self.name, self.trailer.codec, (block.META,))

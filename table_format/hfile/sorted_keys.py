@@ -132,19 +132,19 @@ def matches(entries: KeySpans, wanted: KeySpans) -> tuple[Positions, Positions]:
     if prefix:
         low = wanted.first_from(prefix)
         high = low + int(_starting_with(wanted.take(slice(low, None)), prefix))
-    asked = wanted.take(slice(low, high))
-    of_asked = asked.words(at)
-    first = np.searchsorted(words, of_asked)
+    candidates = wanted.take(slice(low, high))
+    candidate_words = candidates.words(at)
+    first = np.searchsorted(words, candidate_words)
     inside = np.minimum(first, len(words) - 1)
-    rows = np.flatnonzero(words[inside] == of_asked)
-    found = first[rows]
-    behind = np.minimum(found + 1, len(words) - 1)
-    tied = (behind > found) & (words[behind] == of_asked[rows])
+    rows = np.flatnonzero(words[inside] == candidate_words)
+    firsts = first[rows]
+    behind = np.minimum(firsts + 1, len(words) - 1)
+    tied = (behind > firsts) & (words[behind] == candidate_words[rows])
     if tied.any():
-        spans = found[tied], np.searchsorted(words, of_asked[rows[tied]], side="right")
-        found[tied] = _last_of_ties(entries, asked.take(rows[tied]), spans, at + _WORD)
-    same = _equal(entries.take(np.maximum(found, 0)), asked.take(rows), at + _WORD) & (found >= 0)
-    return rows[same] + low, found[same]
+        spans = firsts[tied], np.searchsorted(words, candidate_words[rows[tied]], side="right")
+        firsts[tied] = _last_of_ties(entries, candidates.take(rows[tied]), spans, at + _WORD)
+    same = _equal(entries.take(np.maximum(firsts, 0)), candidates.take(rows), at + _WORD) & (firsts >= 0)
+    return rows[same] + low, firsts[same]
 
 
 def _common_start(one: bytes, other: bytes) -> bytes:

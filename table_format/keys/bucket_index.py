@@ -197,8 +197,8 @@ class HashRing:
     @classmethod
     def of_nodes(cls, nodes: Iterable[tuple[int, str]]) -> HashRing:
         """A ring of `(hash value, file id prefix)`; of two nodes with one value the later counts."""
-        found = sorted(dict(nodes).items())
-        return cls(np.array([value for value, _ in found], np.int64), tuple(prefix for _, prefix in found))
+        ring = sorted(dict(nodes).items())
+        return cls(np.array([value for value, _ in ring], np.int64), tuple(prefix for _, prefix in ring))
 
     def prefixes_of(self, hashes: NDArray[np.int64]) -> set[str]:
         """The file groups into which some hash values fall; beyond the last node comes the first."""

@@ -154,20 +154,20 @@ def parse_time(text: str, pattern: str, zone: tzinfo | None) -> ParsedTime | Non
     match = expression.fullmatch(text)
     if match is None:
         return None
-    found = dict(zip(letters, match.groups(), strict=True))
-    hour = int(found.get("H") or 0)
-    if "h" in found:
-        hour = int(found["h"]) % 12 + (12 if (found.get("a") or "").upper() == "PM" else 0)
-    offset = _parse_offset(found["Z"]) if "Z" in found else None
+    fields = dict(zip(letters, match.groups(), strict=True))
+    hour = int(fields.get("H") or 0)
+    if "h" in fields:
+        hour = int(fields["h"]) % 12 + (12 if (fields.get("a") or "").upper() == "PM" else 0)
+    offset = _parse_offset(fields["Z"]) if "Z" in fields else None
     try:
         moment = datetime(
-            _year(found.get("y")),
-            _month(found.get("M")),
-            int(found.get("d") or 1),
+            _year(fields.get("y")),
+            _month(fields.get("M")),
+            int(fields.get("d") or 1),
             hour,
-            int(found.get("m") or 0),
-            int(found.get("s") or 0),
-            int((found.get("S") or "0").ljust(3, "0")[:3]) * 1000,
+            int(fields.get("m") or 0),
+            int(fields.get("s") or 0),
+            int((fields.get("S") or "0").ljust(3, "0")[:3]) * 1000,
             tzinfo=offset or zone or UTC,
         )
     except ValueError:

@@ -149,8 +149,8 @@ def _getter(options: Mapping[str, str]) -> Callable[..., str | None]:
     prefixes = (PREFIX, PREFIX.replace("hoodie.", "hoodie.deltastreamer."))
 
     def get(*names: str) -> str | None:
-        found = [options.get(prefix + name) for name in names for prefix in prefixes]
-        return next((value for value in found if value), None)
+        values = [options.get(prefix + name) for name in names for prefix in prefixes]
+        return next((value for value in values if value), None)
 
     return get
 
@@ -272,9 +272,9 @@ def path_of_text(text: str, time_format: TimestampFormat) -> str | None:
 
 def _is_plain(pattern: str, letters: str) -> bool:
     """Whether a pattern has these letters only, each once, as numbers of any language and century."""
-    found = letters_of(pattern)
-    widths = dict(found)
-    plain = len(widths) == len(found) and set(widths) <= set(letters)
+    runs = letters_of(pattern)
+    widths = dict(runs)
+    plain = len(widths) == len(runs) and set(widths) <= set(letters)
     return plain and widths.get("y", 0) >= _YEAR_DIGITS and widths.get("M", 1) <= _MONTH_DIGITS
 
 
@@ -323,8 +323,8 @@ def _offsets(
     if zone is None or begin < _MEAN_TIMES_END:
         return [any_zone]
     around = (begin - _DAY, begin, end, end + _DAY)
-    found = [moment.replace(tzinfo=zone, fold=fold).utcoffset() for moment in around for fold in (0, 1)]
-    return [offset + slack for offset in found if offset is not None]
+    offsets = [moment.replace(tzinfo=zone, fold=fold).utcoffset() for moment in around for fold in (0, 1)]
+    return [offset + slack for offset in offsets if offset is not None]
 
 
 def _unit_of(time_format: TimestampFormat, kind: pa.DataType) -> float | None:

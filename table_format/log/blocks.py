@@ -152,8 +152,8 @@ def _block_end(view: memoryview, whole: bytes, position: int) -> int:
 
 
 def _next_magic(whole: bytes, position: int) -> int:
-    found = whole.find(MAGIC, position + 1)
-    return len(whole) if found < 0 else found
+    magic_at = whole.find(MAGIC, position + 1)
+    return len(whole) if magic_at < 0 else magic_at
 
 
 def _corrupt(view: memoryview, start: int, end: int, path: str) -> LogBlock:
@@ -257,11 +257,11 @@ def with_block(queue: list[LogBlock], block: LogBlock) -> list[LogBlock]:
     if replaced is None:
         return [*queue, block]
     times = {time.strip() for time in replaced.split(",")}
-    kept = [queued for queued in queue if queued.instant not in times]
+    remaining = [queued for queued in queue if queued.instant not in times]
     # What the compacted blocks followed stays before them, what followed the last of them stays behind.
     last = max((place for place, queued in enumerate(queue) if queued.instant in times), default=len(queue))
     place = sum(1 for queued in queue[:last] if queued.instant not in times)
-    return [*kept[:place], block, *kept[place:]]
+    return [*remaining[:place], block, *remaining[place:]]
 
 
 _PAIR = Struct(">ii")

@@ -190,14 +190,14 @@ def _uniform_keys(payload: bytes) -> list[bytes] | None:
     lengths = sizes - 1 - widths
     if (lengths < 0).any() or (lengths >= 1 << 20).any() or (data[starts] != _PRESENT[0]).any():
         return None
-    told = np.zeros(count, dtype=np.int64)
+    coded_lengths = np.zeros(count, dtype=np.int64)
     for place in range(3):
         inside = widths > place
         byte = data[np.where(inside, starts + 1 + place, 0)].astype(np.int64)
-        told |= np.where(inside, (byte & 0x7F) << (7 * place), 0)
+        coded_lengths |= np.where(inside, (byte & 0x7F) << (7 * place), 0)
         if (inside & ((byte >= 0x80) != (widths > place + 1))).any():
             return None
-    if (told != 2 * lengths).any():
+    if (coded_lengths != 2 * lengths).any():
         return None
     return [part[width:] for part, width in zip(parts, (1 + widths).tolist(), strict=False)]
 

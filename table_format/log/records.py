@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import json
 from collections.abc import Collection
 from struct import Struct
 from typing import Any
@@ -14,7 +12,7 @@ import pyarrow.parquet as pq
 
 from table_format.codecs.arrow_numpy import Bytes, Positions
 from table_format.codecs.avro_records import decode_records
-from table_format.codecs.avro_schema_tree import Node, parse
+from table_format.codecs.avro_schema_tree import Node, parse_text
 from table_format.errors import CorruptFileError, HudiError, SchemaError, UnsupportedTableError
 from table_format.hfile.reader import HFileReader
 from table_format.log.blocks import BlockType, HeaderKey, LogBlock
@@ -58,7 +56,7 @@ def _schema(block: LogBlock) -> Node:
     if block.schema_json is None:
         raise CorruptFileError(block.path, block.offset, "a log block has no schema; restore the file")
     try:
-        node = _parsed(block.schema_json)
+        node = parse_text(block.schema_json)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         if isinstance(error, HudiError):
             raise
@@ -66,11 +64,6 @@ def _schema(block: LogBlock) -> Node:
     if node.kind != "record":
         raise SchemaError(f"{block.path}: the schema of a log block is no record")
     return node
-
-
-@functools.lru_cache(maxsize=64)
-def _parsed(text: str) -> Node:
-    return parse(json.loads(text))
 
 
 def _avro_records(block: LogBlock) -> tuple[Positions, Positions]:
@@ -96,8 +89,8 @@ def _avro_records(block: LogBlock) -> tuple[Positions, Positions]:
         position += length
     if len(starts) != count or position != end:
         raise CorruptFileError(block.path, block.content_offset, "records are cut off, or bytes stand behind them")
-    found = np.array(starts, dtype=np.int64)
-    return found, np.diff(np.append(found, end + _INT.size)) - _INT.size
+    record_starts = np.array(starts, dtype=np.int64)
+    return record_starts, np.diff(np.append(record_starts, end + _INT.size)) - _INT.size
 
 
 def _parquet(block: LogBlock, columns: Collection[str]) -> pa.Table:

@@ -87,13 +87,13 @@ def _read_logs(
     blocks: list[LogBlock] = []
     for path, size in zip(paths, [None] * len(paths) if sizes is None else sizes, strict=True):
         data = storage.read(path)
-        found = read_log_blocks(data, path)
+        blocks_of_file = read_log_blocks(data, path)
         lost = len(data) < (size or 0)
-        if not lost and seems_cut(found):
+        if not lost and seems_cut(blocks_of_file):
             lost = is_cut(path, len(data), timeline)
         if lost:
             raise CorruptFileError(path, len(data), "the log file is cut off, and blocks of it are lost; restore it")
-        blocks += found
+        blocks += blocks_of_file
     return blocks
 
 
@@ -150,9 +150,9 @@ def _merged(logs: LogRows, base: pa.Table, rules: MergeRules, path: str) -> pa.T
 
 def _matches(keys: Any, distinct: Any) -> tuple[Positions, Positions]:
     """Base rows that logs change, and the numbers of their keys; of several rows of one key the first counts."""
-    found = pc.index_in(keys, value_set=distinct)
-    rows = np.flatnonzero(valid_mask(found)).astype(np.int64)
-    numbers = to_numpy(found).astype(np.int64)[rows]
+    positions = pc.index_in(keys, value_set=distinct)
+    rows = np.flatnonzero(valid_mask(positions)).astype(np.int64)
+    numbers = to_numpy(positions).astype(np.int64)[rows]
     _, places = np.unique(numbers, return_index=True)
     places = np.sort(places)
     return rows[places], numbers[places]
@@ -171,9 +171,9 @@ def _versions(logs: LogRows, whole: pa.Table, matched: Positions, rules: MergeRu
 
     present = {name: ~extended(~mask) for name, mask in logs.held.items()}
     for name in whole.column_names:
-        kept = _own_values(whole.column(name), rules)
-        if kept is not None:
-            present[name] = kept & present.get(name, True)
+        values = _own_values(whole.column(name), rules)
+        if values is not None:
+            present[name] = values & present.get(name, True)
     return Versions(order, extended(logs.deleted), extended(logs.natural), extended(logs.by_block), present)
 
 

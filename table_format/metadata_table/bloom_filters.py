@@ -37,19 +37,19 @@ def bloom_filters(sources: PartitionSources, files: pa.Table) -> pa.Table:
     keys = [partition_hash(partition) + file_hash(name) for partition, name in zip(partitions, names, strict=True)]
     if not keys:
         return BLOOMS_SCHEMA.empty_table()
-    asked: dict[bytes, int] = {key: place for place, key in enumerate(keys)}
+    places_by_key: dict[bytes, int] = {key: place for place, key in enumerate(keys)}
     parts = [BLOOMS_SCHEMA.empty_table()]
     for shard in sources.get(binaries(keys)):
         if not shard:
             continue
-        found = _newest(shard)
-        found_keys: list[Any] = found["key"].to_pylist()
-        places = [asked[key] for key in found_keys]
+        filters = _newest(shard)
+        filter_keys: list[Any] = filters["key"].to_pylist()
+        places = [places_by_key[key] for key in filter_keys]
         columns = {
             "partition": strings([partitions[place] for place in places]),
             "file_name": strings([names[place] for place in places]),
-            "type": found["type"],
-            "bloom": found["bloom"],
+            "type": filters["type"],
+            "bloom": filters["bloom"],
         }
         parts.append(pa.table(columns, schema=BLOOMS_SCHEMA))
     return pa.concat_tables(parts)

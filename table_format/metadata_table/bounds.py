@@ -90,8 +90,8 @@ def meanings(wrapper: str, values: Column, types: ValueTypes | None) -> Iterator
     numbers = one_chunk(pc.fill_null(types.numbers, _BY_WRAPPER))
     present = valid_mask(values)
     for number in np.unique(to_numpy(numbers)[present]).tolist():
-        mine = pc.equal(numbers, number)
-        part = pc.if_else(mine, values, pa.scalar(None, values.type))
+        of_number = pc.equal(numbers, number)
+        part = pc.if_else(of_number, values, pa.scalar(None, values.type))
         if number == _BY_WRAPPER:
             yield wrapper, part
         elif number == _DECIMAL and wrapper == "BytesWrapper":

@@ -15,19 +15,21 @@ from table_format.metadata_table import bounds
 from table_format.metadata_table.bounds import ValueTypes
 from table_format.metadata_table.sources import Piece, Versions, newest_versions, settled_apart
 
+_MEASURES: dict[str, pa.DataType] = {
+    "min": pa.binary(),
+    "max": pa.binary(),
+    "value_count": pa.int64(),
+    "null_count": pa.int64(),
+    "total_size": pa.int64(),
+    "total_uncompressed_size": pa.int64(),
+}
 STATS_SCHEMA = schema_of(
     partition=pa.string(),
     file_name=pa.string(),
     column=pa.string(),
     type=pa.string(),
-    min=pa.binary(),
-    max=pa.binary(),
-    value_count=pa.int64(),
-    null_count=pa.int64(),
-    total_size=pa.int64(),
-    total_uncompressed_size=pa.int64(),
+    **_MEASURES,
 )
-
 """Statistics on their way from the file's writer into the metadata table, a row for each file and column.
 
 `min` and `max` are the Avro bytes of the wrapped bound with its index in the union (`record_schema.WRAPPERS`, null
@@ -38,12 +40,7 @@ RAW_SCHEMA = schema_of(
     key=pa.binary(),
     file_name=pa.string(),
     column=pa.string(),
-    min=pa.binary(),
-    max=pa.binary(),
-    value_count=pa.int64(),
-    null_count=pa.int64(),
-    total_size=pa.int64(),
-    total_uncompressed_size=pa.int64(),
+    **_MEASURES,
 )
 
 _ROOT = "ColumnStatsMetadata"
@@ -101,10 +98,10 @@ def raw(shards: Sequence[Sequence[Piece]], *, unify: bool = False) -> pa.Table:
     """
     tables = []
     for shard in shards:
-        found = [_decode_raw(piece) for piece in shard]
-        if not found:
+        decoded = [_decode_raw(piece) for piece in shard]
+        if not decoded:
             continue
-        rows = pa.concat_tables(found)
+        rows = pa.concat_tables(decoded)
         versions = newest_versions(rows["key"], to_numpy(one_chunk(rows["deleted"])))
         last = versions.newest()
         newest = rows.take(from_numpy(last)).select(RAW_SCHEMA.names)
@@ -118,9 +115,9 @@ def _without_contradictions(newest: pa.Table, rows: pa.Table, versions: Versions
     order = np.argsort(versions.codes[np.searchsorted(versions.live, last)])
     places = order[np.searchsorted(np.sort(versions.codes[np.searchsorted(versions.live, last)]), versions.codes)]
     for name in ("min", "max", "null_count"):
-        mine = rows[name].take(from_numpy(versions.live))
+        values = rows[name].take(from_numpy(versions.live))
         theirs = newest[name].take(from_numpy(places))
-        same = pc.or_(pc.fill_null(pc.equal(mine, theirs), False), pc.and_(pc.is_null(mine), pc.is_null(theirs)))
+        same = pc.or_(pc.fill_null(pc.equal(values, theirs), False), pc.and_(pc.is_null(values), pc.is_null(theirs)))
         doubtful = np.zeros(newest.num_rows, dtype=np.bool_)
         doubtful[places[~to_numpy(one_chunk(same))]] = True
         blank = pc.if_else(from_numpy(doubtful), pa.scalar(None, newest[name].type), newest[name])
@@ -169,11 +166,11 @@ def _decode_typed(piece: Piece, column: str, kind: pa.DataType) -> pa.Table:
     ]
     rows = pa.table(columns, schema=schema)
     # The hash of another column may be the same, though nobody has seen that.
-    mine = pc.or_(pc.fill_null(pc.equal(decoded["columnName"], column), False), rows["deleted"])
+    of_column = pc.or_(pc.fill_null(pc.equal(decoded["columnName"], column), False), rows["deleted"])
     return (
         rows
-        if pc.all(mine).as_py() is not False
-        else rows.set_column(6, "deleted", pc.or_(rows["deleted"], pc.invert(mine)))
+        if pc.all(of_column).as_py() is not False
+        else rows.set_column(6, "deleted", pc.or_(rows["deleted"], pc.invert(of_column)))
     )
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from table_format.codecs.arrow_numpy import Column, from_numpy, pc, schema_of, strings, to_numpy
 from table_format.codecs.avro_columns import MapColumn, decode_columns
 from table_format.config.table_config import load_table_config
-from table_format.errors import CorruptFileError, MissingFileError
+from table_format.errors import CorruptFileError
 from table_format.metadata_table import bloom_filters, column_stats, layout, record_index
 from table_format.metadata_table.keys import (
     ALL_PARTITIONS_KEY,
@@ -24,7 +24,7 @@ from table_format.metadata_table.keys import (
 )
 from table_format.metadata_table.record_index import groups_in_order
 from table_format.metadata_table.record_index_layout import IndexLayout
-from table_format.metadata_table.slices import ValidInstants, missing_instants, open_metadata_timeline
+from table_format.metadata_table.slices import ValidInstants, open_complete_timeline
 from table_format.metadata_table.sources import Known, PartitionSources, Piece, Sources, newest_versions, settled_apart
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
@@ -71,13 +71,9 @@ class MetadataTable:
         listed = client.config.metadata_partitions
         if layout.FILES not in listed:
             return None
-        try:
-            metadata_timeline = open_metadata_timeline(client)
-            missing = missing_instants(timeline, metadata_timeline)
-        except MissingFileError as error:
-            missing = str(error)
-        if missing is not None:
-            _LOG.warning("%s: the metadata table is not used: %s", client.storage.uri, missing)
+        metadata_timeline = open_complete_timeline(client, timeline)
+        if isinstance(metadata_timeline, str):
+            _LOG.warning("%s: the metadata table is not used: %s", client.storage.uri, metadata_timeline)
             return None
         unlisted = (layout.RECORD_INDEX,) if record_index.is_private(client.config) else ()
         return cls(client, timeline, metadata_timeline, (*listed, *unlisted))
@@ -239,10 +235,10 @@ class MetadataTable:
         client = TableClient(self._storage, load_table_config(self._storage))
         if layout.RECORD_INDEX in client.config.metadata_partitions:
             return self._open(layout.RECORD_INDEX), None
-        found = IndexLayout.of(client, self._timeline)
-        if found is None:
+        index_layout = IndexLayout.of(client, self._timeline)
+        if index_layout is None:
             return None
-        return self._open(layout.RECORD_INDEX, groups_in_order(self._storage, found)), found
+        return self._open(layout.RECORD_INDEX, groups_in_order(self._storage, index_layout)), index_layout
 
     def _open(self, partition: str, groups: tuple[layout.FileGroup, ...] | None = None) -> PartitionSources:
         sources = self._sources.get(partition)
@@ -289,11 +285,11 @@ def _merged_files(rows: pa.Table) -> pa.Table:
     separator = "\x00"  # in no path
     keys: Any = pc.binary_join_element_wise(rows["partition"], rows["file_name"], separator)
     versions = newest_versions(keys, to_numpy(rows["deleted"].combine_chunks()))
-    kept = rows.take(from_numpy(versions.live)).select(FILES_SCHEMA.names)
+    live = rows.take(from_numpy(versions.live)).select(FILES_SCHEMA.names)
     if versions.unique:
-        return kept
+        return live
     # A file that was written more than once has grown: the greatest size counts.
-    grouped = kept.append_column("code", from_numpy(versions.codes)).group_by("code", use_threads=False)
+    grouped = live.append_column("code", from_numpy(versions.codes)).group_by("code", use_threads=False)
     merged = grouped.aggregate([("partition", "first"), ("file_name", "first"), ("size", "max")])
     return merged.select(["partition_first", "file_name_first", "size_max"]).rename_columns(FILES_SCHEMA.names)
 

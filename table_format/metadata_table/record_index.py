@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from table_format.codecs.arrow_numpy import Column, from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.config.table_config import TableConfig
-from table_format.errors import CorruptFileError, MissingFileError, RecordIndexError
+from table_format.errors import CorruptFileError, RecordIndexError
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.layout import RECORD_INDEX, FileGroup, list_file_groups
 from table_format.metadata_table.record_index_entries import LOCATIONS_SCHEMA
 from table_format.metadata_table.record_index_layout import LAYOUT_KEY, PARTITION, IndexLayout
 from table_format.metadata_table.record_index_shard import DYNAMIC, Choice, live_entries, look_up
-from table_format.metadata_table.slices import ValidInstants, missing_instants, open_metadata_timeline
+from table_format.metadata_table.slices import ValidInstants, open_complete_timeline
 from table_format.metadata_table.sources import PartitionSources, Piece, Source, newest_versions
 from table_format.storage import Storage
 from table_format.table.client import TableClient
@@ -122,14 +122,10 @@ class RecordIndex:
         layout = IndexLayout.of(client, timeline)
         if layout is None:
             raise RecordIndexError(f"{client.storage.uri}: {_NONE}")
-        try:
-            metadata_timeline = open_metadata_timeline(client)
-            missing = missing_instants(timeline, metadata_timeline)
-        except MissingFileError as error:
-            missing = str(error)
-        if missing is not None:
+        metadata_timeline = open_complete_timeline(client, timeline)
+        if isinstance(metadata_timeline, str):
             raise RecordIndexError(
-                f"{client.storage.uri}: the metadata table with the record index is stale: {missing}"
+                f"{client.storage.uri}: the metadata table with the record index is stale: {metadata_timeline}"
             )
         groups = groups_in_order(client.storage, layout)
         if _state(client) != state:
@@ -219,12 +215,12 @@ def locate(
         partitions: of the keys, for an index of partition scope; aligned with them.
         choice: how HFiles are read.
     """
-    given = one_chunk(keys).cast(pa.string())
-    there = from_numpy(valid_mask(given))
+    texts = one_chunk(keys).cast(pa.string())
+    there = from_numpy(valid_mask(texts))
     by_partition = partitions is not None and layout.scope == PARTITION
     owners = one_chunk(partitions).filter(there) if by_partition else None
-    wanted = given.filter(there).cast(pa.binary()) if given.null_count else given.cast(pa.binary())
-    found = [LOCATIONS_SCHEMA.empty_table()]
+    wanted = texts.filter(there).cast(pa.binary()) if texts.null_count else texts.cast(pa.binary())
+    tables = [LOCATIONS_SCHEMA.empty_table()]
     for groups in layout.groups_of(wanted, owners) if len(wanted) else ():
         order = np.argsort(groups, kind="stable")
         numbers, firsts = np.unique(groups[order], return_index=True)
@@ -236,14 +232,14 @@ def locate(
             )
             if number >= 0
         }
-        found += sources.of_shards(picked, functools.partial(look_up, choice=choice))
-    return _one_place(pa.concat_tables(found), layout)
+        tables += sources.of_shards(picked, functools.partial(look_up, choice=choice))
+    return _one_place(pa.concat_tables(tables), layout)
 
 
-def _one_place(found: pa.Table, layout: IndexLayout) -> pa.Table:
+def _one_place(locations: pa.Table, layout: IndexLayout) -> pa.Table:
     """In an index of global scope with several families the newest one that knows a key counts."""
     if len(layout.families) == 1 or layout.scope == PARTITION:
-        return found
-    codes = to_numpy(one_chunk(found["key"]).dictionary_encode().indices)
+        return locations
+    codes = to_numpy(one_chunk(locations["key"]).dictionary_encode().indices)
     _, behind = np.unique(codes[::-1], return_index=True)
-    return found if len(behind) == len(codes) else found.take(from_numpy(np.sort(len(codes) - 1 - behind)))
+    return locations if len(behind) == len(codes) else locations.take(from_numpy(np.sort(len(codes) - 1 - behind)))

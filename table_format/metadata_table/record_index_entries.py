@@ -194,13 +194,13 @@ def _decode_distinct(values: pa.BinaryArray, schema: Node, name: str) -> pa.Tabl
     columns: dict[str, Any] = {field: decoded[path] for field, path in zip(fields, paths, strict=True)}
     if columns["partitionName"].null_count:
         raise CorruptFileError(name, 0, "an entry of the record index names no partition; rebuild the index")
-    found = {
+    decoded_columns = {
         "partition": columns["partitionName"],
         "file_id": _file_ids(name, columns),
         "instant_ms": columns["instantTime"],
         "position": columns.get(_POSITION, pa.nulls(len(values), pa.int64())),
     }
-    return pa.table(found, schema=pa.schema([LOCATIONS_SCHEMA.field(field) for field in found]))
+    return pa.table(decoded_columns, schema=pa.schema([LOCATIONS_SCHEMA.field(field) for field in decoded_columns]))
 
 
 def _has_position(schema: Node) -> bool:

@@ -195,8 +195,8 @@ class IndexLayout:
         text = client.config.raw.get(LAYOUT_KEY, "").strip()
         if not text:
             return None
-        found, since = cls.from_json(text)
-        return None if _neglected_by(timeline or client.timeline(), since) else found
+        layout, since = cls.from_json(text)
+        return None if _neglected_by(timeline or client.timeline(), since) else layout
 
     @classmethod
     def of_groups(cls, groups: Sequence[names.FileGroup]) -> IndexLayout:
@@ -210,12 +210,12 @@ class IndexLayout:
             shards.setdefault(group.family, []).append(group.file_id)
         families = tuple((prefix, len(ids)) for prefix, ids in shards.items())
         scope = PARTITION if any(prefix != _PREFIX for prefix, _ in families) else GLOBAL
-        found = cls(families, scope)
+        layout = cls(families, scope)
         listed = [file_id for ids in shards.values() for file_id in ids]
-        if not listed or list(found.groups) != listed:
+        if not listed or list(layout.groups) != listed:
             place = f"{names.FOLDER}/{names.RECORD_INDEX}"
             raise CorruptFileError(place, 0, "file groups of the record index are missing; drop and rebuild it")
-        return found
+        return layout
 
     @classmethod
     def from_json(cls, text: str) -> tuple[IndexLayout, str]:
@@ -227,13 +227,13 @@ class IndexLayout:
         try:
             content: Mapping[str, Any] = json.loads(text)
             families = tuple((str(prefix), int(count)) for prefix, count in content["families"])
-            found = cls(families, str(content["scope"]), str(content["hash"]))
+            layout = cls(families, str(content["scope"]), str(content["hash"]))
             since = str(content.get("since", ""))
         except (KeyError, TypeError, ValueError) as error:
             raise RecordIndexError(f"{LAYOUT_KEY}={text!r} is no layout of a record index: {error!r}") from error
-        if found.scope not in (GLOBAL, PARTITION) or any(count < 1 for _, count in families):
+        if layout.scope not in (GLOBAL, PARTITION) or any(count < 1 for _, count in families):
             raise RecordIndexError(f"{LAYOUT_KEY}={text!r} is of a newer release of this project; upgrade to use it")
-        return found, since
+        return layout, since
 
     def to_json(self, since: str) -> str:
         """The text for the table property `LAYOUT_KEY`.
@@ -288,11 +288,11 @@ class IndexLayout:
             -1 for keys that belong to another partition than the family.
         """
         firsts = np.cumsum([0, *(count for _, count in self.families)]).astype(np.int32)
-        found = tuple(shards + first for shards, first in zip(self.shards_of(keys), firsts[:-1], strict=True))
+        ordinals = tuple(shards + first for shards, first in zip(self.shards_of(keys), firsts[:-1], strict=True))
         if self.scope == GLOBAL or partitions is None:
-            return found
+            return ordinals
         owners = self._owners(partitions)
-        return tuple(np.where(owners == family, groups, np.int32(-1)) for family, groups in enumerate(found))
+        return tuple(np.where(owners == family, groups, np.int32(-1)) for family, groups in enumerate(ordinals))
 
     def group_of(self, keys: Any, partitions: Any = None) -> Groups:
         """The ordinal of the file group into which each key is written, one of the newest family.

@@ -80,21 +80,21 @@ def look_up(sources: Sequence[Source], keys: Column, choice: Choice = DYNAMIC) -
     wanted = _ascending(one_chunk(keys).cast(pa.binary()))
     spans = KeySpans.of(wanted)
     left = np.arange(len(wanted))
-    found = [LOCATIONS_SCHEMA.empty_table()]
+    tables = [LOCATIONS_SCHEMA.empty_table()]
     # From the newest source back: what says something of a key settles it.
     for source in reversed(sources):
         if not left.size:
             break
         if source.reader is None or source.schema is None:
-            asked: Any = wanted.take(from_numpy(left))
-            settled = np.flatnonzero(to_numpy(pc.is_in(asked, value_set=binaries(source.deleted_keys))))
+            unresolved: Any = wanted.take(from_numpy(left))
+            settled = np.flatnonzero(to_numpy(pc.is_in(unresolved, value_set=binaries(source.deleted_keys))))
         else:
             asked_spans = spans if len(left) == len(spans) else spans.take(left)
             settled, values = source.reader.find(asked_spans, scan=choice.scan, bloom=choice.bloom)
             texts = wanted.take(from_numpy(left[settled])).cast(pa.string())
-            found.append(_with_keys(texts, decode_values(values, source.schema, source.name)))
+            tables.append(_with_keys(texts, decode_values(values, source.schema, source.name)))
         left = np.delete(left, settled)
-    return pa.concat_tables(found)
+    return pa.concat_tables(tables)
 
 
 def _ascending(keys: pa.BinaryArray) -> Any:

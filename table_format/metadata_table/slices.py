@@ -112,6 +112,15 @@ class ValidInstants:
         return completion_times(self._metadata.storage, f"{folder}/history", end=self._first)
 
 
+def open_complete_timeline(client: TableClient, timeline: Timeline) -> Timeline | str:
+    """The metadata table's timeline, or the reason why the metadata table may not be used: missing or incomplete."""
+    try:
+        metadata_timeline = open_metadata_timeline(client)
+        return missing_instants(timeline, metadata_timeline) or metadata_timeline
+    except MissingFileError as error:
+        return str(error)
+
+
 def missing_instants(timeline: Timeline, metadata_timeline: Timeline) -> str | None:
     """Why a metadata table cannot be trusted to be complete; None when it can.
 
@@ -196,8 +205,8 @@ def read_slices(
             _require_reach(group, valid)
         chosen.append((group, base, logs))
     blocks = _read_logs(storage, [log for _, _, logs in chosen for log in logs], known or {})
-    for log, found in blocks.items():
-        if seems_cut(found) and valid.is_cut(log.path, log.size):
+    for log, log_blocks in blocks.items():
+        if seems_cut(log_blocks) and valid.is_cut(log.path, log.size):
             raise CorruptFileError(log.path, log.size, "the log file is cut off; drop and rebuild the metadata table")
     return [
         FileSlice(
@@ -227,8 +236,8 @@ def _read_logs(storage: Storage, logs: Sequence[LogFile], known: Mapping[LogFile
     else:
         with concurrent.futures.ThreadPoolExecutor(_READERS) as pool:
             read = list(pool.map(lambda log: _read_log(storage, log), new))
-    found = dict(zip(new, read, strict=True))
-    return {log: found[log] if log in found else known[log] for log in logs}
+    new_blocks = dict(zip(new, read, strict=True))
+    return {log: new_blocks[log] if log in new_blocks else known[log] for log in logs}
 
 
 def surviving_blocks(blocks: Sequence[LogBlock], valid: ValidInstants) -> list[LogBlock]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
-import functools
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -15,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from table_format.codecs.arrow_numpy import Column, binaries, from_numpy, one_chunk, pc, to_numpy
-from table_format.codecs.avro_schema_tree import Node, parse
+from table_format.codecs.avro_schema_tree import Node, parse_text
 from table_format.errors import CorruptFileError
 from table_format.hfile.entries import HFileEntries
 from table_format.hfile.reader import HFileReader
@@ -128,8 +126,8 @@ class Sources:
     def _select(self, of_shard: Callable[[int], tuple[Select, Callable[[bytes], bool]]]) -> list[list[Piece]]:
         def shard(number: int) -> list[Piece]:
             select, wanted = of_shard(number)
-            found = [source.select(select, wanted) for source in self.shards[number]]
-            return [piece for piece in found if len(piece.entries) or piece.deleted_keys]
+            pieces = [source.select(select, wanted) for source in self.shards[number]]
+            return [piece for piece in pieces if len(piece.entries) or piece.deleted_keys]
 
         entries = sum(source.reader.entry_count for sources in self.shards for source in sources if source.reader)
         return _map(shard, range(len(self.shards)), threads=entries > _FEW_ENTRIES)
@@ -197,16 +195,16 @@ class PartitionSources:
         files = {(base.path, base.modified) for group in self.groups for base in group.base_files}
         files |= {(log.path, log.modified) for group in self.groups for log in group.log_files}
         return (
-            {log: found for log, found in blocks.items() if (log.path, log.modified) in files},
+            {log: contents for log, contents in blocks.items() if (log.path, log.modified) in files},
             {origin: source for origin, source in sources.items() if origin[:2] in files},
         )
 
     def families(self) -> dict[str, list[int]]:
         """Numbers of the file groups that share keys among them: all, but for a partitioned record index."""
-        found: dict[str, list[int]] = {}
+        ordinals: dict[str, list[int]] = {}
         for number, group in enumerate(self.groups):
-            found.setdefault(group.family, []).append(number)
-        return found
+            ordinals.setdefault(group.family, []).append(number)
+        return ordinals
 
     def open(self, numbers: Iterable[int] | None = None) -> Sources:
         """The sources of some shards, or of all.
@@ -222,15 +220,15 @@ class PartitionSources:
         self._opened.update(zip(closed, opened, strict=True))
         return Sources([self._opened[number] for number in wanted])
 
-    def of_shards(self, given: Mapping[int, T], function: Callable[[Sequence[Source], T], R]) -> list[R]:
+    def of_shards(self, items: Mapping[int, T], function: Callable[[Sequence[Source], T], R]) -> list[R]:
         """Apply a function to some shards, several at a time.
 
         Args:
-            given: by the shard's number what the function gets beside its sources.
+            items: by the shard's number what the function gets beside its sources.
             function: of the sources in the order in which they apply, and of what was given.
         """
-        shards = self.open(given).shards
-        work = list(zip(shards, given.values(), strict=True))
+        shards = self.open(items).shards
+        work = list(zip(shards, items.values(), strict=True))
         entries = sum(source.reader.entry_count for sources in shards for source in sources if source.reader)
         return _map(lambda part: function(*part), work, threads=entries > _FEW_ENTRIES)
 
@@ -316,14 +314,9 @@ def _schema(text: str | None, name: str) -> Node:
     if text is None:
         raise CorruptFileError(name, 0, "there is no Avro schema with the records")
     try:
-        return _parsed(text)
+        return parse_text(text)
     except ValueError as error:
         raise CorruptFileError(name, 0, f"the Avro schema of the records cannot be used: {error}") from error
-
-
-@functools.lru_cache(maxsize=16)
-def _parsed(text: str) -> Node:
-    return parse(json.loads(text))
 
 
 @dataclass(frozen=True, slots=True)

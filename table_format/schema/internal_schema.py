@@ -119,8 +119,8 @@ def evolve_schema(text: str, path: str, columns: pa.Schema, version: int) -> str
     """
 
     def evolve(value: dict[str, Any]) -> str:
-        given = [column.id for top in _schema(value).columns for column in top.walk()]
-        ids = itertools.count(max([int(value.get("max_column_id", -1)), *given]) + 1)
+        assigned = [column.id for top in _schema(value).columns for column in top.walk()]
+        ids = itertools.count(max([int(value.get("max_column_id", -1)), *assigned]) + 1)
         meta = [field for field in value["fields"] if field["name"] in META_COLUMNS]
         fields = meta + _evolved_fields(value["fields"], columns, ids)
         if fields == value["fields"]:

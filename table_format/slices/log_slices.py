@@ -199,8 +199,8 @@ def _completion_times(logs: pa.Table, boundaries: pa.Table, timeline: Timeline) 
 
 
 def _from_history(known: dict[str, str], doubtful: list[str], timeline: Timeline) -> dict[str, str]:
-    found = history.completion_times(timeline.storage, timeline.history_folder, min(doubtful), max(doubtful))
-    missing = sorted(set(doubtful) - set(found))
+    completions = history.completion_times(timeline.storage, timeline.history_folder, min(doubtful), max(doubtful))
+    missing = sorted(set(doubtful) - set(completions))
     oldest = history.first_archived(timeline.storage, timeline.history_folder) if missing else None
     if missing and (oldest is None or missing[0] < oldest):
         raise UnsupportedTableError(
@@ -208,7 +208,7 @@ def _from_history(known: dict[str, str], doubtful: list[str], timeline: Timeline
             "beside a newer base file; compact the table, or restore its archived timeline"
         )
     # the history holds all that completed in its range, so the others never did
-    return {time: found.get(time, completion) for time, completion in known.items() if time not in missing}
+    return {time: completions.get(time, completion) for time, completion in known.items() if time not in missing}
 
 
 def attach_logs(bases: pa.Table, logs: pa.Table) -> pa.Table:
@@ -226,8 +226,8 @@ def attach_logs(bases: pa.Table, logs: pa.Table) -> pa.Table:
     base: Any = _index_in(logs["key"], bases["key"])
     # what an older slice than that of the base file held is in the base file
     begun = one_chunk(bases["instant"]).take(base)
-    kept = pc.fill_null(pc.greater_equal(logs["slice"], begun), True)
-    logs, base = logs.filter(kept), one_chunk(base.filter(kept))
+    in_slice = pc.fill_null(pc.greater_equal(logs["slice"], begun), True)
+    logs, base = logs.filter(in_slice), one_chunk(base.filter(in_slice))
     alone = pc.unique(logs["key"].filter(pc.is_null(base)))
     group = np.where(valid_mask(base), to_numpy(base), count + positions(logs["key"], alone))
     order = _merge_order(group, logs)
@@ -297,11 +297,11 @@ def _by_names(rows: pa.Table, replaced_at: dict[str, str]) -> set[str]:
 def _by_blocks(logs: pa.Table, replaced_at: dict[str, str], timeline: Timeline, as_of: str | None) -> set[str]:
     """File groups with a later write in their logs, whose names hold the instant of the base file in layout 1."""
     logs = logs.filter(pc.is_in(logs["key"], pa.array(list(replaced_at), pa.string())))
-    found = set()
+    revived = set()
     for row in logs.to_pylist():
         path = f"{row['partition']}/{row['file_name']}".lstrip("/")
         times = {block.instant or "" for block in read_log_blocks(timeline.storage.read(path), path)}
         later = (time for time in times if time > replaced_at[row["key"]] and (as_of is None or time <= as_of))
         if any(timeline.is_committed(time) for time in later):
-            found.add(row["key"])
-    return found
+            revived.add(row["key"])
+    return revived

@@ -76,26 +76,26 @@ class Archive:
             except (KeyError, TypeError, AttributeError) as error:
                 raise CorruptFileError(entry.path, 0, f"an archived clean of an unknown shape: {error!r}") from error
 
-    def _of_all_files(self, asked: str, read: Callable[[str], tuple[Result, ...]]) -> list[Result]:
+    def _of_all_files(self, question: str, read: Callable[[str], tuple[Result, ...]]) -> list[Result]:
         """What is asked of all files, in their order; files are merged into larger ones now and then, and deleted."""
         for rest in reversed(range(_TRIES)):
             try:
-                return self._of_files(asked, read)
+                return self._of_files(question, read)
             except MissingFileError:
                 if not rest:
                     raise
         raise AssertionError
 
-    def _of_files(self, asked: str, read: Callable[[str], tuple[Result, ...]]) -> list[Result]:
+    def _of_files(self, question: str, read: Callable[[str], tuple[Result, ...]]) -> list[Result]:
         entries = self._entries()
         known = _read_before.setdefault(self._storage, {}) if entries else {}
-        found: list[Result] = []
+        results: list[Result] = []
         for entry in entries:
-            key = asked, entry.path, entry.size, entry.mtime_ms
+            key = question, entry.path, entry.size, entry.mtime_ms
             if key not in known:
                 known[key] = read(entry.path)
-            found += known[key]
-        return found
+            results += known[key]
+        return results
 
     def _entries(self) -> list[FileEntry]:
         entries: list[FileEntry] = self._part.archive_files(self._storage, self._folder) if self._folder else []

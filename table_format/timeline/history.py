@@ -156,8 +156,8 @@ def _overlaps(name: str, start: str | None, end: str | None) -> bool:
 def _read(storage: Storage, path: str, columns: pa.Schema) -> pa.Table:
     try:
         with storage.open_input(path) as stream:
-            found = pq.read_table(stream, columns=columns.names, page_checksum_verification=True)
-            return found.select(columns.names).cast(columns)
+            table = pq.read_table(stream, columns=columns.names, page_checksum_verification=True)
+            return table.select(columns.names).cast(columns)
     except StorageError:
         raise
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:

@@ -164,12 +164,14 @@ class Timeline:
     @functools.cached_property
     def replaced(self) -> tuple[tuple[str, str, str], ...]:
         """File groups that active replacecommits took out of the table: partition, file id and that instant."""
-        found: list[tuple[str, str, str]] = []
+        groups_gone: list[tuple[str, str, str]] = []
         for instant in self.writes:
             if instant.action == Action.REPLACECOMMIT:
                 groups = self.commit_metadata(instant).partition_to_replace_file_ids or {}
-                found += [(partition, file_id, instant.time) for partition, ids in groups.items() for file_id in ids]
-        return tuple(found)
+                groups_gone += [
+                    (partition, file_id, instant.time) for partition, ids in groups.items() for file_id in ids
+                ]
+        return tuple(groups_gone)
 
     @functools.cached_property
     def rolled_back(self) -> frozenset[str]:
@@ -178,7 +180,7 @@ class Timeline:
         Raises:
             CorruptFileError: a rollback's or restore's file is damaged.
         """
-        found: set[str] = set()
+        times: set[str] = set()
         readers: dict[str, Callable[[bytes, str], RollbackMetadata | RestoreMetadata]] = {
             Action.ROLLBACK: RollbackMetadata.from_avro,
             Action.RESTORE: RestoreMetadata.from_avro,
@@ -187,8 +189,8 @@ class Timeline:
             if instant.action in readers:
                 data = self.read(instant)
                 # Hudi takes an empty file for one that says nothing
-                found.update(readers[instant.action](data, self.path(instant)).commits if data else ())
-        return frozenset(found)
+                times.update(readers[instant.action](data, self.path(instant)).commits if data else ())
+        return frozenset(times)
 
     @functools.cached_property
     def archived_replaced(self) -> tuple[tuple[str, str, str], ...]:
@@ -214,15 +216,15 @@ class Timeline:
         Raises:
             CorruptFileError: a restore's plan is damaged.
         """
-        found = []
+        pairs = []
         for instant in self.completed:
             if instant.action == Action.RESTORE:
                 requested = instant.at(State.REQUESTED)
                 with contextlib.suppress(MissingFileError):  # old releases wrote none
                     data = self.read(requested)
                     savepoint = RestorePlan.from_avro(data, self.path(requested)).savepoint if data else None
-                    found += [(savepoint, instant.time)] if savepoint else []
-        return tuple(found)
+                    pairs += [(savepoint, instant.time)] if savepoint else []
+        return tuple(pairs)
 
     def savepoint_metadata(self, instant: Instant) -> SavepointMetadata:
         """Which files a completed savepoint holds; no service may delete them.

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from table_format.codecs.avro_schema_tree import parse_text
 from table_format.errors import CorruptFileError, OptionError, RecordIndexError
 from table_format.hfile.entries import HFileEntries
 from table_format.hfile.reader import HFileReader
@@ -26,7 +27,7 @@ from table_format.metadata_table.record_index_shard import (
     look_up,
 )
 from table_format.metadata_table.records import SCHEMA_JSON
-from table_format.metadata_table.sources import Source, _parsed
+from table_format.metadata_table.sources import Source
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
@@ -44,7 +45,7 @@ def source(number, puts):
     values = encode_places(["p"] * len(keys), [puts[key.decode()] for key in keys], [number] * len(keys))
     ways = {"bloom": True, "packed_keys": True}
     data = write_hfile(pa.array(keys, pa.binary()), values, schema_json=SCHEMA_JSON, block_size=100, **ways)
-    return Source(f"puts {number}", ("f", 0, number), HFileReader(data, str(number)), _parsed(SCHEMA_JSON))
+    return Source(f"puts {number}", ("f", 0, number), HFileReader(data, str(number)), parse_text(SCHEMA_JSON))
 
 
 @given(
@@ -207,6 +208,6 @@ def test_the_newest_family_that_knows_a_key_counts(tmp_path):
 def test_a_key_that_is_no_text_is_an_error():
     values = encode_places(["p"], ["f"], [1])
     data = write_hfile(pa.array([b"\xff"], pa.binary()), values, schema_json=SCHEMA_JSON)
-    damaged = Source("damaged", ("f", 0, 0), HFileReader(data, "f"), _parsed(SCHEMA_JSON))
+    damaged = Source("damaged", ("f", 0, 0), HFileReader(data, "f"), parse_text(SCHEMA_JSON))
     with pytest.raises(CorruptFileError, match="no text"):
         live_entries([damaged])

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from table_format.codecs.avro_schema_tree import parse_text
 from table_format.errors import CorruptFileError
 from table_format.hfile.reader import HFileReader
 from table_format.hfile.writer import write_hfile
@@ -14,7 +15,7 @@ from table_format.metadata_table.keys import shard_of_key
 from table_format.metadata_table.record_index_entries import uuid_texts
 from table_format.metadata_table.record_index_shard import newest
 from table_format.metadata_table.records import SCHEMA, SCHEMA_JSON
-from table_format.metadata_table.sources import Piece, _parsed
+from table_format.metadata_table.sources import Piece
 from table_format.storage import Storage
 from tests.support.avro_rows import encoded
 
@@ -43,7 +44,7 @@ def piece(**entries):
     keys = sorted(entries)
     values = encoded(SCHEMA, [entries[key] for key in keys])
     hfile = write_hfile(pa.array([k.encode() for k in keys]), pa.array(values), schema_json=SCHEMA_JSON, codec="GZ")
-    return Piece("test", HFileReader(hfile, "test").entries(), _parsed(SCHEMA_JSON))
+    return Piece("test", HFileReader(hfile, "test").entries(), parse_text(SCHEMA_JSON))
 
 
 def deletes(*keys):
