@@ -355,7 +355,7 @@ SURGERY: Final = Option(
 SURGERY_TOUCHED: Final = Option(
     "hoodie.catalog.write.surgery.max.touched.percent",
     Kind.NUMBER,
-    "85",
+    "95",
     "Surgery under `auto`: share of a file's bytes that may be encoded again.",
     Origin.OURS,
 )
