@@ -21,7 +21,7 @@ from table_format.schema.evolution import merge_schemas, storage_schema
 from table_format.table.client import TableClient
 from table_writer.after_commit import AfterCommit
 from table_writer.bucket_write import write_by_buckets
-from table_writer.commit.kept_properties import lost_properties
+from table_writer.commit.table_properties import lost_properties
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.early_checks import refuse_options
 from table_writer.execution.executor import Executor, RowSource

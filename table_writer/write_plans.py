@@ -24,7 +24,7 @@ from table_format.table.client import TableClient
 from table_format.table.schema_history import SchemaHistory
 from table_format.timeline.timeline import Timeline
 from table_writer.commit.conflicts import Cleared
-from table_writer.commit.schema_commits import history_of_files
+from table_writer.commit.schema import history_of_files
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.execution.executor import Executor, RowSource
 from table_writer.execution.progress import WriteProgress

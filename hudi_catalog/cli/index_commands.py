@@ -76,7 +76,7 @@ def index_bootstrap(
     options = _writer_options(config, option)
     with ProgressThreads() as view:
         report = bootstrap_index(
-            TableClient.open(path), options, groups=groups, wait_seconds=wait, mapper=view, tell=view.tell
+            TableClient.open(path), options, groups=groups, wait_seconds=wait, mapper=view, progress=view.tell
         )
     _print(bootstrap_json(report), bootstrap_lines(report), as_json=as_json)
 
@@ -101,7 +101,7 @@ def index_verify(
     options = _writer_options(config, option)
     with ProgressThreads() as view:
         report = verify_index(
-            TableClient.open(path), options, sample=sample, repair=repair, mapper=view, tell=view.tell
+            TableClient.open(path), options, sample=sample, repair=repair, mapper=view, progress=view.tell
         )
     _print(verify_json(report), verify_lines(report), as_json=as_json)
     left = report.counts[DUPLICATE] if report.repaired else sum(report.counts.values())

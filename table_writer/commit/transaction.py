@@ -31,8 +31,6 @@ from table_format.table.schema_history import KEY as SCHEMA_IDS_KEY
 from table_format.timeline.timeline import Timeline
 from table_writer.commit.conflicts import Cleared, Snapshot, changed_since, check_alone, check_conflicts, check_keys
 from table_writer.commit.create import ensure_metadata_table
-from table_writer.commit.kept_properties import KEY as PROPERTIES_KEY
-from table_writer.commit.kept_properties import Adopt, kept_text, settle_properties
 from table_writer.commit.rollback import (
     free_space,
     resume_rollbacks,
@@ -42,7 +40,9 @@ from table_writer.commit.rollback import (
     surely_dead_writes,
     sweep_remains,
 )
-from table_writer.commit.schema_commits import record_history, schema_after
+from table_writer.commit.schema import record_history, schema_after
+from table_writer.commit.table_properties import KEY as PROPERTIES_KEY
+from table_writer.commit.table_properties import Adopt, kept_text, settle_properties
 from table_writer.metadata.index_deltas import DeltaFile
 from table_writer.metadata.index_files import IndexChanges
 from table_writer.metadata.index_options import IndexOptions

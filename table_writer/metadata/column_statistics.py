@@ -28,7 +28,7 @@ types = pa.types
 
 LONGEST_BOUND = 2000
 
-"""Bytes up to which strings and binary values are kept whole. Parquet drops bounds beyond about twice that."""
+"""Longest string or binary bound in bytes; longer ones are cut. Parquet drops bounds of about twice that."""
 
 DECIMAL_SCALE = 15
 
@@ -46,7 +46,7 @@ _MAKES_BOUNDS_UP = int(pa.__version__.partition(".")[0]) < 26
 
 
 class UnfitDecimalError(ValueError):
-    """A decimal has more than 15 digits before its point, which no bound of table version 6 holds."""
+    """A decimal has more than 15 digits before its point, too many for a bound of table version 6."""
 
 
 def fits_decimal_wrapper(kind: pa.Decimal128Type[Any, Any]) -> bool:
@@ -176,7 +176,7 @@ _FIELDS: dict[str, pa.DataType] = {
 
 STATISTICS_SCHEMA = pa.schema(_FIELDS)
 
-"""A row for each file and column; `min` and `max` are Avro bytes of the wrapped bound, null for no values."""
+"""A row for each file and column; `min` and `max` are Avro bytes of the wrapped bound, null without values."""
 
 _COLUMN_LIST = "hoodie.metadata.index.column.stats.column.list"
 
@@ -186,12 +186,12 @@ _NEWER_META_COLUMNS = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
 
 
 def indexable_columns(schema: pa.Schema, options: Mapping[str, str] | None = None) -> list[str]:
-    """The columns of a table whose statistics are kept, in the schema's order, meta columns first.
+    """The columns of a table that have statistics, meta columns first, then in the schema's order.
 
-    It follows the releases that made the table, because Apache's data skipping loses rows of files that lack
+    They are those of the release that created the table, because Apache's data skipping loses rows of files that lack
     statistics which other files have. Releases before 1.0 index every primitive column and all meta columns. Later
-    ones, told by `hoodie.table.keygenerator.type`, index three meta columns and the first 32 columns, and leave
-    decimals out that may not fit a bound's 15 digits on either side of the point.
+    ones, recognised by `hoodie.table.keygenerator.type`, index three meta columns and the first 32 columns, without
+    decimals that may not fit a bound's 15 digits on either side of the point.
 
     Args:
         schema: the table's user columns; meta columns in it are left aside.
@@ -312,10 +312,10 @@ def statistics_of(
     rows = []
     try:
         for column in columns:
-            found = column_bounds(column.values)
+            bounds = column_bounds(column.values)
             kind = str(_value_type(column.values.type))
             size = sizes.get(column.name, (0, 0))
-            row = [partition, file_name, column.name, kind, found.lower, found.upper]
+            row = [partition, file_name, column.name, kind, bounds.lower, bounds.upper]
             rows.append([*row, column.value_count, column.null_count, *size])
     except UnfitDecimalError:
         return STATISTICS_SCHEMA.empty_table()

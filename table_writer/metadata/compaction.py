@@ -36,7 +36,7 @@ _DEFAULT_MAX_DELTA_COMMITS = 10
 def compact_metadata_table(
     client: TableClient, options: Mapping[str, str] | None = None, mapper: Mapper = in_threads
 ) -> str | None:
-    """Compact when enough deltacommits have come together and nothing that is pending would be compacted away.
+    """Compact when enough deltacommits are there and no pending instant of the data table would be compacted away.
 
     Callers hold the table's lock.
 
@@ -78,7 +78,7 @@ def most_deltacommits(options: Mapping[str, str]) -> int:
 
 
 def _is_blocked(data: Timeline, metadata: Timeline, latest: str) -> bool:
-    """What is pending in the data table may yet be rolled back; that must stay possible in the metadata table."""
+    """Whether an instant is pending: its rollback must stay possible in the metadata table."""
     pending = [instant for instant in data.pending if instant.action != Action.SAVEPOINT]
     return any(instant.time <= latest for instant in pending) or bool(metadata.pending)
 
@@ -89,7 +89,7 @@ def _execute(
     storage = client.storage
     valid = ValidInstants(data, metadata)
     partitions = [name for name in layout.MAINTAINED if layout.list_file_groups(storage, name)]
-    for partition in partitions:  # of an attempt that died
+    for partition in partitions:  # left by a dead writer
         for group in layout.list_file_groups(storage, partition):
             for base in group.base_files:
                 if base.instant == time:
@@ -216,7 +216,7 @@ _CLEANING_POLICY = "KEEP_LATEST_FILE_VERSIONS"
 
 _KEPT_SLICES = 2
 
-"""Readers that opened the table before the last compaction still find their files."""
+"""Readers that opened the table before the last compaction still need the slices before it."""
 
 
 def clean_metadata_table(client: TableClient) -> str | None:
@@ -228,7 +228,7 @@ def clean_metadata_table(client: TableClient) -> str | None:
     storage = client.storage
     metadata = instants.load_metadata_timeline(storage)
     pending = [instant.time for instant in metadata.pending if instant.action == Action.CLEAN]
-    for time in pending:  # of a writer that died; what it deleted is gone, the rest is found again
+    for time in pending:  # of a dead writer: what it left is planned again
         instants.remove(storage, time, Action.CLEAN)
     valid = ValidInstants(client.timeline(), metadata)
     superseded = {name: _superseded(storage, name, valid) for name in metadata_partitions(storage)}

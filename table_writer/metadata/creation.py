@@ -20,7 +20,7 @@ from table_format.slices.file_slices import FILES_SCHEMA, list_data_files
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_writer.metadata import instants, recovery
-from table_writer.metadata.index_files import BuiltFile, found_index
+from table_writer.metadata.index_files import BuiltFile, create_index_partition
 from table_writer.metadata.writer import (
     add_partitions,
     drop_metadata_table,
@@ -42,16 +42,16 @@ def create_metadata_table(
     column_stats_shards: int = DEFAULT_COLUMN_STATS_SHARDS,
     record_index: IndexLayout | None = None,
 ) -> None:
-    """Make the metadata table and list it for use. Callers hold the table's lock; no instant may be pending.
+    """Create the metadata table and put it to use. Callers hold the table's lock; no instant may be pending.
 
     Args:
         client: the data table, which must have no metadata table in use.
         files: the files of completed instants (columns `partition`, `file_name`, `size`); none for a new table.
         all_partitions: partition paths without files.
-        column_stats: what is known of these files; schema `stats.STATS_SCHEMA`.
-        with_column_stats: whether to make that index at all.
-        column_stats_shards: over how many file groups it is spread, for good.
-        record_index: the layout of an empty record index to make; only for tables without data.
+        column_stats: column statistics of these files; schema `stats.STATS_SCHEMA`.
+        with_column_stats: whether to create the column statistics index.
+        column_stats_shards: number of its file groups, which never changes.
+        record_index: layout of an empty record index to create; only for tables without data.
 
     Raises:
         TransactionError: the table has a metadata table, or instants are pending.
@@ -60,15 +60,15 @@ def create_metadata_table(
         raise TransactionError(f"{client.storage.uri}: the table has a metadata table; drop it first")
     latest = latest_data_instant(client)
     storage = client.storage
-    drop_metadata_table(client)  # remains of an attempt that died
+    drop_metadata_table(client)  # left by a dead writer
     create_table_config(storage.sub(layout.FOLDER), metadata_table_properties(client.config.name))
     content = {layout.FILES: (records.files_records(files or records.NO_FILES, records.NO_FILES, all_partitions), 1)}
     if with_column_stats:
         content[layout.COLUMN_STATS] = _statistics(column_stats), column_stats_shards
-    for number, (partition, (found, shards)) in enumerate(content.items()):
-        build_partition(storage, partition, found, shards, layout.init_instant(latest, number))
+    for number, (partition, (partition_records, shards)) in enumerate(content.items()):
+        build_partition(storage, partition, partition_records, shards, layout.init_instant(latest, number))
     if record_index is not None:
-        found_index(storage, record_index, [], layout.init_instant(latest, len(content)))
+        create_index_partition(storage, record_index, [], layout.init_instant(latest, len(content)))
     add_partitions(client, list(content))
     if record_index is not None:
         list_index(client, record_index, latest)
@@ -81,9 +81,9 @@ def add_column_stats(
 
     Args:
         client: the data table.
-        column_stats: what is known of the table's files, e.g. from their footers; files without any are never
-            pruned. Schema `stats.STATS_SCHEMA`.
-        shards: over how many file groups the index is spread, for good.
+        column_stats: column statistics of the table's files, e.g. from their footers; schema `stats.STATS_SCHEMA`.
+            Files without statistics are never pruned.
+        shards: number of file groups of the index, which never changes.
 
     Raises:
         TransactionError: no metadata table, the index is there already, or instants are pending.
@@ -93,7 +93,7 @@ def add_column_stats(
         raise TransactionError(f"{client.storage.uri}: column statistics go into a metadata table that has none")
     latest = latest_data_instant(client)
     storage = client.storage
-    recovery.recover(storage, latest + "0")  # no instant of that time is tried again
+    recovery.recover(storage, latest + "0")  # a time that no data instant has
     storage.delete_dir(f"{layout.FOLDER}/{layout.COLUMN_STATS}")
     taken = {instant.time for instant in instants.load_metadata_timeline(storage).instants}
     time = free_init_instant(latest, taken)
@@ -101,10 +101,12 @@ def add_column_stats(
     add_partitions(client, [layout.COLUMN_STATS])
 
 
-def build_partition(storage: Storage, partition: str, found: records.Records, shards: int, time: str) -> None:
-    """Make one partition of the metadata table in one deltacommit.
+def build_partition(
+    storage: Storage, partition: str, partition_records: records.Records, shards: int, time: str
+) -> None:
+    """Create one partition of the metadata table in one deltacommit.
 
-    Each file group is founded by a log file with an empty block, so that readers can count the groups; those with
+    Each file group is created by a log file with an empty block, so that readers can count the groups; those with
     records get a base file.
     """
     instants.start(storage, time, Action.DELTACOMMIT)
@@ -114,7 +116,7 @@ def build_partition(storage: Storage, partition: str, found: records.Records, sh
             layout.log_file_path(partition, layout.file_id(partition, shard), time, 1), write_empty_block(time)
         )
     written = []
-    for shard, (data, count) in found.hfiles(shards).items():
+    for shard, (data, count) in partition_records.hfiles(shards).items():
         group = layout.file_id(partition, shard)
         path = layout.base_file_path(partition, group, time)
         storage.create(path, data)
@@ -167,7 +169,8 @@ def latest_data_instant(client: TableClient) -> str:
     pending = [instant for instant in timeline.pending if instant.action != Action.SAVEPOINT]
     if pending:
         raise TransactionError(
-            f"{client.storage.uri}: {pending[0]} is pending; an index is built when nothing is, or it would miss it"
+            f"{client.storage.uri}: {pending[0]} is pending; an index is built only while no instant is, or it "
+            "would miss it"
         )
     completed = [instant.time for instant in timeline.completed if instant.action != Action.SAVEPOINT]
     return max(completed, default=layout.EMPTY_TABLE_INSTANT)
@@ -177,10 +180,10 @@ _LOG = logging.getLogger(__name__)
 
 
 def publish_index(client: TableClient, layout: IndexLayout, files: Sequence[BuiltFile]) -> None:
-    """Make base files that were built from the table's data its record index.
+    """Put base files that were built from the table's data to use as its record index.
 
     Callers hold the table's lock; no instant may be pending. An index that the table has is replaced. A table without
-    a metadata table gets one, of its list of files alone.
+    a metadata table gets one with the file listing alone.
 
     Args:
         client: the data table.
@@ -196,11 +199,11 @@ def publish_index(client: TableClient, layout: IndexLayout, files: Sequence[Buil
         create_metadata_table(
             client, files=list_data_files(storage).select(FILES_SCHEMA.names), with_column_stats=False
         )
-    recovery.recover(storage, latest + "0")  # no instant of that time is tried again
+    recovery.recover(storage, latest + "0")  # a time that no data instant has
     if names.RECORD_INDEX in client.config.metadata_partitions or has_private_index(client):
         _LOG.info("%s: the record index is rebuilt, in %d file groups; the old one goes", storage.uri, layout.count)
         remove_indexes(client, [names.RECORD_INDEX])
     storage.delete_dir(f"{names.FOLDER}/{names.RECORD_INDEX}")
     taken = {instant.time for instant in instants.load_metadata_timeline(storage).instants}
-    found_index(storage, layout, files, free_init_instant(latest, taken))
+    create_index_partition(storage, layout, files, free_init_instant(latest, taken))
     list_index(client, layout, latest)

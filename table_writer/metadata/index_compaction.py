@@ -34,20 +34,20 @@ _NODE = parse(SCHEMA)
 
 _FEW_BYTES = 64 * 1024 * 1024
 
-"""Below, the file groups are compacted in threads, which start sooner than tasks."""
+"""Smaller indexes are compacted in threads, which start faster than tasks."""
 
 _LARGE = 100_000
 
 _FULL = 2_000_000
 
-"""Of a file group with so many entries it is said that the index should have more of them."""
+"""Entries of a file group from which on a warning asks for more file groups."""
 
 _LOG_SHARE = 8
 
 _MOST_LOGS = 30
 
-"""A file group of at least 100,000 entries waits until its logs hold an eighth as many, or are 30 files: a look-up
-reads logs whole, yet to write a large base file for a few new keys costs more."""
+"""A file group of at least 100,000 entries is compacted once its logs hold an eighth as many, or are 30 files: look-ups
+read logs whole, but rewriting a large base file for a few new keys costs more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _Task:
     """One file group to be compacted.
 
     Attributes:
-        target: path of the base file, or None where it is to be left in the compaction's own folder.
+        target: path of the base file; None to write it into the compaction's scratch folder.
     """
 
     storage: Storage
@@ -68,7 +68,7 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class _Compacted:
-    """A base file that was made, and how many log blocks went into it."""
+    """A new base file, and how many log blocks it merged."""
 
     path: str
     size: int
@@ -79,17 +79,17 @@ class _Compacted:
 def compact_record_index(
     storage: Storage, time: str, valid: ValidInstants, options: Mapping[str, str], mapper: Mapper = in_threads
 ) -> list[WriteStat]:
-    """Compact the file groups that have gained enough. Callers hold the table's lock and have begun the compaction.
+    """Compact the file groups whose logs are large enough. Callers hold the table's lock and have begun the compaction.
 
     Args:
         storage: of the data table.
         time: the compaction's instant in the metadata table.
         valid: which blocks count.
         options: of the base files; see `IndexFileOptions`.
-        mapper: runs the work on large indexes, one file group an item.
+        mapper: runs the compaction of large indexes, one file group a task.
 
     Returns:
-        The write stats of the base files that were made.
+        The write stats of the new base files.
     """
     groups = names.list_file_groups(storage, names.RECORD_INDEX)
     local = mapper is in_threads or sum(_bytes(group) for group in groups) < _FEW_BYTES
@@ -103,15 +103,15 @@ def compact_record_index(
     ]
     made = (in_threads if local else mapper)(_compact_group, tasks)
     stats = []
-    for group, target, found in zip(groups, targets, made, strict=True):
-        if found is None:
+    for group, target, compacted in zip(groups, targets, made, strict=True):
+        if compacted is None:
             continue
-        if found.path != target:
-            storage.move(found.path, target)
+        if compacted.path != target:
+            storage.move(compacted.path, target)
         base = valid.latest_base_file(group)
         previous = base.instant if base else None
-        stat = instants.base_file_stat(names.RECORD_INDEX, target, found.size, found.count, previous=previous)
-        stat.total_log_blocks = found.blocks
+        stat = instants.base_file_stat(names.RECORD_INDEX, target, compacted.size, compacted.count, previous=previous)
+        stat.total_log_blocks = compacted.blocks
         stats.append(stat)
     storage.delete_dir(scratch_folder(time))
     fullest = max((stat.num_writes for stat in stats), default=0)
@@ -131,7 +131,7 @@ def _bytes(group: names.FileGroup) -> int:
 
 
 def _compact_group(task: _Task) -> _Compacted | None:
-    """Make the base file of a file group, if that pays and there is anything to put into it."""
+    """Write the base file of a file group, if its logs are large enough and it has entries."""
     opened = PartitionSources(task.storage, names.RECORD_INDEX, task.valid, before=task.time, groups=(task.group,))
     [file_slice] = opened.slices
     [sources] = opened.open([0]).shards
@@ -156,7 +156,7 @@ def _pays(sources: Sequence[Source], *, has_base: bool) -> bool:
 
 
 def merged_entries(pieces: Sequence[Piece]) -> tuple[Any, pa.BinaryArray]:
-    """The keys that are left of a file group, sorted and each once, and their values in this project's schema.
+    """The keys of a file group after merging, sorted and distinct, and their values in this project's schema.
 
     Args:
         pieces: of the file group, in the order in which they apply.
@@ -188,7 +188,7 @@ def merged_entries(pieces: Sequence[Piece]) -> tuple[Any, pa.BinaryArray]:
 
 
 def _values(piece: Piece, values: Any) -> Any:
-    """Values in this project's schema: as they are where their own has the same shape, else each distinct one anew."""
+    """Values in this project's schema; each distinct one is encoded again where its own schema has another shape."""
     if _is_ours(piece.schema) or not len(values):
         return values
     encoded = values.dictionary_encode()

@@ -28,13 +28,13 @@ _ROWS_AT_ONCE = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class DeltaFile:
-    """A delta file, as its writer hands it to the commit.
+    """A delta file that a task wrote.
 
     Attributes:
         path: in the table's storage.
-        rows: changes in all; with several families of file groups more than those that were handed in.
-        groups: ordinal of a file group in `IndexLayout.groups`, changes of it, and the number of the record batch that
-            holds them; a group may come more than once.
+        rows: changes in the file; more than were written where the index has several families of file groups.
+        groups: ordinal of a file group in `IndexLayout.groups`, its changes, and the number of the record batch with
+            them; a group may have several batches.
     """
 
     path: str
@@ -43,19 +43,19 @@ class DeltaFile:
 
 
 def delta_folder(instant: str) -> str:
-    """Where a write keeps its delta files; it goes with the write's markers."""
+    """Folder of a write's delta files; deleted with the write's markers."""
     return f"{scratch_folder(instant)}/record_index"
 
 
 def write_delta(storage: Storage, folder: str, name: str, layout: IndexLayout, changes: pa.Table) -> DeltaFile | None:
-    """Leave the changes of one task in a file, sorted by file group of the index.
+    """Write the changes of one task to a delta file, sorted by file group of the index.
 
-    A key that is put goes into the newest family of file groups, and is taken out of the older ones.
+    A key that is put goes into the newest family of file groups, and is deleted from the older ones.
 
     Args:
         storage: of the table.
         folder: see `delta_folder`.
-        name: of the file, another one for each attempt of a task.
+        name: of the file, unique to the attempt of a task.
         layout: of the index.
         changes: schema `CHANGES_SCHEMA`; keys must not be null.
 
@@ -63,7 +63,7 @@ def write_delta(storage: Storage, folder: str, name: str, layout: IndexLayout, c
         None when there are no changes.
 
     Raises:
-        RecordError: a key that is null or too long, or a place without partition or file id.
+        RecordError: a key that is null or too long, or a location without partition or file id.
     """
     if not changes.num_rows:
         return None
@@ -81,7 +81,7 @@ def write_delta(storage: Storage, folder: str, name: str, layout: IndexLayout, c
 
 
 def read_deltas(storage: Storage, files: Iterable[DeltaFile], group: int) -> pa.Table:
-    """The changes of one file group from some delta files, in the files' order; schema `CHANGES_SCHEMA`.
+    """The changes of one file group in some delta files, in the files' order; schema `CHANGES_SCHEMA`.
 
     Raises:
         TransactionError: a delta file is gone: the write was undone by another writer.
@@ -96,7 +96,7 @@ def read_deltas(storage: Storage, files: Iterable[DeltaFile], group: int) -> pa.
 
 
 def changed_groups(files: Iterable[DeltaFile]) -> dict[int, int]:
-    """The file groups that some delta files change, ascending, each with its number of changes."""
+    """Number of changes by file group, ascending, in some delta files."""
     counts: dict[int, int] = {}
     for file in files:
         for number, rows, _ in file.groups:
@@ -110,7 +110,7 @@ class DeltaCollector:
     Args:
         storage: of the table.
         folder: see `delta_folder`.
-        name: of the file, another one for each attempt of a task.
+        name: of the file, unique to the attempt of a task.
         layout: of the record index; None where the table has none, and nothing is collected.
     """
 
@@ -164,9 +164,9 @@ def _batches(changes: pa.Table, layout: IndexLayout) -> Iterator[tuple[int, pa.R
 
 
 def _check_partitions(changes: pa.Table, groups: Sequence[NDArray[np.int32]]) -> None:
-    homeless = np.flatnonzero(np.max(np.stack(groups), axis=0) < 0)
-    if len(homeless):
-        partition = changes["partition"][int(homeless[0])].as_py()
+    unplaced = np.flatnonzero(np.max(np.stack(groups), axis=0) < 0)
+    if len(unplaced):
+        partition = changes["partition"][int(unplaced[0])].as_py()
         raise RecordIndexError(f"the record index, which is kept by partition, has no file group for {partition!r}")
 
 
@@ -190,7 +190,7 @@ def _by_group(changes: pa.Table, groups: NDArray[np.int32]) -> Iterator[tuple[in
 def _read(storage: Storage, path: str, batches: Sequence[int]) -> pa.Table:
     try:
         with storage.open_input(path) as stream, pa.ipc.open_file(stream) as reader:
-            found = [reader.get_batch(number) for number in batches]
+            selected = [reader.get_batch(number) for number in batches]
     except MissingFileError as error:
         raise TransactionError(
             f"{path}: what this write does to the record index is gone: another writer took it for dead. Nothing was "
@@ -199,7 +199,7 @@ def _read(storage: Storage, path: str, batches: Sequence[int]) -> pa.Table:
         ) from error
     except (pa.ArrowInvalid, IndexError) as error:
         raise CorruptFileError(path, 0, f"a delta file of the record index is broken ({error}); try again") from error
-    return pa.Table.from_batches(found).cast(CHANGES_SCHEMA)
+    return pa.Table.from_batches(selected).cast(CHANGES_SCHEMA)
 
 
 def _codec() -> pa.Codec | None:

@@ -36,17 +36,17 @@ from table_writer.timeline.markers import scratch_folder
 
 FEW_CHANGES: Final = 50_000
 
-"""Fewer are dealt with in threads, which start sooner than tasks."""
+"""Fewer changes are written in threads, which start faster than tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexChanges:
-    """What a write does to the record index.
+    """What a write changes in the record index.
 
     Attributes:
-        files: of the write's tasks.
-        layout: by which their file groups are counted.
-        mapper: runs the work where there is much of it; little is done in threads.
+        files: delta files of the write's tasks.
+        layout: that they were written by; None for the table's own.
+        mapper: runs the writing of log files where there are many changes.
     """
 
     files: Sequence[DeltaFile]
@@ -56,7 +56,7 @@ class IndexChanges:
 
 UNCHANGED: Final = IndexChanges(())
 
-"""What cleans and rollbacks do to the record index."""
+"""Of cleans and rollbacks, which change nothing in the record index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,14 @@ def append_changes(
 ) -> list[WriteStat]:
     """Write the log files of a commit into the record index. Callers hold the table's lock.
 
-    Large writes are prepared by the mapper's workers in the write's own folder, and moved into place from here: a
-    worker that outlives its write leaves nothing in the index.
+    The mapper's workers write into the write's scratch folder, and the files are moved into place here: a worker that
+    outlives its write leaves nothing in the index.
 
     Args:
         client: the data table.
         instant: the write's.
-        current: the index as it is.
-        changes: what the write does.
+        current: layout of the index.
+        changes: of the write.
         options: `hoodie.hfile.compression.algorithm` is `GZ` or `NONE`.
 
     Raises:
@@ -95,7 +95,7 @@ def append_changes(
     counts = changed_groups(changes.files)
     if counts and max(counts) >= layout.count:
         raise RecordIndexError(f"{instant}: changes for file group {max(counts)} of {layout.count} of the record index")
-    founded = _found_families(storage, instant, current, layout)
+    created = _create_families(storage, instant, current, layout)
     on_disk = {group.file_id: group for group in names.list_file_groups(storage, names.RECORD_INDEX)}
     groups = [on_disk[layout.groups[number]] for number in counts]
     logs = [instants.next_log_file(group, names.RECORD_INDEX) for group in groups]
@@ -114,7 +114,7 @@ def append_changes(
         instants.log_stat(group, names.RECORD_INDEX, dataclasses.replace(log, size=size), count)
         for group, log, (size, count) in zip(groups, logs, written, strict=True)
     ]
-    return founded + stats
+    return created + stats
 
 
 def _write(work: tuple[_Task, str]) -> tuple[int, int]:
@@ -146,29 +146,29 @@ def _write_by(mapper: Mapper, tasks: Sequence[_Task], paths: Sequence[str]) -> l
 
 
 def _of_group(files: Sequence[DeltaFile], group: int) -> tuple[DeltaFile, ...]:
-    """The files with changes of a file group, without what they say of others."""
-    mine = [(file, tuple(part for part in file.groups if part[0] == group)) for file in files]
-    return tuple(dataclasses.replace(file, groups=parts) for file, parts in mine if parts)
+    """The delta files with changes of a file group, without their parts of other file groups."""
+    parts_by_file = [(file, tuple(part for part in file.groups if part[0] == group)) for file in files]
+    return tuple(dataclasses.replace(file, groups=parts) for file, parts in parts_by_file if parts)
 
 
-def _found_families(storage: Storage, instant: str, current: IndexLayout, layout: IndexLayout) -> list[WriteStat]:
-    """Make the file groups of data partitions that are new in an index kept by partition, as Apache 1.2 does."""
-    here, there = dict(current.families), dict(layout.families)
-    common = here.keys() & there.keys()
-    same = all(here[prefix] == there[prefix] for prefix in common) and current.hash_name == layout.hash_name
-    if not same or (layout.scope != PARTITION and here != there) or layout.scope != current.scope:
+def _create_families(storage: Storage, instant: str, current: IndexLayout, layout: IndexLayout) -> list[WriteStat]:
+    """Create the file groups of new data partitions in an index by partition, as Apache 1.2 does."""
+    old, new = dict(current.families), dict(layout.families)
+    common = old.keys() & new.keys()
+    same = all(old[prefix] == new[prefix] for prefix in common) and current.hash_name == layout.hash_name
+    if not same or (layout.scope != PARTITION and old != new) or layout.scope != current.scope:
         raise ConflictError(
-            f"{instant}: the record index was built anew while this write was under way; nothing was written, try again"
+            f"{instant}: the record index was rebuilt while this write was under way; nothing was written, try again"
         )
     stats: list[WriteStat] = []
-    for prefix in (prefix for prefix in there if prefix not in here):
+    for prefix in (prefix for prefix in new if prefix not in old):
         ensure_partition_metadata(storage, f"{names.FOLDER}/{names.RECORD_INDEX}", instant)
-        stats += [found_group(storage, file_id(prefix, shard), instant) for shard in range(there[prefix])]
+        stats += [create_index_group(storage, file_id(prefix, shard), instant) for shard in range(new[prefix])]
     return stats
 
 
-def found_group(storage: Storage, group: str, instant: str) -> WriteStat:
-    """Make a file group of the index by a log file with an empty block, so that readers can count it."""
+def create_index_group(storage: Storage, group: str, instant: str) -> WriteStat:
+    """Create a file group of the index by a log file with an empty block, so that readers can count it."""
     path = names.log_file_path(names.RECORD_INDEX, group, instant, 1)
     instants.mark(storage, instant, names.RECORD_INDEX, _name(path), "APPEND")
     data = write_empty_block(instant)
@@ -185,9 +185,9 @@ _LOG = logging.getLogger(__name__)
 
 
 def write_log_content(changes: pa.Table, instant: str, instant_ms: int, codec: str) -> tuple[bytes, int]:
-    """A data block with the keys that are put, sorted, and a delete block with those that are gone.
+    """A data block with the keys that are put, sorted, and a delete block with those that are deleted.
 
-    Of a key that is put and deleted the place counts, as in a move between partitions.
+    A key that is both put and deleted is put, as in a move between partitions.
 
     Args:
         changes: of one file group, schema `CHANGES_SCHEMA`, at least one.
@@ -204,8 +204,8 @@ def write_log_content(changes: pa.Table, instant: str, instant_ms: int, codec: s
         gone = gone.filter(pc.invert(pc.is_in(gone, value_set=one_chunk(puts["key"]))))
     blocks: list[bytes] = []
     if puts.num_rows:
-        found = encode_locations(puts, instant_ms)
-        hfile = write_hfile(found.keys, found.values, schema_json=SCHEMA_JSON, codec=codec)
+        entries = encode_locations(puts, instant_ms)
+        hfile = write_hfile(entries.keys, entries.values, schema_json=SCHEMA_JSON, codec=codec)
         blocks.append(write_hfile_block(instant, SCHEMA_JSON, hfile))
     if len(gone):
         keys = gone.cast(pa.binary())
@@ -215,7 +215,7 @@ def write_log_content(changes: pa.Table, instant: str, instant_ms: int, codec: s
 
 
 def _sorted_once(puts: pa.Table) -> pa.Table:
-    """By the bytes of the keys, each once; a key with two places keeps the last by partition and file id."""
+    """Sorted by the bytes of the keys, each once; of several locations the last by partition and file id is taken."""
     keys = one_chunk(puts["key"]).cast(pa.binary())
     order = from_numpy(sorted_order(keys))
     in_order = keys.take(order)
@@ -233,7 +233,7 @@ def _sorted_once(puts: pa.Table) -> pa.Table:
 
 
 def _differ(keys: Any, places: pa.Table) -> bool:
-    """Whether two neighbours of one key have different places."""
+    """Whether neighbouring rows of one key have different locations."""
     same_key = pc.equal(keys[:-1], keys[1:])
     columns: Sequence[Any] = [one_chunk(column) for column in places.columns]
     moved = pc.or_(*(pc.not_equal(column[:-1], column[1:]) for column in columns))
@@ -246,7 +246,7 @@ class BuiltFile:
 
     Attributes:
         group: ordinal of its file group in `IndexLayout.groups`.
-        path: where it lies now, in the table's storage.
+        path: before it is moved into the index, in the table's storage.
         size: bytes.
         rows: entries, at least one.
     """
@@ -257,10 +257,10 @@ class BuiltFile:
     rows: int
 
 
-def found_index(storage: Storage, layout: IndexLayout, files: Sequence[BuiltFile], time: str) -> None:
-    """Make all file groups of an index in one deltacommit of the metadata table, and move base files into them.
+def create_index_partition(storage: Storage, layout: IndexLayout, files: Sequence[BuiltFile], time: str) -> None:
+    """Create all file groups of an index in one deltacommit of the metadata table, and move base files into them.
 
-    Nobody reads the index before it is listed. Callers hold the table's lock; what a dead attempt left is gone.
+    Nobody reads the index before it is listed. Callers hold the table's lock, and have deleted what dead writers left.
 
     Args:
         storage: of the data table.
@@ -272,7 +272,7 @@ def found_index(storage: Storage, layout: IndexLayout, files: Sequence[BuiltFile
     ensure_partition_metadata(storage, f"{names.FOLDER}/{names.RECORD_INDEX}", time)
     groups = layout.groups
     for group in groups:
-        found_group(storage, group, time)
+        create_index_group(storage, group, time)
     stats = []
     for file in files:
         path = names.base_file_path(names.RECORD_INDEX, groups[file.group], time)
@@ -282,8 +282,8 @@ def found_index(storage: Storage, layout: IndexLayout, files: Sequence[BuiltFile
 
 
 def add_groups(storage: Storage, groups: Sequence[str], time: str) -> None:
-    """Found further file groups, by their ids, in one deltacommit of the metadata table."""
+    """Create further file groups, by their ids, in one deltacommit of the metadata table."""
     instants.start(storage, time, Action.DELTACOMMIT)
     for group in groups:
-        found_group(storage, group, time)
+        create_index_group(storage, group, time)
     instants.complete(storage, time, Action.DELTACOMMIT, instants.commit_content([], "BULK_INSERT"))

@@ -118,17 +118,16 @@ _LIMITS: Final = {GLOBAL: (10, 10_000), PARTITION: (1, 10)}
 
 @dataclass(frozen=True, slots=True)
 class IndexOptions:
-    """What a record index is to be like.
+    """Options of a record index.
 
     Attributes:
-        scope: `global` or `partition`; None when no index is asked for.
+        scope: `global` or `partition`; None for no index.
         hash_name: spreads keys over file groups; see `hashes`.
         limits: fewest and most file groups of a global index, and of each data partition in one by partition.
-        entries_per_group: how many entries one file group is to hold in the end.
-        growth: how many times as many entries there will be.
-        files: how its files are written.
-        grows_by_groups: whether an index grows by further file groups beside the old ones, rather than by spreading its
-            entries anew.
+        entries_per_group: entries of a full file group.
+        growth: expected growth, as a multiple of the entries.
+        files: how base files are written.
+        grows_by_groups: whether resizing adds file groups beside the old ones, rather than spreading entries anew.
     """
 
     scope: str | None = None
@@ -165,7 +164,7 @@ class IndexOptions:
         return max(self.limits[scope == PARTITION][0], self.needed_groups(entries, scope))
 
     def needed_groups(self, entries: int, scope: str = GLOBAL) -> int:
-        """The same, without regard to the least number."""
+        """The same, without the minimum."""
         most = self.limits[scope == PARTITION][1]
         return min(most, math.ceil(entries * self.growth / self.entries_per_group))
 
@@ -181,29 +180,29 @@ def group_count(entries: int, options: Mapping[str, str]) -> int:
 
 
 def layout_of(
-    found: IndexOptions, entries: int = 0, partitions: Sequence[str] = (), groups: int | None = None
+    options: IndexOptions, entries: int = 0, partitions: Sequence[str] = (), groups: int | None = None
 ) -> IndexLayout:
-    """See `new_layout`."""
-    if found.scope == PARTITION and found.hash_name != JAVA:
-        raise OptionError(f"{HASH_KEY}={found.hash_name}: an index that is kept by partition has Apache's hash, java")
-    if found.scope != PARTITION:
-        count = groups or found.group_count(entries)
-        return IndexLayout(((names.FILE_ID_PREFIXES[names.RECORD_INDEX], count),), GLOBAL, found.hash_name)
-    count = groups or found.group_count(math.ceil(entries / max(1, len(partitions))), PARTITION)
-    empty = IndexLayout((), PARTITION, found.hash_name)
+    """The layout of a new index; see `new_layout`."""
+    if options.scope == PARTITION and options.hash_name != JAVA:
+        raise OptionError(f"{HASH_KEY}={options.hash_name}: an index that is kept by partition has Apache's hash, java")
+    if options.scope != PARTITION:
+        count = groups or options.group_count(entries)
+        return IndexLayout(((names.FILE_ID_PREFIXES[names.RECORD_INDEX], count),), GLOBAL, options.hash_name)
+    count = groups or options.group_count(math.ceil(entries / max(1, len(partitions))), PARTITION)
+    empty = IndexLayout((), PARTITION, options.hash_name)
     return _with_families(empty, partitions, count)
 
 
 def new_layout(
     options: Mapping[str, str], entries: int = 0, partitions: Sequence[str] = (), *, groups: int | None = None
 ) -> IndexLayout:
-    """The layout of an index that is to be made.
+    """The layout of a new index.
 
     Args:
         options: the table's properties and the caller's options together.
-        entries: how many it will have at once, by estimate.
+        entries: estimate of its first entries.
         partitions: of the data; an index by partition gets file groups for each.
-        groups: number of file groups, of each partition in an index by partition; None for one by the estimate.
+        groups: number of file groups (of each partition in an index by partition); None for one by the estimate.
 
     Raises:
         OptionError: an option that cannot be used.
@@ -213,10 +212,10 @@ def new_layout(
 
 
 def with_partitions(layout: IndexLayout, partitions: Sequence[str], options: Mapping[str, str]) -> IndexLayout:
-    """A layout by partition with file groups for further partitions of the data, as the next commit founds them.
+    """A layout by partition with file groups for further partitions, which the next commit creates.
 
     Args:
-        layout: of the index; one of global scope is returned as it is.
+        layout: of the index; a global one is returned unchanged.
         partitions: partition paths, known ones included.
         options: `hoodie.metadata.record.level.index.min.filegroup.count`.
     """

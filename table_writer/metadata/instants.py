@@ -1,4 +1,4 @@
-"""Instants on the metadata table's own timeline, and the log files and markers that they write."""
+"""Instants of the metadata table's own timeline, and the log files, markers and write stats of each."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def remove(storage: Storage, time: str, action: str) -> None:
 
 
 def mark(storage: Storage, time: str, partition: str, file_name: str, io_type: str) -> None:
-    """Tell other writers of a file before it is written, so that they can take it back after a crash."""
+    """Create the marker of a file before it is written, so that other writers can roll it back after a crash."""
     path = f"{layout.TIMELINE_FOLDER}/.temp/{time}/{partition}/{file_name}.marker.{io_type}"
     with contextlib.suppress(AlreadyExistsError):
         storage.create(path, b"")
 
 
 def next_log_file(group: layout.FileGroup, partition: str, token: str = layout.TOKEN) -> layout.LogFile:
-    """The log file to be written next in a file group; its size is still 0."""
+    """Name of the next log file of a file group; its size is 0."""
     bases = [base.instant for base in group.base_files]
     base_instant = max([*bases, *(log.base_instant for log in group.log_files)])
     version = 1 + max((log.version for log in group.log_files if log.base_instant == base_instant), default=0)
@@ -100,12 +100,12 @@ def commit_content(stats: Sequence[WriteStat], operation: str, *, compacted: boo
 
 
 def last_compaction(timeline: Timeline) -> str:
-    """Time of the newest completed compaction of the metadata table; empty when there was none."""
+    """Time of the newest completed compaction of the metadata table; empty without one."""
     return max((instant.time for instant in timeline.completed if instant.action == Action.COMMIT), default="")
 
 
 def log_stat(group: layout.FileGroup, partition: str, log: layout.LogFile, count: int) -> WriteStat:
-    """The write stat of a log file that was written into a file group; `count` is its number of records."""
+    """The write stat of a log file with `count` records."""
     name = log.path.rsplit("/", 1)[-1]
     base = next((file.path.rsplit("/", 1)[-1] for file in group.base_files if file.instant == log.base_instant), "")
     logs = [other.path.rsplit("/", 1)[-1] for other in group.log_files if other.base_instant == log.base_instant]

@@ -1,6 +1,6 @@
-"""Taking back what a failed writer left in the metadata table.
+"""Rolling back what a failed writer left in the metadata table.
 
-Blocks cannot be deleted from log files, so that a rollback appends a block which tells readers to skip them.
+Blocks cannot be deleted from log files, so a rollback appends a block that makes readers skip them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from table_writer.metadata import instants
 
 
 def rollback_in_metadata_table(storage: Storage, failed: str, rollback: str) -> bool:
-    """Take back what an instant of the data table left in the metadata table, completed there or not.
+    """Roll back what an instant of the data table left in the metadata table, completed there or not.
 
     The data table's rollback calls this after `update_metadata_table` has recorded the rollback itself, and before it
     removes the failed instant from its own timeline.
@@ -29,7 +29,7 @@ def rollback_in_metadata_table(storage: Storage, failed: str, rollback: str) -> 
         rollback: the rollback's instant; the metadata table's is that with the suffix 006.
 
     Returns:
-        Whether there was anything to take back.
+        Whether there was anything to roll back.
     """
     timeline = instants.load_metadata_timeline(storage)
     if timeline.find(failed, Action.DELTACOMMIT) is None:
@@ -39,10 +39,10 @@ def rollback_in_metadata_table(storage: Storage, failed: str, rollback: str) -> 
 
 
 def recover(storage: Storage, instant: str) -> None:
-    """Bring the metadata table to where an instant can be written: nothing of other writers is in flight there.
+    """Roll back whatever is pending in the metadata table, before an instant is written there.
 
-    Callers hold the table's lock, so that whatever is in flight is of a dead writer. An earlier attempt of `instant`
-    itself is taken back, too, even when the metadata table completed it.
+    Callers hold the table's lock, so whatever is pending is a dead writer's. An earlier attempt of `instant` itself is
+    rolled back, too, even when the metadata table completed it.
     """
     timeline = instants.load_metadata_timeline(storage)
     _sweep_markers(storage, timeline)
@@ -52,7 +52,7 @@ def recover(storage: Storage, instant: str) -> None:
             failed = RollbackPlan.from_avro(plan, pending.file_name).instant if plan else ""
             _roll_back(storage, failed, pending.time)
     for dead in timeline.pending:
-        if dead.action == Action.CLEAN:  # what it deleted is gone; the rest is found again by the next clean
+        if dead.action == Action.CLEAN:  # the next clean plans again what it left
             instants.remove(storage, dead.time, Action.CLEAN)
         if dead.action != Action.DELTACOMMIT:
             continue
@@ -66,7 +66,7 @@ def recover(storage: Storage, instant: str) -> None:
 
 
 def _sweep_markers(storage: Storage, timeline: Timeline) -> None:
-    """Markers of an instant that has ended: its writer died before it cleared them."""
+    """Delete markers of ended instants, whose writers died before deleting them."""
     pending = {instant.time for instant in timeline.pending}
     for entry in storage.list(f"{layout.TIMELINE_FOLDER}/.temp"):
         if entry.is_dir and entry.name not in pending:
@@ -105,7 +105,7 @@ def _holds(storage: Storage, log: layout.LogFile, instant: str) -> bool:
 
 
 def _remove_half_built(storage: Storage, time: str) -> None:
-    """A partition that was being built is not listed for use; nobody reads its files."""
+    """Delete the files of a partition that was being built; it is not listed for use, so nobody reads them."""
     for partition in metadata_partitions(storage):
         for group in layout.list_file_groups(storage, partition):
             for base in group.base_files:
@@ -124,7 +124,7 @@ def metadata_partitions(storage: Storage) -> list[str]:
 
 
 def _free_time(timeline: Timeline, wanted: str) -> str:
-    """A time that no instant has: the wanted one, or the first free one counted on from it."""
+    """The first time from `wanted` on that no instant has."""
     taken = {instant.time for instant in timeline.instants}
     while wanted in taken:
         wanted = str(int(wanted) + 1).zfill(len(wanted))

@@ -1,6 +1,6 @@
 """Writing the metadata table: one deltacommit for each instant of the data table, before that completes.
 
-The metadata table must never say less than the data table: what is not maintained here is taken out of use first.
+The metadata table must never lag behind the data table: an index that a write cannot maintain is taken out of use.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def update_metadata_table(
 ) -> None:
     """Record an instant of the data table, if it has a metadata table.
 
-    Callers hold the table's lock, and complete the data table's instant afterwards. What dead writers left is rolled
-    back first, and so is an earlier attempt of the same instant; a compaction that is due happens before, too.
-    Indexes in the metadata table that are not maintained here are taken out of use: they would be stale.
+    Callers hold the table's lock, and complete the data table's instant afterwards. Instants of dead writers
+    and an earlier attempt of the same instant are rolled back first, and a compaction that is due runs before.
+    Indexes in the metadata table that cannot be maintained are taken out of use, for they would be stale.
 
     Args:
         client: the data table; its properties are read again.
@@ -55,13 +55,13 @@ def update_metadata_table(
         column_stats: schema `stats.STATS_SCHEMA`, of files added; dropped when the table has no such index.
         new_partitions: partition paths without files added.
         deleted_partitions: partition paths that are gone.
-        index_changes: what the instant does to the record index; None for a write that does not tell, which takes the
+        index_changes: what the instant changes in the record index; None where that is not known, which takes the
             index out of use.
         options: see `compact_metadata_table` and `index_files.append_changes`.
 
     Raises:
         RecordIndexError: the record index is out of date.
-        ConflictError: the record index was built anew since the write began.
+        ConflictError: the record index was rebuilt since the write began.
     """
     storage = client.storage
     listed = ready_partitions(client, record_index=index_changes is not None)
@@ -82,13 +82,13 @@ def update_metadata_table(
         content[layout.COLUMN_STATS] = records.concatenated(gone, known)
     instants.start(storage, instant, Action.DELTACOMMIT)
     written = []
-    for partition, found in content.items():
+    for partition, partition_records in content.items():
         groups = layout.list_file_groups(storage, partition)
         if not groups:
             raise CorruptFileError(
                 f"{layout.FOLDER}/{partition}", 0, "the metadata table has no file group there; drop and rebuild it"
             )
-        written += instants.append_records(storage, instant, partition, groups, found.hfiles(len(groups)))
+        written += instants.append_records(storage, instant, partition, groups, partition_records.hfiles(len(groups)))
     if index_changes is not None and index_changes.files:
         written += _index_logs(client, instant, index_changes, options or {})
     instants.complete(storage, instant, Action.DELTACOMMIT, instants.commit_content(written, "UPSERT_PREPPED"))
@@ -109,28 +109,28 @@ def _index_logs(
 
 
 def index_in_use(client: TableClient) -> IndexLayout | None:
-    """The record index that commits maintain, by the table's properties as they are at hand; None without one.
+    """Layout of the record index that commits maintain, by the table's loaded properties; None without one.
 
     Raises:
-        RecordIndexError: there is one that a writer left out of date.
+        RecordIndexError: another tool's write left the index out of date.
     """
-    found = IndexLayout.of(client)
-    if found is None and has_private_index(client):
+    layout = IndexLayout.of(client)
+    if layout is None and has_private_index(client):
         raise RecordIndexError(
             f"{client.storage.uri}: a write by another tool left the record index out of date, which only this project "
             "reads: build it again by `hudi-catalog index bootstrap`"
         )
-    return found
+    return layout
 
 
 def has_private_index(client: TableClient) -> bool:
-    """Whether the record index has a layout of this project's own; a listed index counts before it."""
+    """Whether the record index is not listed for Apache, since it has a layout of this project's own."""
     config = client.config
     return layout.RECORD_INDEX not in config.metadata_partitions and bool(config.raw.get(LAYOUT_KEY, "").strip())
 
 
 def ready_partitions(client: TableClient, *, record_index: bool = False) -> tuple[str, ...]:
-    """The metadata partitions to maintain, after those that cannot be were taken out of use.
+    """The metadata partitions to maintain, after taking those out of use that cannot be.
 
     Reads the table's properties again.
 
@@ -142,7 +142,7 @@ def ready_partitions(client: TableClient, *, record_index: bool = False) -> tupl
     if not listed:
         return ()
     if layout.FILES not in listed or not client.storage.exists(f"{layout.TIMELINE_FOLDER}/hoodie.properties"):
-        _LOG.warning("%s: the metadata table is listed but not there; taken out of use", client.storage.uri)
+        _LOG.warning("%s: the metadata table is listed but missing; it is taken out of use", client.storage.uri)
         drop_metadata_table(client)
         return ()
     kept = [name for name in layout.MAINTAINED if record_index or name != layout.RECORD_INDEX]
@@ -165,7 +165,7 @@ def ready_partitions(client: TableClient, *, record_index: bool = False) -> tupl
 def remove_indexes(client: TableClient, names: Sequence[str]) -> None:
     """Take metadata partitions other than `files` out of use, then delete them. Callers hold the table's lock.
 
-    A reader that still uses one finds the list changed at its next look at the table's properties.
+    Readers notice it when they next read the table's properties.
     """
     if layout.FILES in names:
         raise TransactionError("without `files` there is no metadata table; drop the whole of it instead")
@@ -188,29 +188,29 @@ def add_partitions(client: TableClient, names: Sequence[str]) -> None:
     _set_partitions(client, [*client.reload().metadata_partitions, *names])
 
 
-def list_index(client: TableClient, found: IndexLayout, since: str, *, private: bool = False) -> None:
+def list_index(client: TableClient, layout_in_use: IndexLayout, since: str, *, private: bool = False) -> None:
     """Put a record index to use: list it as Apache does, or note the layout of one that Apache cannot read.
 
     Args:
         client: the data table.
-        found: the layout.
-        since: the newest instant that the index knows.
+        layout_in_use: the layout.
+        since: the newest instant in the index.
         private: whether to hide it from Apache whatever its layout.
     """
     others = [name for name in client.reload().metadata_partitions if name != layout.RECORD_INDEX]
-    if found.is_private or private:
+    if layout_in_use.is_private or private:
         _LOG.warning(
             "%s: the record index has a layout that Apache Hudi cannot read; it is not listed for Apache, and a write "
             "by Apache puts it out of date",
             client.storage.uri,
         )
-        _set_partitions(client, others, {LAYOUT_KEY: found.to_json(since)})
+        _set_partitions(client, others, {LAYOUT_KEY: layout_in_use.to_json(since)})
         return
-    if found.scope == PARTITION:
+    if layout_in_use.scope == PARTITION:
         _LOG.warning(
             "%s: the record index is kept by partition, which Apache Hudi reads from 1.1 on only", client.storage.uri
         )
-    properties = define_layout(client, found)
+    properties = define_layout(client, layout_in_use)
     _set_partitions(client, [*others, layout.RECORD_INDEX], {LAYOUT_KEY: None, **properties})
 
 
@@ -223,7 +223,7 @@ def _set_partitions(
 
 
 def _indexed_columns(client: TableClient) -> tuple[str, ...]:
-    """The columns that may have statistics: tombstones for one that has none do no harm."""
+    """The columns that may have statistics; tombstones for columns without any do no harm."""
     try:
         schema = client.table_schema()
     except SchemaError:
@@ -246,8 +246,8 @@ def record_commit(
 ) -> None:
     """Add the files of a commit. File groups that it replaced stay until cleaning deletes them.
 
-    A record index is taken out of use unless the commit says what it does to it. A compaction of the metadata table
-    that is due happens at this occasion (`hoodie.metadata.compact.*` in options).
+    A record index is taken out of use unless the commit has its changes. A compaction of the metadata table that is due
+    (`hoodie.metadata.compact.*` in options) runs before.
     """
     rows = [(stat.partition_path, stat.file_name, stat.file_size_in_bytes) for stat in stats if stat.path]
     update_metadata_table(
@@ -263,7 +263,7 @@ def record_commit(
 
 
 def record_clean(client: TableClient, instant: str, deleted: Mapping[str, Iterable[str]]) -> None:
-    """Take out the files that a clean deleted; file names by partition."""
+    """Remove the files that a clean deleted; file names by partition."""
     update_metadata_table(
         client,
         instant,
@@ -276,7 +276,7 @@ def record_clean(client: TableClient, instant: str, deleted: Mapping[str, Iterab
 
 
 def record_rollback(client: TableClient, rollback: str, failed: str) -> None:
-    """Take back what a failed instant had told the metadata table, and note the rollback there."""
+    """Roll back a failed instant in the metadata table, and record the rollback there."""
     update_metadata_table(
         client,
         rollback,

@@ -1,4 +1,4 @@
-"""Building the record index of a table that has data, once, beside its writers."""
+"""Building the record index of a table that has data, while its writers go on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from table_writer.commit.rollback import rollback_failed_writes_locked
 from table_writer.metadata.creation import publish_index
 from table_writer.metadata.index_files import BuiltFile
 from table_writer.metadata.index_options import HASH_KEY, IndexOptions, new_layout
-from table_writer.record_index.build import Built, IndexBuild, Tell, begun_layouts, clear_builds, count_keys
+from table_writer.record_index.build import Built, IndexBuild, Progress, begun_layouts, clear_builds, count_keys
 from table_writer.record_index.key_source import KeySource, current_sources, require_keys
 from table_writer.timeline.instants import table_lock
 from table_writer.timeline.options import FailedWrites, ProtocolOptions
@@ -34,11 +34,11 @@ class BootstrapReport:
 
     Attributes:
         keys: in the index.
-        keys_read: read from data files; the rest was there from an earlier attempt.
+        keys_read: keys read from data files; the others were read by an earlier attempt.
         groups: file groups of the index.
         slices: file slices of the table.
-        duplicates: rows whose key another row has, too; the index says the newest place of each key.
-        examples: some such keys, and the places of each.
+        duplicates: rows whose key another row has, too; the index holds the newest location of each key.
+        examples: some such keys, and the locations of each.
         size: bytes of the index.
         seconds: how long it took.
     """
@@ -60,7 +60,7 @@ def bootstrap_index(
     groups: int | None = None,
     wait_seconds: float = 60.0,
     mapper: Mapper = in_threads,
-    tell: Tell = lambda _: None,
+    progress: Progress = lambda _: None,
 ) -> BootstrapReport:
     """Build a table's record index, in place of one that it may have.
 
@@ -72,8 +72,8 @@ def bootstrap_index(
         options: of the table's writers; those of the lock and `hoodie.metadata.record.index.*` count.
         groups: file groups of the index; None for as many as the number of keys asks for.
         wait_seconds: how long to wait for writes that are under way.
-        mapper: does the work, in threads or in Spark.
-        tell: takes what goes on.
+        mapper: runs the tasks, in threads or in Spark.
+        progress: called with each step, as a few words.
 
     Raises:
         RecordIndexError: the table's files hold no record keys.
@@ -85,10 +85,10 @@ def bootstrap_index(
     options = dict(options or {})
     require_writable(client.reload(), client.storage.uri)
     require_keys(client)
-    told = {**client.config.raw, **options}
-    build = IndexBuild(client, _layout(client, options, groups, mapper), mapper, tell, options=told)
+    settings = {**client.config.raw, **options}
+    build = IndexBuild(client, _layout(client, options, groups, mapper), mapper, progress, options=settings)
     build.start()
-    built = _publish_when_current(client, build, options, wait_seconds, tell)
+    built = _publish_when_current(client, build, options, wait_seconds, progress)
     files = built.files
     return BootstrapReport(
         keys=built.keys,
@@ -103,36 +103,36 @@ def bootstrap_index(
 
 
 def _layout(client: TableClient, options: Mapping[str, str], groups: int | None, mapper: Mapper) -> IndexLayout:
-    """The layout of the build: that of an attempt which was interrupted, where it will do, or one for these keys."""
+    """The layout of an interrupted build where it has enough file groups, else a new one for these keys."""
     timeline = client.timeline()
     sources = current_sources(client, timeline)
     keys = count_keys(client, timeline, sources, mapper)
     partitions = sorted({source.partition for source in sources})
-    asked = new_layout(_wanted(client, timeline, options), keys, partitions, groups=groups)
+    wanted = new_layout(_wanted(client, timeline, options), keys, partitions, groups=groups)
     for begun in begun_layouts(client.storage):
-        alike = (begun.scope, begun.hash_name) == (asked.scope, asked.hash_name)
-        enough = begun.scope == PARTITION or begun.count >= asked.count
+        alike = (begun.scope, begun.hash_name) == (wanted.scope, wanted.hash_name)
+        enough = begun.scope == PARTITION or begun.count >= wanted.count
         if alike and groups is None and begun.families and enough:
             return begun
-    return asked
+    return wanted
 
 
 def _wanted(client: TableClient, timeline: Timeline, options: Mapping[str, str]) -> Mapping[str, str]:
-    """The options of the new index; where nobody says what it is to be like, it is like the one that is there."""
-    told = {**client.config.raw, **options}
+    """The options of the new index; what they leave open is taken from the present index."""
+    settings = {**client.config.raw, **options}
     present = IndexLayout.of(client, timeline)
     if present is None:
-        return told
+        return settings
     scoped = {_BY_PARTITION: "true"} if present.scope == PARTITION else {}
-    return {HASH_KEY: present.hash_name, **({} if IndexOptions.parse(told).scope else scoped), **told}
+    return {HASH_KEY: present.hash_name, **({} if IndexOptions.parse(settings).scope else scoped), **settings}
 
 
 def _publish_when_current(
-    client: TableClient, build: IndexBuild, options: Mapping[str, str], wait_seconds: float, tell: Tell
+    client: TableClient, build: IndexBuild, options: Mapping[str, str], wait_seconds: float, progress: Progress
 ) -> Built:
-    """Build until what was built is what the table holds, and publish that under the table's lock.
+    """Build until the index is up to date with the table, and publish it under the table's lock.
 
-    After some rounds the lock is kept while the rest is built, so that a table with many commits gets its index, too.
+    After some rounds the rest is built under the lock, so that a table with many commits gets its index, too.
     """
     protocol = ProtocolOptions.parse(options)
     deadline = time.monotonic() + wait_seconds
@@ -144,44 +144,44 @@ def _publish_when_current(
         try:
             built = build.run(timeline, current_sources(client, timeline))
         except MissingFileError:
-            tell("files were cleaned meanwhile; reading what replaced them")
+            progress("files were cleaned meanwhile; reading what replaced them")
             if rounds < _ROUNDS:
                 continue
         with table_lock(client, protocol) as lock:
-            if protocol.failed_writes is not FailedWrites.EAGER:  # who builds an index does not end live writers
+            if protocol.failed_writes is not FailedWrites.EAGER:  # building an index must not end live writers
                 rollback_failed_writes_locked(client, protocol)
             timeline = client.timeline()
             pending = _pending(timeline)
             if pending is None:
                 sources = current_sources(client, timeline)
                 if built is None or not _is_current(client, built, sources):
-                    tell("commits came meanwhile; reading what they changed")
+                    progress("commits came meanwhile; reading what they changed")
                     if rounds < _ROUNDS:
                         continue
                     built = build.run(timeline, sources)
                 lock.check()
-                tell("taking the index into use")
+                progress("taking the index into use")
                 files = [BuiltFile(file.group, file.path, file.size, file.rows) for file in built.files if file.path]
                 publish_index(client, built.layout, files)
                 clear_builds(client.storage)
                 return built
         if time.monotonic() >= deadline:
             raise TransactionError(
-                f"{client.storage.uri}: {pending} is pending, and an index is taken into use when nothing is, or it "
-                "would miss that write. Start anew when it has ended (what was read is kept); if its writer is dead, "
-                "any write rolls it back"
+                f"{client.storage.uri}: {pending} is pending; an index is put to use only while no write is, or it "
+                "would miss that write. Run it again when the write has ended (the keys read so far are kept); if its "
+                "writer is dead, any write rolls it back"
             )
-        tell(f"waiting for {pending}")
+        progress(f"waiting for {pending}")
         time.sleep(_POLL)
 
 
 def _is_current(client: TableClient, built: Built, sources: Sequence[KeySource]) -> bool:
-    """Whether what was built is of the table as it is, and still there: another build that ends clears all away."""
+    """Whether the built files are of the table's present slices, and not deleted by the end of another build."""
     if frozenset(source.identity for source in sources) != built.sources:
         return False
     return all(client.storage.exists(file.path) for file in built.files if file.path)
 
 
 def _pending(timeline: Timeline) -> Instant | None:
-    """What is under way in the table; savepoints change nothing."""
+    """An instant that is pending, other than a savepoint."""
     return next((instant for instant in timeline.pending if instant.action != Action.SAVEPOINT), None)

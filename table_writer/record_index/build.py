@@ -1,8 +1,8 @@
-"""Building the base files of a record index from the data, in steps that a restart need not do again.
+"""Building the base files of a record index from the table's data, resumable after a crash.
 
-What is finished lies below `.hoodie/.catalog/record_index_build`, in a folder for each layout: runs of keys, and the
-base files for each state of the table that was tried. A run of slices that are current still is used again, whichever
-process made it, so that a restart, and a commit that came meanwhile, cost no more than what is new.
+Finished work lies below `.hoodie/.catalog/record_index_build`, in a folder for each layout: runs of keys, and the base
+files for each state of the table that was tried. Runs of slices that are still current are used again, whichever
+process wrote them, so a restart or a concurrent commit costs only the keys that are new.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.metadata.index_options import IndexOptions, with_partitions
 from table_writer.plan.path_limits import PathLimits
-from table_writer.record_index.group_file import GroupFile, GroupFileWriter, Places, finished_files
+from table_writer.record_index.group_file import GroupFile, GroupFileWriter, SliceLocations, finished_files
 from table_writer.record_index.key_source import KeyReader, KeySource
 from table_writer.record_index.runs import RunSet, finished_runs, write_run
 
@@ -38,8 +38,8 @@ _FEWEST_RUNS: Final = 16
 _COUNTED_AT_ONCE: Final = 64
 _FEW_SOURCES: Final = 1000
 
-Tell = Callable[[str], None]
-"""Takes what goes on now, in a few words."""
+Progress = Callable[[str], None]
+"""Called with each step of a long job, as a few words."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,13 @@ class Built:
 
 
 class IndexBuild:
-    """The build of one layout.
+    """Builds the base files of a record index of one layout.
 
     Args:
         client: the table.
-        layout: of the index that is built.
-        mapper: does the work.
-        tell: takes what goes on.
+        layout: of the new index.
+        mapper: runs the tasks.
+        progress: called with each step, as a few words.
         options: of the base files; see `IndexFileOptions`.
     """
 
@@ -85,7 +85,7 @@ class IndexBuild:
         client: TableClient,
         layout: IndexLayout,
         mapper: Mapper,
-        tell: Tell,
+        progress: Progress,
         *,
         options: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
@@ -94,15 +94,15 @@ class IndexBuild:
         self._client = client
         self._storage = client.storage
         self._mapper = mapper
-        self._tell = tell
+        self._progress = progress
         self._file_options = IndexOptions.parse(options).files
         self._folder = f"{FOLDER}/{_name(layout)}"
 
     def start(self) -> None:
-        """Note the layout, so that a restart takes the same.
+        """Store the layout, so that a restart uses the same one.
 
         Raises:
-            RecordError: by partition, the file system takes no name that a partition's files would have.
+            RecordError: the file system refuses the file names that a partition's file groups would have.
         """
         limits = PathLimits.of(self._storage)
         if limits is not None and self.layout.scope == PARTITION:
@@ -110,7 +110,7 @@ class IndexBuild:
         self._storage.overwrite(f"{self._folder}/{_LAYOUT}", self.layout.to_json("").encode())
 
     def run(self, timeline: Timeline, sources: Sequence[KeySource]) -> Built:
-        """Make the base files for a state of the table, but for what is there.
+        """Build the base files for a state of the table that are not there yet.
 
         Args:
             timeline: of that state.
@@ -125,16 +125,16 @@ class IndexBuild:
         done = finished_files(self._storage, folder)
         todo = [group for group in range(self.layout.count) if group not in done]
         if todo:
-            self._tell(f"sorting {runs.rows:,} keys into {self.layout.count:,} file groups")
+            self._progress(f"sorting {runs.rows:,} keys into {self.layout.count:,} file groups")
             zone = self._client.config.timeline_timezone
-            places = Places.of(sources, [instant_epoch_ms(source.instant, zone) for source in sources])
+            places = SliceLocations.of(sources, [instant_epoch_ms(source.instant, zone) for source in sources])
             writer = GroupFileWriter(self._storage, folder, runs, places, self._file_options)
             done |= {file.group: file for file in self._mapper(writer, todo)}
         files = tuple(done[group] for group in range(self.layout.count))
         return Built(self.layout, files, frozenset(source.identity for source in sources), keys_read)
 
     def _extend(self, sources: Sequence[KeySource]) -> None:
-        """Give partitions that came meanwhile file groups, behind those that there are."""
+        """Add file groups for partitions that are new since the build began, behind the others."""
         partitions = sorted({source.partition for source in sources})
         extended = with_partitions(self.layout, partitions, self._options)
         if extended != self.layout:
@@ -142,56 +142,56 @@ class IndexBuild:
             self.start()
 
     def _runs(self, timeline: Timeline, sources: Sequence[KeySource]) -> tuple[RunSet, int]:
-        """The keys of the slices; those that no run holds are read."""
+        """The keys of the slices, read for those that no run holds, and how many were read."""
         folder = f"{self._folder}/{_RUNS}"
         runs = finished_runs(self._storage, folder)
-        found, missing = RunSet.of(runs, sources)
+        finished, missing = RunSet.of(runs, sources)
         if not missing:
-            return found, 0
-        self._tell(f"reading the keys of {len(missing):,} of {len(sources):,} file slices")
+            return finished, 0
+        self._progress(f"reading the keys of {len(missing):,} of {len(sources):,} file slices")
         job = functools.partial(write_run, KeyReader(self._client, timeline), self.layout, self._storage, folder)
         made = self._mapper(job, portions(missing))
-        complete, lacking = RunSet.of([*runs, *made], sources)
-        if lacking:
-            raise RecordIndexError(f"{lacking[0].base or lacking[0].file_id}: its keys were not read; start anew")
+        complete, unread = RunSet.of([*runs, *made], sources)
+        if unread:
+            raise RecordIndexError(f"{unread[0].base or unread[0].file_id}: its keys were not read; run it again")
         return complete, sum(sum(run.rows) for run in made)
 
 
 def portions(sources: Sequence[KeySource]) -> list[list[KeySource]]:
-    """Slices that one task reads, of about the same size in all."""
+    """The slices that each task reads, about the same bytes for each."""
     most = min(_RUN_BYTES, sum(source.size for source in sources) // _FEWEST_RUNS)
-    found: list[list[KeySource]] = []
+    tasks: list[list[KeySource]] = []
     size = 0
     for source in sources:
-        if not found or size >= most or len(found[-1]) >= _RUN_SOURCES:
-            found.append([])
+        if not tasks or size >= most or len(tasks[-1]) >= _RUN_SOURCES:
+            tasks.append([])
             size = 0
-        found[-1].append(source)
+        tasks[-1].append(source)
         size += source.size
-    return found
+    return tasks
 
 
 def count_keys(client: TableClient, timeline: Timeline, sources: Sequence[KeySource], mapper: Mapper) -> int:
-    """About how many keys some slices have, by the footers of their base files."""
+    """Estimate how many keys some slices have, from the row counts of their base files."""
     if len(sources) <= _FEW_SOURCES:
-        mapper = in_threads  # sooner done than workers are started
+        mapper = in_threads  # faster than starting workers
     parts = [sources[at : at + _COUNTED_AT_ONCE] for at in range(0, len(sources), _COUNTED_AT_ONCE)]
     return sum(mapper(functools.partial(_count, KeyReader(client, timeline)), parts))
 
 
 def begun_layouts(storage: Storage) -> list[IndexLayout]:
-    """The layouts of builds that were begun and not finished, the newest first."""
-    found: list[tuple[int, IndexLayout]] = []
+    """Layouts of unfinished builds, newest first."""
+    layouts: list[tuple[int, IndexLayout]] = []
     for folder in storage.list(FOLDER):
         entry = storage.entry(posixpath.join(folder.path, _LAYOUT)) if folder.is_dir else None
         if entry is not None:
             with contextlib.suppress(RecordIndexError):  # of another release
-                found.append((entry.mtime_ms, IndexLayout.from_json(storage.read(entry.path).decode())[0]))
-    return [layout for _, layout in sorted(found, key=lambda pair: pair[0], reverse=True)]
+                layouts.append((entry.mtime_ms, IndexLayout.from_json(storage.read(entry.path).decode())[0]))
+    return [layout for _, layout in sorted(layouts, key=lambda pair: pair[0], reverse=True)]
 
 
 def clear_builds(storage: Storage) -> None:
-    """Delete what builds left, once an index is in use or nobody wants it any more."""
+    """Delete the files of all builds."""
     storage.delete_dir(FOLDER)
 
 
@@ -200,11 +200,10 @@ def _count(reader: KeyReader, sources: Sequence[KeySource]) -> int:
 
 
 def _name(layout: IndexLayout) -> str:
-    """What stays the same while an index by partition gets file groups for more partitions."""
+    """Name of a build's folder; an index by partition keeps it while it gets file groups for more partitions."""
     families = layout.families if layout.scope == GLOBAL else layout.families[:1]
     return _digest(layout.scope, layout.hash_name, *(f"{prefix} {count}" for prefix, count in families))
 
 
 def _digest(*texts: str) -> str:
-    found = hashlib.sha256("\n".join(texts).encode())
-    return found.hexdigest()[:20]
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:20]

@@ -1,4 +1,4 @@
-"""One file group of the index against the keys of the data that belong into it."""
+"""Comparing one file group of the record index with the keys that the table's data has for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_entries import CHANGES_SCHEMA
 from table_format.storage import Storage
 from table_writer.metadata.index_deltas import DeltaFile, write_delta
-from table_writer.record_index.group_file import EXAMPLES, DistinctKeys, Places
+from table_writer.record_index.group_file import EXAMPLES, DistinctKeys, SliceLocations
 from table_writer.record_index.runs import Numbers, Run, RunSet, save_run
 
 MISSING: Final = "missing"
@@ -36,8 +36,8 @@ class Example:
     Attributes:
         kind: one of `KINDS`.
         key: the record key.
-        data: where the data has it, as partition and file id.
-        index: where the index says that it is; None where it says nothing.
+        data: its locations in the data, as partition and file id.
+        index: its location by the index; None where it has no entry.
     """
 
     kind: str
@@ -48,15 +48,15 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class GroupFindings:
-    """What is wrong with one file group of the index.
+    """Faults of one file group of the index.
 
     Attributes:
         group: its ordinal.
-        keys: distinct keys of the data that were looked for.
-        entries: entries of the index that were looked at.
+        keys: distinct keys of the data that were compared.
+        entries: entries of the index that were compared.
         counts: faults by kind.
         examples: some of them.
-        delta: what mends the index, where that was asked for.
+        delta: the changes that repair the index; None without a repair.
     """
 
     group: int
@@ -69,38 +69,38 @@ class GroupFindings:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Compares file groups of the index with the data; what all tasks of a verification share.
+    """Compares file groups of the index with the data; shared by all tasks of a verification.
 
     Attributes:
         index: of the table.
         scratch: the storage of the runs.
-        data: the keys of the slices that are checked; these are the first of `places`.
-        spread: the entries of the index by the newest family of file groups, where it has several; the number of an
-            entry is that of its slice, or the number of slices where there is none.
+        data: the keys of the checked slices, which come first in `places`.
+        spread: the entries of the index by the newest family of file groups, where it has several; an entry's number
+            is the ordinal of its slice, or the count of slices where that is unknown.
         places: of all slices of the table.
-        checked: how many of them are checked.
-        repair: storage and folder for what mends the index; None to look only.
+        checked: how many slices are checked.
+        repair: storage and folder for the delta files of a repair; None for none.
     """
 
     index: RecordIndex
     scratch: Storage
     data: RunSet
     spread: RunSet | None
-    places: Places
+    places: SliceLocations
     checked: int
     repair: tuple[Storage, str] | None = None
 
     def __call__(self, group: int) -> GroupFindings:
-        """Compare one file group; what one task does."""
+        """Compare one file group."""
         data = DistinctKeys.of(*self.data.group_keys(self.scratch, group), self.places)
         keys, numbers = self._entries(group)
-        # what was read can refute entries of slices that are checked, or that are gone
-        found = _Faults.of(data, keys, numbers, np.asarray(numbers < self.checked))
-        misplaced = self._misplaced(group, keys, found.extra)
+        # only entries of checked or deleted slices can be refuted by the keys that were read
+        faults = _Faults.of(data, keys, numbers, np.asarray(numbers < self.checked))
+        misplaced = self._misplaced(group, keys, faults.extra)
         rows = {
-            MISSING: found.missing,
-            EXTRA: np.setdiff1d(found.extra, misplaced),
-            WRONG: found.wrong,
+            MISSING: faults.missing,
+            EXTRA: np.setdiff1d(faults.extra, misplaced),
+            WRONG: faults.wrong,
             DUPLICATE: data.repeated,
             MISPLACED: misplaced,
         }
@@ -108,13 +108,13 @@ class Comparison:
         if self.repair is not None:
             storage, folder = self.repair
             name = f"repair-{group}-{uuid.uuid4().hex}.arrow"
-            delta = write_delta(storage, folder, name, self.index.layout, self._changes(group, data, found, keys))
+            delta = write_delta(storage, folder, name, self.index.layout, self._changes(group, data, faults, keys))
         counts = {kind: len(of) for kind, of in rows.items()}
-        examples = tuple(self._examples(data, found, rows, keys, numbers))
+        examples = tuple(self._examples(data, faults, rows, keys, numbers))
         return GroupFindings(group, len(data.keys), len(keys), counts, examples, delta)
 
     def _entries(self, group: int) -> tuple[Any, Numbers]:
-        """Keys of the entries of a file group, and the slice of each; -1 for a file group that is gone."""
+        """Keys of the entries of a file group, and the ordinals of their slices; -1 for a file group that is gone."""
         if self.spread is not None:
             keys, numbers = self.spread.group_keys(self.scratch, group)
             return keys, np.where(numbers < len(self.places.file_ids), numbers, np.int32(-1))
@@ -122,7 +122,7 @@ class Comparison:
         return one_chunk(rows["key"]).cast(pa.binary()), place_numbers(self.places, rows)
 
     def _misplaced(self, group: int, keys: Any, rows: Rows) -> Rows:
-        """Of some entries those that nobody looks for in this file group; a write does not reach them either."""
+        """Those of some entries that readers and writers look for in another file group."""
         if not rows.size or self.spread is not None:
             return rows[:0]
         possible = self.index.layout.groups_of(keys.take(from_numpy(rows)))
@@ -130,7 +130,7 @@ class Comparison:
         return unreachable
 
     def _examples(
-        self, data: DistinctKeys, found: _Faults, rows: dict[str, Rows], keys: Any, numbers: Numbers
+        self, data: DistinctKeys, faults: _Faults, rows: dict[str, Rows], keys: Any, numbers: Numbers
     ) -> Iterator[Example]:
         def of_index(row: int) -> str:
             number = int(numbers[row])
@@ -142,19 +142,19 @@ class Comparison:
         for row in _some(rows[MISSING]):
             yield Example(MISSING, _text(data.keys, row), of_data(row), None)
         for row in _some(rows[WRONG]):
-            yield Example(WRONG, _text(data.keys, row), of_data(row), of_index(int(found.at[row])))
+            yield Example(WRONG, _text(data.keys, row), of_data(row), of_index(int(faults.at[row])))
         for key, where in data.duplicates(self.places):
             yield Example(DUPLICATE, key, where, None)
         for kind in (EXTRA, MISPLACED):
             for row in _some(rows[kind]):
                 yield Example(kind, _text(keys, row), (), of_index(row))
 
-    def _changes(self, group: int, data: DistinctKeys, found: _Faults, keys: Any) -> pa.Table:
-        """What mends the index; of a key that the data has elsewhere its place alone."""
-        extra = keys.take(from_numpy(found.extra))
+    def _changes(self, group: int, data: DistinctKeys, faults: _Faults, keys: Any) -> pa.Table:
+        """Changes that repair the index; a key with another location in the data is put there, not deleted."""
+        extra = keys.take(from_numpy(faults.extra))
         again = pc.index_in(extra, value_set=data.keys)
-        put = np.unique(np.concatenate([found.missing, found.wrong, to_numpy(again.drop_null()).astype(np.int64)]))
-        gone = found.extra[to_numpy(pc.is_null(again)).astype(np.bool_)]
+        put = np.unique(np.concatenate([faults.missing, faults.wrong, to_numpy(again.drop_null()).astype(np.int64)]))
+        gone = faults.extra[to_numpy(pc.is_null(again)).astype(np.bool_)]
         layout = self.index.layout
         partition = layout.partition_of(layout.family_of(group)) or ""
         numbers = from_numpy(data.numbers[put])
@@ -170,16 +170,16 @@ class Comparison:
         return pa.table(columns, schema=CHANGES_SCHEMA)
 
 
-def write_entries(index: RecordIndex, places: Places, storage: Storage, folder: str, group: int) -> Run:
-    """Spread the entries of one file group by the newest family; what one task does. See `Comparison.spread`.
+def write_entries(index: RecordIndex, places: SliceLocations, storage: Storage, folder: str, group: int) -> Run:
+    """Spread the entries of one file group by the newest family; see `Comparison.spread`.
 
-    Entries that nobody looks for in that file group are left out: to readers they are missing.
+    Entries that readers look for in another file group are left out: to readers they are missing.
     """
     rows = index.group_entries(group)
     keys = one_chunk(rows["key"]).cast(pa.binary())
-    mine = index.layout.groups_of(keys)[index.layout.family_of(group)] == group
-    numbers = place_numbers(places, rows)[mine]
-    keys = keys.filter(from_numpy(mine))
+    is_placed = index.layout.groups_of(keys)[index.layout.family_of(group)] == group
+    numbers = place_numbers(places, rows)[is_placed]
+    keys = keys.filter(from_numpy(is_placed))
     unknown = np.int32(len(places.file_ids))
     return save_run(
         storage,
@@ -197,7 +197,7 @@ class _Faults:
         missing: of the data.
         wrong: of the data.
         extra: of the index.
-        at: for each key of the data the row of the index that has it, -1 for none.
+        at: for each key of the data, the row of its entry; -1 for none.
     """
 
     missing: Rows
@@ -211,7 +211,7 @@ class _Faults:
         missing = at < 0
         right = np.zeros(len(at), dtype=np.bool_)
         if data.repeated.size:
-            # any of a key's places will do; that it has several is another fault
+            # any location of a repeated key is right; the repetition is reported as a fault of its own
             distinct = np.cumsum(~np.isin(np.arange(len(data.all_keys)), data.repeated)) - 1
             rows = at[distinct]
             same = (rows >= 0) & (numbers[rows] == data.all_numbers) if len(numbers) else np.zeros(len(rows), np.bool_)
@@ -223,17 +223,17 @@ class _Faults:
         return cls(np.flatnonzero(missing), np.flatnonzero(~missing & ~right), np.flatnonzero(~hit & is_checked), at)
 
 
-def place_numbers(places: Places, rows: pa.Table) -> Numbers:
-    """For each row's partition and file id the number of the slice, -1 where there is none."""
+def place_numbers(places: SliceLocations, rows: pa.Table) -> Numbers:
+    """The ordinal of the slice of each row's partition and file id, -1 where there is none."""
     join: Any = pc.binary_join_element_wise
     known = join(pa.array(list(places.partitions), pa.string()), pa.array(list(places.file_ids), pa.string()), "\0")
-    asked = join(one_chunk(rows["partition"]), one_chunk(rows["file_id"]), "\0")
-    return to_numpy(pc.fill_null(pc.index_in(asked, value_set=known), -1)).astype(np.int32)
+    wanted = join(one_chunk(rows["partition"]), one_chunk(rows["file_id"]), "\0")
+    return to_numpy(pc.fill_null(pc.index_in(wanted, value_set=known), -1)).astype(np.int32)
 
 
 def _rows_in(keys: Any, among: Any) -> Rows:
-    found = pc.fill_null(pc.index_in(keys, value_set=among), -1)
-    return to_numpy(found).astype(np.int64)
+    rows = pc.fill_null(pc.index_in(keys, value_set=among), -1)
+    return to_numpy(rows).astype(np.int64)
 
 
 def _some(rows: Rows) -> Sequence[int]:

@@ -1,4 +1,4 @@
-"""The base file of one file group of the index, out of the keys in some runs."""
+"""Writing the base file of one file group of the record index from the keys in some runs."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from table_writer.record_index.key_source import KeySource
 from table_writer.record_index.runs import RunSet
 
 EXAMPLES: Final = 5
-"""Of so many keys with a fault in one file group of the index it is said which."""
+"""How many keys with a fault are named for each file group of the index."""
 _MANIFEST: Final = ".json"
 _LOOKED_AT: Final = 100
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where the records of some slices are: what the index says of each of their keys.
+class SliceLocations:
+    """Locations of the records of some file slices: the values of the index for their keys.
 
     Attributes:
         partitions: of each slice.
         file_ids: of each slice.
-        instants_ms: when each slice's base file was written; of several places of a key the newest counts.
+        instants_ms: when each slice's base file was written; of several locations of a key the newest counts.
     """
 
     partitions: tuple[str, ...]
@@ -44,19 +44,19 @@ class Places:
     instants_ms: tuple[int, ...]
 
     @classmethod
-    def of(cls, sources: Sequence[KeySource], instants_ms: Sequence[int]) -> Places:
-        """The places of slices, whose instants the caller has turned into milliseconds since the epoch."""
+    def of(cls, sources: Sequence[KeySource], instants_ms: Sequence[int]) -> SliceLocations:
+        """Locations of slices, with their instants in milliseconds since the epoch."""
         partitions, file_ids = (tuple(getattr(s, name) for s in sources) for name in ("partition", "file_id"))
         return cls(partitions, file_ids, tuple(instants_ms))
 
     def ranks(self) -> NDArray[np.int64]:
-        """Numbers that order slices by age, the newest last; no two are the same."""
+        """Distinct numbers that order slices by age, the newest last."""
         ranks = np.empty(len(self.file_ids), dtype=np.int64)
         ranks[np.lexsort((np.arange(len(ranks)), np.array(self.instants_ms, dtype=np.int64)))] = np.arange(len(ranks))
         return ranks
 
     def name(self, number: int) -> str:
-        """Partition and file id of a slice, for people."""
+        """Partition and file id of a slice, for messages."""
         return posixpath.join(self.partitions[number], self.file_ids[number])
 
 
@@ -65,11 +65,11 @@ class DistinctKeys:
     """The keys of one file group of the index, each once.
 
     Attributes:
-        keys: by their bytes.
-        numbers: the number of the slice of each; the newest where there are several.
-        all_keys: the same with all repetitions, by their bytes.
-        all_numbers: of these.
-        repeated: of `all_keys` the rows that say again what the row before said.
+        keys: in the order of their bytes.
+        numbers: ordinal of the slice of each key; the newest where there are several.
+        all_keys: the keys with repetitions, in the order of their bytes.
+        all_numbers: ordinals of their slices.
+        repeated: rows of `all_keys` with the key of the row before.
     """
 
     keys: pa.BinaryArray
@@ -79,8 +79,8 @@ class DistinctKeys:
     repeated: NDArray[np.int64]
 
     @classmethod
-    def of(cls, keys: Any, numbers: NDArray[np.int32], places: Places) -> DistinctKeys:
-        """Sort keys and choose the newest place of each."""
+    def of(cls, keys: Any, numbers: NDArray[np.int32], places: SliceLocations) -> DistinctKeys:
+        """Sort keys and take the newest location of each."""
         order = sorted_order(keys)
         keys, numbers = keys.take(from_numpy(order)), numbers[order]
         same = to_numpy(pc.equal(keys[1:], keys[:-1])).astype(np.bool_) if len(keys) > 1 else np.zeros(0, np.bool_)
@@ -92,19 +92,19 @@ class DistinctKeys:
         newest = np.lexsort((places.ranks()[numbers], group))[np.append(starts[1:], len(keys)) - 1]
         return cls(keys.take(from_numpy(newest)), numbers[newest], keys, numbers, repeated)
 
-    def duplicates(self, places: Places, most: int = EXAMPLES) -> list[tuple[str, tuple[str, ...]]]:
-        """Some of the keys that stand in the data more than once, and where."""
-        found: list[tuple[str, tuple[str, ...]]] = []
+    def duplicates(self, places: SliceLocations, most: int = EXAMPLES) -> list[tuple[str, tuple[str, ...]]]:
+        """Some of the keys that the data has more than once, and their locations."""
+        examples: list[tuple[str, tuple[str, ...]]] = []
         for row in self.repeated[:_LOOKED_AT].tolist():
             key = _text(self.all_keys[row].as_py())
             place = places.name(int(self.all_numbers[row]))
-            if found and found[-1][0] == key:
-                found[-1] = key, (*found[-1][1], place)
-            elif len(found) == most:
+            if examples and examples[-1][0] == key:
+                examples[-1] = key, (*examples[-1][1], place)
+            elif len(examples) == most:
                 break
             else:
-                found.append((key, (places.name(int(self.all_numbers[row - 1])), place)))
-        return found
+                examples.append((key, (places.name(int(self.all_numbers[row - 1])), place)))
+        return examples
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +133,10 @@ class GroupFile:
 
     @classmethod
     def from_json(cls, data: bytes, path: str) -> GroupFile:
-        """The file of a manifest.
+        """The base file that a manifest describes.
 
         Raises:
-            CorruptFileError: it is none.
+            CorruptFileError: it is not a manifest.
         """
         try:
             content = json.loads(data)
@@ -148,47 +148,47 @@ class GroupFile:
 
 @dataclass(frozen=True)
 class GroupFileWriter:
-    """Makes base files; the part of a build that all of its tasks share.
+    """Writes base files of file groups; shared by all tasks of a build.
 
     Attributes:
         storage: of the table.
-        folder: where the files go.
+        folder: of the files.
         runs: the keys.
-        places: by the slices' numbers in `runs`.
+        places: by the ordinals of slices in `runs`.
         options: of the files.
     """
 
     storage: Storage
     folder: str
     runs: RunSet
-    places: Places
+    places: SliceLocations
     options: IndexFileOptions = field(default_factory=IndexFileOptions)
 
     def __call__(self, group: int) -> GroupFile:
-        """Make the base file of one file group; what one task does."""
-        found = DistinctKeys.of(*self.runs.group_keys(self.storage, group), self.places)
-        count = len(found.keys)
-        # another one for each attempt of a task
+        """Write the base file of one file group."""
+        distinct = DistinctKeys.of(*self.runs.group_keys(self.storage, group), self.places)
+        count = len(distinct.keys)
+        # each attempt of a task writes a file of its own
         path = posixpath.join(self.folder, f"{group}-{uuid.uuid4().hex}.hfile") if count else ""
         size = 0
         if count:
-            # all keys of a slice have the same value, which is made once
+            # all keys of a slice have the same value, which is encoded once
             values = encode_places(self.places.partitions, self.places.file_ids, self.places.instants_ms)
-            used, codes = np.unique(found.numbers, return_inverse=True)
+            used, codes = np.unique(distinct.numbers, return_inverse=True)
             entries: Any = values.take(from_numpy(used)).take(from_numpy(codes.astype(np.int64)))
-            data = self.options.base_file(found.keys, entries)
+            data = self.options.base_file(distinct.keys, entries)
             size = len(data)
             self.storage.create(path, data)
         file = GroupFile(
-            group, path, size, count, len(found.repeated), tuple(found.duplicates(self.places)) if count else ()
+            group, path, size, count, len(distinct.repeated), tuple(distinct.duplicates(self.places)) if count else ()
         )
         self.storage.overwrite(posixpath.join(self.folder, f"{group}{_MANIFEST}"), file.to_json())
         return file
 
 
 def finished_files(storage: Storage, folder: str) -> dict[int, GroupFile]:
-    """The base files in a folder that were finished, by their file group."""
-    found = {}
+    """Finished base files in a folder, by file group."""
+    files = {}
     for entry in storage.list(folder):
         if entry.path.endswith(_MANIFEST):
             try:
@@ -196,8 +196,8 @@ def finished_files(storage: Storage, folder: str) -> dict[int, GroupFile]:
             except StorageError:
                 continue
             if not file.path or storage.exists(file.path):
-                found[file.group] = file
-    return found
+                files[file.group] = file
+    return files
 
 
 def _text(key: bytes) -> str:

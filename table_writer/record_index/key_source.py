@@ -1,4 +1,4 @@
-"""Record keys as the data has them: of base files, and of file slices with log files."""
+"""Reading the record keys of file slices: of base files, merged with log files where there are some."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KEY_SCHEMA: Final = pa.schema({RECORD_KEY: pa.string()})
 
 @dataclass(frozen=True, slots=True)
 class KeySource:
-    """A file slice whose keys are wanted.
+    """A file slice whose record keys are read.
 
     Attributes:
         partition: path of the data partition.
@@ -37,7 +37,7 @@ class KeySource:
         instant: of the base file, or of the slice.
         base: path of the base file; None for a slice of logs alone.
         logs: paths of the log files, in the order in which they are merged.
-        size: bytes of all these files; with the paths it tells one state of a slice from another.
+        size: bytes of all these files; with the paths it identifies the state of the slice.
     """
 
     partition: str
@@ -49,26 +49,26 @@ class KeySource:
 
     @property
     def identity(self) -> str:
-        """What stays the same as long as the slice's keys do."""
+        """Text that is the same as long as the slice has the same keys."""
         return self.base if self.base and not self.logs else "\n".join([self.base or "", *self.logs, str(self.size)])
 
 
 def current_sources(client: TableClient, timeline: Timeline) -> list[KeySource]:
-    """The file slices of which a table consists now.
+    """The latest file slices of a table.
 
     Raises:
         UnsupportedTableError: base files of another format than Parquet.
     """
     metadata = MetadataTable.open(client, timeline)
     files = list_data_files(client.storage) if metadata is None else metadata.files()
-    found = []
+    sources = []
     for row in latest_file_slices(files, timeline).to_pylist():
         logs = row["logs"] or []
         size = row["size"] + sum(log["size"] or 0 for log in logs)
         base = row["path"] if row["file_name"] else None
         names = tuple(posixpath.join(row["partition"], log["file_name"]) for log in logs)
-        found.append(KeySource(row["partition"], row["file_id"], row["instant"], base, names, size))
-    return found
+        sources.append(KeySource(row["partition"], row["file_id"], row["instant"], base, names, size))
+    return sources
 
 
 def require_keys(client: TableClient) -> None:
@@ -85,11 +85,11 @@ def require_keys(client: TableClient) -> None:
 
 
 class KeyReader:
-    """Reads the keys of file slices; pickles, so that tasks take it along.
+    """Reads the keys of file slices; can be pickled for tasks.
 
     Args:
         client: the table.
-        timeline: of the state that is read; tells which log blocks count.
+        timeline: of the state that is read; log blocks of instants that it has not completed are skipped.
     """
 
     def __init__(self, client: TableClient, timeline: Timeline) -> None:
@@ -102,16 +102,16 @@ class KeyReader:
         return self._client.storage
 
     def count(self, source: KeySource) -> int:
-        """About how many keys a slice has: rows of its base file, by the footer."""
+        """Estimate of a slice's keys: rows of its base file, from the footer."""
         return 0 if source.base is None else footer(self.storage, source.base).row_count
 
     def batches(self, source: KeySource) -> Iterator[pa.BinaryArray]:
-        """The keys of a slice, piece by piece.
+        """The keys of a slice, in batches.
 
         Raises:
             CorruptFileError: a file cannot be read, or has rows without a key.
             RecordError: a key is longer than an index takes.
-            UnsupportedTableError: log files of a kind that is not read.
+            UnsupportedTableError: log files that are not supported.
         """
         if source.base is None or source.logs:
             yield self._checked(source, self._merged(source))

@@ -1,4 +1,4 @@
-"""A record index that has grown too full is spread over more file groups, from the index itself."""
+"""Resizing a record index: its entries are spread over another number of file groups, without reading the data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from table_writer.commit.rollback import rollback_failed_writes_locked
 from table_writer.metadata import instants, recovery
 from table_writer.metadata.creation import free_init_instant, latest_data_instant, publish_index
 from table_writer.metadata.index_compaction import merged_entries
-from table_writer.metadata.index_files import BuiltFile, add_groups, found_index
+from table_writer.metadata.index_files import BuiltFile, add_groups, create_index_partition
 from table_writer.metadata.index_options import IndexFileOptions, IndexOptions
 from table_writer.metadata.writer import index_in_use, list_index
 from table_writer.timeline.instants import table_lock
@@ -40,16 +40,16 @@ _ENTRIES = pa.schema([pa.field("key", pa.binary()), pa.field("value", pa.binary(
 def resize(
     client: TableClient, groups: int, mapper: Mapper = in_threads, options: Mapping[str, str] | None = None
 ) -> IndexLayout:
-    """Give a record index another number of file groups, or further ones.
+    """Change the number of file groups of a record index.
 
-    By default all entries are spread anew, which Apache's readers and writers take as any index; with the option
-    `hoodie.catalog.record.index.growth=groups` further file groups stand beside the old ones and take all new keys
-    (RFC-8, bucket groups), which Apache cannot read. The table's lock is held all the time; no write may be pending.
+    By default all entries are spread anew, and Apache reads and writes the result like any index. With the option
+    `hoodie.catalog.record.index.growth=groups` further file groups are added beside the old ones and take all new keys
+    (RFC-8, bucket groups), which Apache cannot read. The table's lock is held throughout; no write may be pending.
 
     Args:
         client: the table.
-        groups: file groups in all, or with `groups` the further ones.
-        mapper: runs the work, one file group an item.
+        groups: file groups in all, or with that option the further ones.
+        mapper: runs the tasks, one file group each.
         options: of the writing protocol, and the one above.
 
     Returns:
@@ -60,7 +60,7 @@ def resize(
         TransactionError: a write is pending.
         OptionError: an unknown way to grow.
     """
-    asked = IndexOptions.parse(options or {})
+    settings = IndexOptions.parse(options or {})
     with _alone(client, options or {}):
         current = index_in_use(client)
         if current is None:
@@ -72,25 +72,25 @@ def resize(
                 f"{client.storage.uri}: each partition has file groups of its own in this record index; build it anew "
                 "by `hudi-catalog index bootstrap` to change their number"
             )
-        if asked.grows_by_groups:
+        if settings.grows_by_groups:
             return _add_family(client, current, groups)
-        return _spread_anew(client, current, groups, mapper, asked.files)
+        return _spread_anew(client, current, groups, mapper, settings.files)
 
 
 def make_room(client: TableClient, layout: IndexLayout, entries: int, options: Mapping[str, str]) -> IndexLayout:
-    """Give an index that has no entries yet the file groups that a first large write needs.
+    """Add the file groups that a first large write needs to an index without entries.
 
-    Where no file group holds anything, no key can be looked for in the wrong one. A write that began with the smaller
+    No key can be looked up in the wrong file group while all are empty. A concurrent write that began with the smaller
     layout ends in a conflict.
 
     Args:
         client: the table; the caller's own write may be pending.
-        layout: as the caller knows it.
-        entries: that the write is about to put into the index.
+        layout: the index's, as the caller loaded it.
+        entries: how many the write puts into the index.
         options: of the writing protocol, and of the index's size.
 
     Returns:
-        The layout to write by; the same one when the index has entries, or room.
+        The layout to write with; unchanged when the index has entries, or enough file groups.
     """
     wanted = IndexOptions.parse(options).needed_groups(entries)
     if layout.is_private or layout.scope != GLOBAL or wanted <= layout.count:
@@ -99,7 +99,7 @@ def make_room(client: TableClient, layout: IndexLayout, entries: int, options: M
     with table_lock(client, ProtocolOptions.parse(options)):
         timeline = client.timeline()
         latest = max((instant.time for instant in timeline.completed), default=names.EMPTY_TABLE_INSTANT)
-        recovery.recover(storage, latest + "0")  # takes back what a dead writer began to found
+        recovery.recover(storage, latest + "0")  # rolls back file groups that a dead writer began
         there = names.list_file_groups(storage, names.RECORD_INDEX)
         if any(group.base_files or len(group.log_files) > 1 for group in there):
             return layout
@@ -113,26 +113,26 @@ def make_room(client: TableClient, layout: IndexLayout, entries: int, options: M
 
 @contextlib.contextmanager
 def _alone(client: TableClient, options: Mapping[str, str]) -> Iterator[None]:
-    """Hold the table's lock, once what dead writers left is rolled back."""
+    """Hold the table's lock, after rolling back dead writers."""
     protocol = ProtocolOptions.parse(options)
     with table_lock(client, protocol):
-        if protocol.failed_writes is not FailedWrites.EAGER:  # who resizes an index does not end live writers
+        if protocol.failed_writes is not FailedWrites.EAGER:  # resizing an index must not end live writers
             rollback_failed_writes_locked(client, protocol)
         yield
 
 
 def _add_family(client: TableClient, current: IndexLayout, groups: int) -> IndexLayout:
-    """Found a further family of empty file groups, the newest from now on."""
+    """Create a further family of empty file groups, which takes all new keys."""
     storage = client.storage
     latest = latest_data_instant(client)
     recovery.recover(storage, latest + "0")
     taken = {instant.time for instant in instants.load_metadata_timeline(storage).instants}
     if not current.is_private:
-        # Further file groups would spread the keys otherwise for everybody who counts them, also after a death here.
+        # Apache spreads keys by the count of file groups: hide the index from it before there are more.
         list_index(client, current, latest, private=True)
     prefix = f"{names.FILE_ID_PREFIXES[names.RECORD_INDEX]}g{len(current.families)}-"
     time = free_init_instant(latest, taken)
-    found_index(storage, dataclasses.replace(current, families=((prefix, groups),)), [], time)
+    create_index_partition(storage, dataclasses.replace(current, families=((prefix, groups),)), [], time)
     grown = dataclasses.replace(current, families=(*current.families, (prefix, groups)))
     list_index(client, grown, latest)
     return grown
@@ -140,7 +140,7 @@ def _add_family(client: TableClient, current: IndexLayout, groups: int) -> Index
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """Takes the entries of one file group apart by the file groups of the new layout."""
+    """Splits the entries of one file group by the file groups of the new layout."""
 
     storage: Storage
     folder: str
@@ -168,7 +168,7 @@ class _Spread:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """The entries of one old file group: in each record batch those of one new file group."""
+    """The entries of one old file group, a record batch for each new file group."""
 
     path: str
     groups: tuple[int, ...]
@@ -176,7 +176,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _Gather:
-    """Makes the base file of one new file group."""
+    """Writes the base file of one new file group."""
 
     storage: Storage
     folder: str

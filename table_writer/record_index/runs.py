@@ -1,8 +1,8 @@
 """Runs: files with the keys of some file slices, sorted by file group of the index.
 
 Building an index, and comparing one with the data, needs all keys of one file group of the index side by side, while a
-file slice has keys of them all. Tasks that read slices leave runs; tasks of file groups read their part of each. A run
-counts from the moment that its manifest is there, so that whatever is finished need not be read again after a crash.
+file slice has keys of them all. Tasks that read slices write runs; tasks of file groups read their part of each run. A
+run counts once its manifest exists, so finished work is not repeated after a crash.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Run:
         path: in the storage of runs.
         sources: identities of the slices whose keys it holds.
         rows: keys of each of them.
-        batches: ordinal of a file group of the index, its rows, and the number of the record batch that holds them; a
-            group may come more than once.
+        batches: ordinal of a file group of the index, rows, and number of the record batch with these rows; a group
+            may have several batches.
     """
 
     path: str
@@ -58,10 +58,10 @@ class Run:
 
     @classmethod
     def from_json(cls, data: bytes, path: str) -> Run:
-        """The run of a manifest.
+        """The run that a manifest describes.
 
         Raises:
-            CorruptFileError: it is none.
+            CorruptFileError: it is not a manifest.
         """
         try:
             content = json.loads(data)
@@ -75,7 +75,7 @@ class Run:
 def write_run(
     reader: KeyReader, layout: IndexLayout, storage: Storage, folder: str, sources: Sequence[KeySource]
 ) -> Run:
-    """Read the keys of some slices into a run; what one task does.
+    """Read the keys of some slices into a run.
 
     Args:
         reader: of the table.
@@ -108,10 +108,10 @@ def save_run(
     Args:
         storage: where runs lie.
         folder: in that storage.
-        sources: what the keys are from.
-        portions: keys, the number of each one's source, and the ordinal of its file group.
+        sources: identities of what the keys come from.
+        portions: keys, the ordinal of each key's source, and the ordinal of its file group.
     """
-    path = posixpath.join(folder, f"{uuid.uuid4().hex}.arrow")  # another one for each attempt
+    path = posixpath.join(folder, f"{uuid.uuid4().hex}.arrow")  # each attempt writes a file of its own
     counts = np.zeros(len(sources), dtype=np.int64)
     batches: list[tuple[int, int, int]] = []
     with stream_errors(path), storage.open_output(path) as sink, pa.ipc.new_file(sink, _SCHEMA) as writer:
@@ -126,19 +126,19 @@ def save_run(
 
 
 def finished_runs(storage: Storage, folder: str) -> list[Run]:
-    """The runs in a folder that were finished, by name."""
+    """Finished runs in a folder, by name."""
     manifests = [entry.path for entry in storage.list(folder) if entry.path.endswith(_MANIFEST)]
     return [Run.from_json(storage.read(path), path) for path in manifests]
 
 
 @dataclass(frozen=True)
 class RunSet:
-    """The runs that hold the keys of some slices, each slice once; pickles small enough to go with a task.
+    """The runs that hold the keys of some slices, each slice once; small when pickled for tasks.
 
     Attributes:
-        runs: those of which something counts.
-        numbers: for each run and each of its sources the slice's number in what the set was made for; -1 where the
-            slice is no longer wanted, or another run holds it.
+        runs: those with keys that count.
+        numbers: for each run, the ordinal of each of its sources among the slices of the set; -1 where the slice is
+            not in the set, or another run holds it.
     """
 
     runs: tuple[Run, ...]
@@ -154,10 +154,10 @@ class RunSet:
         wanted = {source.identity: number for number, source in enumerate(sources)}
         chosen, numbers = [], []
         for run in runs:
-            found = [wanted.pop(identity, -1) for identity in run.sources]
-            if any(number >= 0 for number in found):
+            held = [wanted.pop(identity, -1) for identity in run.sources]
+            if any(number >= 0 for number in held):
                 chosen.append(run)
-                numbers.append(tuple(found))
+                numbers.append(tuple(held))
         return cls(tuple(chosen), tuple(numbers)), [sources[number] for number in sorted(wanted.values())]
 
     @property
@@ -169,7 +169,7 @@ class RunSet:
         )
 
     def group_keys(self, storage: Storage, group: int) -> tuple[pa.BinaryArray, Numbers]:
-        """The keys that belong into one file group of the index, with the number of the slice of each.
+        """The keys of one file group of the index, with the ordinal of the slice of each.
 
         Raises:
             RecordIndexError: a run is gone.
@@ -178,14 +178,14 @@ class RunSet:
         keys: list[Any] = [pa.array([], pa.binary())]
         slices = [np.empty(0, dtype=np.int32)]
         for run, numbers in zip(self.runs, self.numbers, strict=True):
-            batches = [number for of, _, number in run.batches if of == group]
+            batches = [number for owner, _, number in run.batches if owner == group]
             for batch in _read(storage, run.path, batches) if batches else ():
-                found = np.asarray(numbers, dtype=np.int32)[to_numpy(batch.column(1))]
-                left: Any = batch.column(0)
-                if (found < 0).any():
-                    left, found = left.filter(from_numpy(found >= 0)), found[found >= 0]
-                keys.append(left)
-                slices.append(found)
+                ordinals = np.asarray(numbers, dtype=np.int32)[to_numpy(batch.column(1))]
+                batch_keys: Any = batch.column(0)
+                if (ordinals < 0).any():
+                    batch_keys, ordinals = batch_keys.filter(from_numpy(ordinals >= 0)), ordinals[ordinals >= 0]
+                keys.append(batch_keys)
+                slices.append(ordinals)
         return pa.concat_arrays(keys), np.concatenate(slices)
 
 
@@ -196,22 +196,22 @@ def _read(storage: Storage, path: str, batches: Sequence[int]) -> list[pa.Record
             return [file.get_batch(number) for number in batches]
     except MissingFileError as error:
         raise RecordIndexError(
-            f"{path}: another process finished or cleared this build meanwhile; start anew"
+            f"{path}: another process finished or cleared this build meanwhile; run it again"
         ) from error
     except pa.ArrowException as error:
-        raise CorruptFileError(path, 0, f"a broken run; delete its folder and start anew ({error})") from error
+        raise CorruptFileError(path, 0, f"a broken run; delete its folder and run it again ({error})") from error
 
 
 def _portions(reader: KeyReader, sources: Sequence[KeySource]) -> Iterator[tuple[Any, Numbers]]:
-    """Keys with the number of their source, as many at a time as memory takes."""
+    """Keys with the ordinal of their source, a bounded number of rows and bytes at a time."""
     keys: list[Any] = []
     numbers: list[Numbers] = []
     rows = size = 0
     for number, source in enumerate(sources):
-        for found in reader.batches(source):
-            keys.append(found)
-            numbers.append(np.full(len(found), number, dtype=np.int32))
-            rows, size = rows + len(found), size + found.nbytes
+        for batch in reader.batches(source):
+            keys.append(batch)
+            numbers.append(np.full(len(batch), number, dtype=np.int32))
+            rows, size = rows + len(batch), size + batch.nbytes
             if rows >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
                 yield pa.concat_arrays(keys), np.concatenate(numbers)
                 keys, numbers, rows, size = [], [], 0, 0
@@ -226,10 +226,10 @@ def _spread(keys: Any, numbers: Numbers, groups: Numbers) -> Iterator[tuple[int,
     # sorting short integers takes a tenth of the time
     short = int(groups.max()) < _FEW_GROUPS
     order = np.argsort(groups.astype(np.uint16) if short else groups, kind="stable")
-    found, first = np.unique(groups[order], return_index=True)
+    present, first = np.unique(groups[order], return_index=True)
     ends = np.append(first[1:], len(order)).tolist()
     batch = pa.record_batch([keys.take(from_numpy(order)), from_numpy(numbers[order])], schema=_SCHEMA)
-    for group, start, end in zip(found.tolist(), first.tolist(), ends, strict=True):
+    for group, start, end in zip(present.tolist(), first.tolist(), ends, strict=True):
         yield group, batch.slice(start, end - start)
 
 

@@ -1,4 +1,4 @@
-"""Does the record index say what the data says? And if not: mending it."""
+"""Verifying the record index against the table's data, and repairing it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from table_format.timeline.timeline import Timeline
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.metadata.index_deltas import delta_folder
 from table_writer.record_index.bootstrap import bootstrap_index
-from table_writer.record_index.build import Tell, portions
+from table_writer.record_index.build import Progress, portions
 from table_writer.record_index.compare import (
     DUPLICATE,
     KINDS,
@@ -40,7 +40,7 @@ from table_writer.record_index.compare import (
     GroupFindings,
     write_entries,
 )
-from table_writer.record_index.group_file import Places
+from table_writer.record_index.group_file import SliceLocations
 from table_writer.record_index.key_source import KeyReader, KeySource, current_sources, require_keys
 from table_writer.record_index.runs import RunSet, write_run
 from table_writer.timeline.options import FailedWrites, ProtocolOptions
@@ -52,18 +52,18 @@ _EXAMPLES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What a verification found.
+    """Result of a verification.
 
     Attributes:
         counts: faults by kind (`compare.KINDS`).
         examples: some of the keys with a fault.
-        keys: distinct keys of the data that were looked for.
+        keys: distinct keys of the data that were compared.
         entries: entries of the index.
         slices: file slices that were read.
         slices_total: file slices of the table.
         groups: file groups of the index.
-        repaired: how the index was mended: `entries` by a commit, `rebuilt`, or None when it was not.
-        instant: of the commit that mended it.
+        repaired: how the index was repaired: `entries` (by a commit), `rebuilt`, or None.
+        instant: of the commit that repaired it.
         seconds: how long it took.
     """
 
@@ -80,7 +80,7 @@ class VerifyReport:
 
     @property
     def is_right(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there is no fault."""
         return not any(self.counts.values())
 
     @property
@@ -97,55 +97,54 @@ def verify_index(
     repair: bool = False,
     mapper: Mapper = in_threads,
     shared: bool = False,
-    tell: Tell = lambda _: None,
+    progress: Progress = lambda _: None,
 ) -> VerifyReport:
     """Compare the record index of a table with its data.
 
     Args:
-        client: the table, of any kind that is read.
+        client: the table, of any kind that can be read.
         options: of the table's writers, for a repair.
-        sample: the share of file slices to read; entries of the index that lie in others are passed over. None reads
-            all.
-        repair: mend the index by a commit without data; where that cannot reach what is wrong, build it anew.
-            Duplicates are the data's, and stay.
-        mapper: does the work, in threads or in Spark.
-        shared: whether workers share nothing but the table's storage, which then holds what they leave to each other.
-        tell: takes what goes on.
+        sample: the share of file slices to read; entries of other slices are not checked. None reads all.
+        repair: repair the index by a commit without data, or build it anew where a commit cannot reach the fault.
+            Duplicates are faults of the data, and stay.
+        mapper: runs the tasks, in threads or in Spark.
+        shared: whether workers share only the table's storage; their temporary files then lie there.
+        progress: called with each step, as a few words.
 
     Raises:
         RecordIndexError: the table has no record index, or its files hold no record keys.
-        OptionError: a sample that is no share, or one that is to be mended.
-        ConflictError: other writes kept coming while the index was mended.
+        OptionError: a sample out of range, or together with a repair.
+        ConflictError: other writes kept coming during the repair.
         TransactionError: a write is under way that the repair of a single writer would roll back.
     """
     if sample is not None and not 0 < sample <= 1:
         raise OptionError(f"a sample of {sample}: give the share of file slices to read, above 0 and up to 1")
     if repair and sample is not None:
-        raise OptionError("only a complete comparison can mend the index: leave the sample out")
+        raise OptionError("only a complete comparison can repair the index: leave the sample out")
     started = time.monotonic()
     client.reload()
     require_keys(client)
-    job = _Job(client, mapper, tell, shared=shared)
-    found = _compared(job, sample)
-    mended: tuple[str | None, str | None] = None, None
-    if repair and found.index_faults:
-        found, mended = _mend(job, found, dict(options or {}))
+    job = _Job(client, mapper, progress, shared=shared)
+    findings = _compare(job, sample)
+    repaired: tuple[str | None, str | None] = None, None
+    if repair and findings.index_faults:
+        findings, repaired = _repair(job, findings, dict(options or {}))
     return VerifyReport(
-        counts=found.counts,
-        examples=found.examples,
-        keys=sum(group.keys for group in found.groups),
-        entries=sum(group.entries for group in found.groups),
-        slices=found.slices,
-        slices_total=found.slices_total,
-        groups=len(found.groups),
-        repaired=mended[0],
-        instant=mended[1],
+        counts=findings.counts,
+        examples=findings.examples,
+        keys=sum(group.keys for group in findings.groups),
+        entries=sum(group.entries for group in findings.groups),
+        slices=findings.slices,
+        slices_total=findings.slices_total,
+        groups=len(findings.groups),
+        repaired=repaired[0],
+        instant=repaired[1],
         seconds=time.monotonic() - started,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Findings:
     layout: IndexLayout
     groups: Sequence[GroupFindings]
     slices: int
@@ -161,27 +160,27 @@ class _Found:
 
     @property
     def examples(self) -> tuple[Example, ...]:
-        """Some of each kind."""
-        found = [example for group in self.groups for example in group.examples]
+        """Examples of each kind of fault."""
+        examples = [example for group in self.groups for example in group.examples]
         each = max(1, _EXAMPLES // len(KINDS))
-        return tuple(one for kind in KINDS for one in [e for e in found if e.kind == kind][:each])
+        return tuple(one for kind in KINDS for one in [e for e in examples if e.kind == kind][:each])
 
 
 @dataclass(frozen=True)
 class _Job:
-    """What comparing needs, whatever is compared."""
+    """One verification: the table, and how its tasks run."""
 
     client: TableClient
     mapper: Mapper
-    tell: Tell
+    progress: Progress
     shared: bool
 
-    def compare(self, sample: float | None = None, repair: tuple[Storage, str] | None = None) -> _Found:
+    def compare(self, sample: float | None = None, repair: tuple[Storage, str] | None = None) -> _Findings:
         """Compare the index with the data as they are now.
 
         Args:
             sample: see `verify_index`.
-            repair: where to leave what mends the index.
+            repair: storage and folder for the delta files of a repair.
         """
         timeline = self.client.timeline()
         index = RecordIndex.open(self.client, timeline)
@@ -189,31 +188,31 @@ class _Job:
         checked, rest = _sampled(sources, sample)
         zone = self.client.config.timeline_timezone
         ordered = [*checked, *rest]
-        places = Places.of(ordered, [instant_epoch_ms(source.instant, zone) for source in ordered])
+        places = SliceLocations.of(ordered, [instant_epoch_ms(source.instant, zone) for source in ordered])
         with self._scratch() as (scratch, folder):
             data = self._read(index, timeline, checked, scratch, folder)
             spread = self._spread(index, places, scratch, folder)
             comparison = Comparison(index, scratch, data, spread, places, len(checked), repair)
             groups = self._groups(index)
-            self.tell(f"comparing {data.rows:,} keys with {len(groups):,} file groups of the index")
-            return _Found(index.layout, self.mapper(comparison, groups), len(checked), len(sources))
+            self.progress(f"comparing {data.rows:,} keys with {len(groups):,} file groups of the index")
+            return _Findings(index.layout, self.mapper(comparison, groups), len(checked), len(sources))
 
     def _read(
         self, index: RecordIndex, timeline: Timeline, checked: Sequence[KeySource], scratch: Storage, folder: str
     ) -> RunSet:
-        self.tell(f"reading the keys of {len(checked):,} file slices")
+        self.progress(f"reading the keys of {len(checked):,} file slices")
         job = functools.partial(write_run, KeyReader(self.client, timeline), index.layout, scratch, folder)
         runs, missing = RunSet.of(self.mapper(job, portions(checked)), checked)
         if missing:
-            raise RecordIndexError(f"{missing[0].base or missing[0].file_id}: its keys were not read; start anew")
+            raise RecordIndexError(f"{missing[0].base or missing[0].file_id}: its keys were not read; run it again")
         return runs
 
-    def _spread(self, index: RecordIndex, places: Places, scratch: Storage, folder: str) -> RunSet | None:
-        """The entries of an index with several families, spread by the newest one."""
+    def _spread(self, index: RecordIndex, places: SliceLocations, scratch: Storage, folder: str) -> RunSet | None:
+        """Entries of an index with several families, spread by the newest one; None for one family."""
         layout = index.layout
         if layout.scope != GLOBAL or len(layout.families) == 1:
             return None
-        self.tell(f"reading {layout.count:,} file groups of the index")
+        self.progress(f"reading {layout.count:,} file groups of the index")
         job = functools.partial(write_entries, index, places, scratch, f"{folder}/entries")
         runs = self.mapper(job, list(range(layout.count)))
         numbers = tuple(range(len(places.file_ids) + 1))
@@ -239,12 +238,12 @@ class _Job:
             self.client.storage.delete_dir(folder)
 
 
-def _compared(job: _Job, sample: float | None) -> _Found:
-    """Compare; anew where cleaning took files away meanwhile."""
+def _compare(job: _Job, sample: float | None) -> _Findings:
+    """Compare, again where cleaning deleted files meanwhile."""
     for _ in range(_ATTEMPTS - 1):
         with contextlib.suppress(MissingFileError):
             return job.compare(sample)
-        job.tell("files were cleaned meanwhile; beginning anew")
+        job.progress("files were cleaned meanwhile; comparing again")
     return job.compare(sample)
 
 
@@ -259,7 +258,7 @@ def _sampled(sources: Sequence[KeySource], sample: float | None) -> tuple[list[K
 
 
 def _refuse_live_writers(client: TableClient, options: Mapping[str, str]) -> None:
-    """Who clears up eagerly takes whatever is pending for dead; who mends an index does not know that."""
+    """Refuse a repair under the EAGER policy, whose commit would roll back a write that is pending."""
     pending = next((i for i in client.timeline().pending if i.action != Action.SAVEPOINT), None)
     if pending is not None and ProtocolOptions.parse(options).failed_writes is FailedWrites.EAGER:
         raise TransactionError(
@@ -268,31 +267,31 @@ def _refuse_live_writers(client: TableClient, options: Mapping[str, str]) -> Non
         )
 
 
-def _mend(job: _Job, found: _Found, options: Mapping[str, str]) -> tuple[_Found, tuple[str, str | None]]:
-    """Mend the index of a table that nothing else is written to meanwhile; else try again."""
+def _repair(job: _Job, findings: _Findings, options: Mapping[str, str]) -> tuple[_Findings, tuple[str, str | None]]:
+    """Repair the index; compare and try again where other writes completed meanwhile."""
     client = job.client
     _refuse_live_writers(client, options)
     for attempt in range(_ATTEMPTS):
-        if found.counts[MISPLACED]:
-            # what a write says of a key does not reach an entry in another file group
-            job.tell("building the index anew")
-            bootstrap_index(client, options, mapper=job.mapper, tell=job.tell)
-            return found, ("rebuilt", None)
+        if findings.counts[MISPLACED]:
+            # a commit cannot reach an entry that lies in the wrong file group
+            job.progress("building the index anew")
+            bootstrap_index(client, options, mapper=job.mapper, progress=job.progress)
+            return findings, ("rebuilt", None)
         with WriteTransaction.begin(client, Action.COMMIT, "UPSERT", options) as transaction:
             schema = client.table_schema_json()
             if schema is None:
-                raise SchemaError(f"{client.storage.uri}: no commit tells the table's columns; write to it first")
-            found = job.compare(None, (client.storage, delta_folder(transaction.instant)))
-            if found.counts[MISPLACED]:
+                raise SchemaError(f"{client.storage.uri}: no commit records the table's columns; write to it first")
+            findings = job.compare(None, (client.storage, delta_folder(transaction.instant)))
+            if findings.counts[MISPLACED]:
                 continue
-            deltas = [group.delta for group in found.groups if group.delta is not None]
-            job.tell(f"mending {found.index_faults:,} entries")
+            deltas = [group.delta for group in findings.groups if group.delta is not None]
+            job.progress(f"repairing {findings.index_faults:,} entries")
             try:
                 transaction.commit(
                     [],
                     schema_json=schema,
                     index_changes=deltas,
-                    index_layout=found.layout,
+                    index_layout=findings.layout,
                     mapper=job.mapper,
                     alone=True,
                 )
@@ -300,5 +299,7 @@ def _mend(job: _Job, found: _Found, options: Mapping[str, str]) -> tuple[_Found,
                 if attempt == _ATTEMPTS - 1:
                     raise
                 continue
-            return found, ("entries", transaction.instant)
-    raise ConflictError(f"{client.storage.uri}: the record index changes faster than it can be mended; start anew")
+            return findings, ("entries", transaction.instant)
+    raise ConflictError(
+        f"{client.storage.uri}: the record index changes faster than it can be repaired; run it again later"
+    )

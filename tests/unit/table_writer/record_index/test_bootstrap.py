@@ -220,7 +220,7 @@ def test_commits_that_come_meanwhile(tmp_path: Path) -> None:
         lambda: table.write("upsert", rows(50, 55)),
         lambda: table.write("upsert", rows(53, 60)),
     )
-    report = bootstrap_index(table.client, groups=3, mapper=mapper, tell=told.append)
+    report = bootstrap_index(table.client, groups=3, mapper=mapper, progress=told.append)
     assert mapper.writes == []
     assert any("commits came meanwhile" in text for text in told)
     assert index_places(table.client) == data_places(table.client)
@@ -261,7 +261,7 @@ def test_a_write_under_way_is_waited_for(tmp_path: Path) -> None:
                 assert schema
                 transaction.commit([], schema_json=schema)
 
-        report = bootstrap_index(table.client, groups=1, tell=tell)
+        report = bootstrap_index(table.client, groups=1, progress=tell)
     assert report.keys_read == 0  # the attempt that gave up had read them
     assert index_places(table.client) == data_places(table.client)
 
@@ -279,7 +279,7 @@ def test_files_that_are_cleaned_while_they_are_read(tmp_path: Path) -> None:
         return in_threads(function, items)
 
     told: list[str] = []
-    report = bootstrap_index(table.client, groups=1, mapper=mapper, tell=told.append)
+    report = bootstrap_index(table.client, groups=1, mapper=mapper, progress=told.append)
     assert any("cleaned meanwhile" in text for text in told)
     assert report.keys == 8
     assert index_places(table.client) == data_places(table.client)

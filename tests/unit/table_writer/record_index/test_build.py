@@ -223,7 +223,7 @@ def test_broken_and_missing_runs_are_told(client: Client) -> None:
     with pytest.raises(CorruptFileError, match="broken run"):
         made.run(client.timeline(), sources)
     run_file.unlink()
-    with pytest.raises(RecordIndexError, match="start anew"):
+    with pytest.raises(RecordIndexError, match="run it again"):
         made.run(client.timeline(), sources)
     manifest.write_bytes(b"{}")
     with pytest.raises(CorruptFileError, match="no manifest of a run"):

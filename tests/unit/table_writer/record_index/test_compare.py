@@ -13,10 +13,10 @@ from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.storage import Storage
 from table_writer.metadata.index_deltas import read_deltas
 from table_writer.record_index.compare import DUPLICATE, EXTRA, KINDS, MISPLACED, MISSING, WRONG, Comparison
-from table_writer.record_index.group_file import Places
+from table_writer.record_index.group_file import SliceLocations
 from table_writer.record_index.runs import RunSet, save_run
 
-PLACES = Places(("p", "p", "q", ""), ("f0", "f1", "f2", "f3"), (30, 10, 20, 20))
+PLACES = SliceLocations(("p", "p", "q", ""), ("f0", "f1", "f2", "f3"), (30, 10, 20, 20))
 GONE = ("p", "f9")
 KEYS = st.sampled_from([f"key-{number}" for number in range(9)])
 DATA = st.lists(st.tuples(KEYS, st.integers(0, 3)), max_size=14)

@@ -29,14 +29,18 @@ _FIXED: Final = (
     "hoodie.bucket.index.num.buckets",
     "hoodie.bucket.index.hash.field",
 )
+
 # Keys of one meaning: one of them suffices.
 _MERGE_RULE: Final = (
     "hoodie.compaction.payload.class",
     "hoodie.record.merge.mode",
     "hoodie.record.merge.strategy.id",
 )
+
 _ORDERING: Final = ("hoodie.table.precombine.field", "hoodie.table.ordering.fields")
+
 _GENERATOR: Final = ("hoodie.table.keygenerator.class", "hoodie.table.keygenerator.type")
+
 _SINGLE: Final = (
     "hoodie.index.type",
     "hoodie.table.timeline.timezone",
@@ -45,8 +49,11 @@ _SINGLE: Final = (
     "hoodie.metadata.index.column.stats.column.list",
     "hoodie.parquet.block.size",
 )
+
 _PREFIXES: Final = ("hoodie.keygen.", "hoodie.datasource.write.slash.separated.")
+
 _GROUPS: Final = (_MERGE_RULE, _ORDERING, _GENERATOR)
+
 _KEPT: Final = frozenset((*_FIXED, *_MERGE_RULE, *_ORDERING, *_GENERATOR, *_SINGLE))
 
 Adopt = Callable[[TableConfig], Mapping[str, str]]
