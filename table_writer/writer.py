@@ -249,7 +249,7 @@ class TableWriter:
                 groups=groups,
                 wait_seconds=wait_seconds,
                 mapper=executor.map,
-                tell=progress.phase,
+                progress=progress.phase,
             )
 
     def verify_index(
@@ -276,7 +276,7 @@ class TableWriter:
                 repair=repair,
                 mapper=executor.map,
                 shared=not (isinstance(executor, LocalExecutor) and not executor.processes),
-                tell=progress.phase,
+                progress=progress.phase,
             )
 
     def executor(self, options: WriteOptions) -> Executor:
