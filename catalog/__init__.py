@@ -8,7 +8,7 @@ from catalog.catalog import Catalog, TableEntry
 from catalog.history import HistoryEntry
 from catalog.planner import Plan
 from catalog.scan import Scan
-from catalog.splits.splits import FileSplit, Splits
+from catalog.splits.file_splits import FileSplit, Splits
 from catalog.stages.stage import StageResult
 from catalog.table import Table
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from catalog.planner import Plan
-from catalog.splits.splits import FileSplit
+from catalog.splits.file_splits import FileSplit
 
 _SHOWN_SPLITS = 20
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from catalog.snapshots.incremental import InstantRange
 from catalog.snapshots.scan_options import ScanOptions
 from catalog.snapshots.snapshot import IndexedColumn, Snapshot
+from catalog.splits.file_splits import Splits, SplitSource
 from catalog.splits.residuals import Residuals
-from catalog.splits.split_table import SplitSource
-from catalog.splits.splits import Splits
+from catalog.splits.splitter import SplitRules, Splitter
 from catalog.stages.bloom_filter import prune_by_bloom_filter
 from catalog.stages.bucket import prune_by_bucket
 from catalog.stages.column_stats import prune_by_column_statistics
@@ -76,7 +76,7 @@ class Plan:
             row_counts=self.row_counts,
             residuals=residuals,
             split_size=options.split_size,
-            threads=options.threads,
+            splitter=Splitter(SplitRules(threads=options.threads)),
         )
         return Splits(len(self), source.make, residuals, one_a_file=options.split_size is None)
 

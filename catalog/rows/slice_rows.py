@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from catalog.slices.file_slice import log_paths
+from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
 from catalog.statistics.row_groups import matching_groups
 from pushdown.expression import HudiExpression
@@ -24,46 +22,6 @@ from table_format.errors import UnsupportedTableError
 from table_format.merge.file_slice import read_file_slice
 from table_format.merge.rules import MergeRules
 from table_format.schema.evolution import conform
-
-
-@dataclass(frozen=True, slots=True)
-class SliceFiles:
-    """The files of a file slice; paths are relative to the table.
-
-    Attributes:
-        partition: path of the partition, "" in a table without partitions.
-        base: the base file; None for log files alone.
-        instant: of the slice; that which wrote the base file.
-        logs: the log files in merge order, each with the bytes that a listing said, None for not known.
-    """
-
-    partition: str
-    base: str | None
-    instant: str
-    logs: tuple[tuple[str, int | None], ...] = ()
-
-
-def slice_files(snapshot: Snapshot, row: int) -> SliceFiles:
-    """The files of the slice at a position of the snapshot's files."""
-    return files_of_slices(snapshot, np.array([row], np.int64))[0]
-
-
-def files_of_slices(snapshot: Snapshot, rows: NDArray[np.int64]) -> list[SliceFiles]:
-    """The files of the slices at some positions of the snapshot's files, in their order."""
-    pieces = snapshot.take_files(rows)
-    told: list[list[Any]] = [pieces.column(name).to_pylist() for name in ("partition", "path", "instant")]
-    logs: list[tuple[tuple[str, int | None], ...]] = [()] * len(rows)
-    if snapshot.has_logs[rows].any():
-        of_logs: list[Any] = log_paths(pieces).to_pylist()
-        listed: list[Any] = pieces.column("logs").to_pylist()
-        logs = [
-            tuple((path, log["size"]) for path, log in zip(of_slice, entries or (), strict=True))
-            for of_slice, entries in zip(of_logs, listed, strict=True)
-        ]
-    return [
-        SliceFiles(partition, path, str(instant), of_slice)
-        for partition, path, instant, of_slice in zip(*told, logs, strict=True)
-    ]
 
 
 def slice_rows(
@@ -81,7 +39,7 @@ def slice_rows(
         CorruptFileError: a file cannot be read.
         UnsupportedTableError: log files of a kind that is not read, or partition columns that nothing tells.
     """
-    files = slice_files(snapshot, row)
+    files = snapshot.file_slice(row)
     if files.logs or files.base is None:
         return _merged(snapshot, files, columns)
     schema = _schema(snapshot, columns)
@@ -90,7 +48,7 @@ def slice_rows(
 
 def slice_batches(
     snapshot: Snapshot,
-    files: SliceFiles,
+    files: FileSlice,
     columns: Sequence[str],
     *,
     expression: HudiExpression | None = None,
@@ -159,7 +117,7 @@ def _renamed(snapshot: Snapshot, instant: str, schema: pa.Schema, stored: pa.Tab
     return conform(stored if history is None else history.renamed(instant, stored), schema)
 
 
-def _merged(snapshot: Snapshot, files: SliceFiles, columns: Sequence[str]) -> pa.Table:
+def _merged(snapshot: Snapshot, files: FileSlice, columns: Sequence[str]) -> pa.Table:
     table = read_file_slice(
         snapshot.client.storage,
         files.base,
@@ -183,7 +141,7 @@ def _base_rows(snapshot: Snapshot, path: str, schema: pa.Schema, expression: Hud
     return history.read(storage, path, schema)
 
 
-def _with_path_values(snapshot: Snapshot, files: SliceFiles, table: pa.Table) -> pa.Table:
+def _with_path_values(snapshot: Snapshot, files: FileSlice, table: pa.Table) -> pa.Table:
     """The table with the partition columns that files of such tables leave out, from the partition path.
 
     Raises:
@@ -209,7 +167,7 @@ def _with_path_values(snapshot: Snapshot, files: SliceFiles, table: pa.Table) ->
     return table
 
 
-def _holds(snapshot: Snapshot, files: SliceFiles, table: pa.Table, column: str) -> bool:
+def _holds(snapshot: Snapshot, files: FileSlice, table: pa.Table, column: str) -> bool:
     """Whether the files have a column themselves, so far as can be told."""
     if table.column(table.column_names.index(column)).null_count < table.num_rows or not table.num_rows:
         return True

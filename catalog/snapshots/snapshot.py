@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from catalog.slices.file_slice import FileSlice, file_slices
 from catalog.slices.path_values import PathValues, path_values
 from catalog.slices.slice_set import Rows, SliceSet
 from catalog.slices.time_travel import check_not_cleaned
@@ -135,6 +136,14 @@ class Snapshot:
     def take_files(self, rows: Rows) -> pa.Table:
         """The file slices at some positions."""
         return self.slices.take(rows)
+
+    def file_slices(self, rows: Rows) -> list[FileSlice]:
+        """The file slices at some positions, as objects."""
+        return file_slices(self.take_files(rows))
+
+    def file_slice(self, row: int) -> FileSlice:
+        """The file slice at a position, as an object."""
+        return self.file_slices(np.array([row], np.int64))[0]
 
     def path_values(self) -> PathValues | CannotPrune:
         """The partition columns' values by partition, as far as paths tell them."""

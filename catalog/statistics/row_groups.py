@@ -1,9 +1,8 @@
-"""Division of large base files by row groups: those that cannot match are left out, the others go into parts."""
+"""Row groups of a base file: where they lie, their statistics, and the truth values that a filter may have in them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -15,36 +14,8 @@ from pushdown.walk import leaves
 from table_format.base_file.footer import BaseFileFooter, FooterStatistics, footer_statistics
 
 
-@dataclass(frozen=True, slots=True)
-class FilePart:
-    """Row groups of a file that lie one behind the other.
-
-    Attributes:
-        row_groups: their ordinals.
-        start: first byte of the first one; readers that assign row groups by byte range find the same ones.
-        length: bytes up to the end of the last one.
-        row_count: their rows.
-        fully_matching: statistics prove that every row makes the filter true.
-    """
-
-    row_groups: tuple[int, ...]
-    start: int
-    length: int
-    row_count: int
-    fully_matching: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    ordinal: int
-    start: int
-    end: int
-    rows: int
-    sure: bool
-
-
 class RowGroups:
-    """The row groups of a file, with what its footer told of them so far. Threads may share it.
+    """The row groups of a file, with the statistics read from its footer so far. Threads may share it.
 
     Args:
         footer: of the file.
@@ -67,18 +38,19 @@ class RowGroups:
         return self._extents
 
     def statistics(self, column: str, kind: pa.DataType) -> list[FooterStatistics]:
-        """What is known of a column in each.
+        """Statistics of a column in each row group.
 
         Args:
-            column: its name; nothing is known of one that the file lacks: it may stand for a default or another name.
+            column: its name; of one that the file lacks only rows are known: it may stand for a default, or under
+                another name.
             kind: its type in the table.
         """
         known = self._statistics.get((column, kind))
         if known is None:
-            known = self._statistics[column, kind] = self._told(column, kind)
+            known = self._statistics[column, kind] = self._read(column, kind)
         return known
 
-    def _told(self, column: str, kind: pa.DataType) -> list[FooterStatistics]:
+    def _read(self, column: str, kind: pa.DataType) -> list[FooterStatistics]:
         if column in self.footer.schema.names:
             try:
                 return [footer_statistics(self.footer, column, kind, [ordinal]) for ordinal in range(len(self))]
@@ -89,62 +61,11 @@ class RowGroups:
         return [FooterStatistics(None, None, None, count) for count in rows]
 
 
-def divide(footer: BaseFileFooter, expression: HudiExpression | None, most_bytes: int) -> list[FilePart]:
-    """The parts of a file to read; see `divide_all`."""
-    return divide_all([RowGroups(footer)], expression, most_bytes)[0]
-
-
-def divide_all(files: Sequence[RowGroups], expression: HudiExpression | None, most_bytes: int) -> list[list[FilePart]]:
-    """The parts of some files to read.
-
-    Args:
-        files: their row groups.
-        expression: the bound filter that their rows must meet; None when all do.
-        most_bytes: a part is closed before it grows beyond so many bytes; a single row group is never cut.
-
-    Returns:
-        For each file, its parts in their order. Empty when no row group can hold a matching row.
-    """
-    outcomes = None if expression is None or not files else _outcomes(files, expression)
-    parts = []
-    first = 0
-    for file in files:
-        kept = []
-        for ordinal, (start, end, rows) in enumerate(file.extents):
-            at = first + ordinal
-            if rows and (outcomes is None or outcomes.can_true[at]):
-                kept.append(_Group(ordinal, start, end, rows, outcomes is None or bool(outcomes.only_true[at])))
-        parts.append(_joined(kept, most_bytes))
-        first += len(file)
-    return parts
-
-
 def matching_groups(expression: HudiExpression, footer: BaseFileFooter) -> list[int]:
     """Ordinals of the row groups of a file that may hold rows that make the filter true."""
     file = RowGroups(footer)
-    possible = _outcomes([file], expression).can_true
+    possible = outcomes_of([file], expression).can_true
     return [ordinal for ordinal in range(len(file)) if possible[ordinal]]
-
-
-def _joined(groups: Sequence[_Group], most_bytes: int) -> list[FilePart]:
-    parts: list[list[_Group]] = []
-    for group in groups:
-        last = parts[-1] if parts else None
-        if last is None or last[-1].ordinal != group.ordinal - 1 or group.end - last[0].start > most_bytes:
-            parts.append([group])
-        else:
-            last.append(group)
-    return [_part(part) for part in parts]
-
-
-def _part(groups: Sequence[_Group]) -> FilePart:
-    return FilePart(
-        tuple(group.ordinal for group in groups),
-        groups[0].start,
-        groups[-1].end - groups[0].start,
-        sum(group.rows for group in groups),
-        all(group.sure for group in groups),
-    )
 
 
 def _extent(row_group: Any) -> tuple[int, int]:
@@ -158,25 +79,25 @@ def _extent(row_group: Any) -> tuple[int, int]:
     return min(starts), max(ends)
 
 
-def _outcomes(files: Sequence[RowGroups], expression: HudiExpression) -> Outcomes:
-    """The filter's outcomes in the row groups of all files, one file's behind the other's."""
+def outcomes_of(files: Sequence[RowGroups], expression: HudiExpression) -> Outcomes:
+    """The truth values that a bound filter may have in the row groups of some files, one file after the other."""
     kinds: dict[str, pa.DataType] = {}
     for leaf in leaves(expression):
         if isinstance(leaf, Predicate) and leaf.column_type is not None:
             kinds.setdefault(leaf.column, leaf.column_type)
-    found = {
+    statistics = {
         column: _column([one for file in files for one in file.statistics(column, kind)], kind)
         for column, kind in kinds.items()
     }
-    return evaluate(expression, found, sum(map(len, files)))
+    return evaluate(expression, statistics, sum(map(len, files)))
 
 
-def _column(found: Sequence[FooterStatistics], kind: pa.DataType) -> ColumnStatistics:
+def _column(groups: Sequence[FooterStatistics], kind: pa.DataType) -> ColumnStatistics:
     return ColumnStatistics(
-        lower=pa.array([one.lower for one in found], kind),
-        upper=pa.array([one.upper for one in found], kind),
-        null_count=pa.array([one.null_count for one in found], pa.int64()),
-        row_count=pa.array([one.row_count for one in found], pa.int64()),
+        lower=pa.array([one.lower for one in groups], kind),
+        upper=pa.array([one.upper for one in groups], kind),
+        null_count=pa.array([one.null_count for one in groups], pa.int64()),
+        row_count=pa.array([one.row_count for one in groups], pa.int64()),
         bounds_cover_nan=False,
         all_null_is_certain=True,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catalog.concurrency.late_tables import LateTables
+from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.hive.materialization import Copies
 from hudi_catalog.hive.options import MATERIALIZE, QUERY_TYPE, HiveOptions
@@ -77,19 +78,17 @@ class MisreadColumns:
 _LOGS = f"log files change base files of it, which {QUERY_TYPE}=read_optimized leaves aside"
 
 
-@dataclass(frozen=True, slots=True)
-class HiveFile:
-    """A Parquet file that Hive reads.
+@dataclass(frozen=True, eq=False)
+class HiveSlices:
+    """The file slices that Hive reads, each of one Parquet file.
 
     Attributes:
-        path: inside the table's folder.
-        size: bytes.
-        materialized: whether it was written for Hive, with the columns and types that the table has.
+        slices: with a copy as base file where Hive would misread the slice as it stands.
+        materialized: for each slice, whether its base file is a copy, with the columns and types that the table has.
     """
 
-    path: str
-    size: int
-    materialized: bool = False
+    slices: list[FileSlice]
+    materialized: NDArray[np.bool_]
 
 
 class HiveFiles:
@@ -115,7 +114,7 @@ class HiveFiles:
         *,
         columns: Collection[str] | None,
         materialize: bool,
-    ) -> list[HiveFile]:
+    ) -> HiveSlices:
         """The files of some slices, in their order; returns when all are there.
 
         Args:
@@ -138,9 +137,7 @@ class HiveFiles:
             instants: list[Any] = taken.column("instant").to_pylist()
             copied |= np.array([instant in wrong for instant in instants], np.bool_) & has_base
             why = next(iter(wrong.values()))
-        paths: list[Any] = taken.column("path").to_pylist()
-        sizes: list[Any] = taken.column("size").to_pylist()
-        files = [HiveFile(str(path), int(size or 0)) for path, size in zip(paths, sizes, strict=True)]
+        slices = snapshot.file_slices(rows)
         places = np.flatnonzero(copied)
         if len(places) and not materialize:
             raise UnsupportedTableError(
@@ -148,8 +145,8 @@ class HiveFiles:
                 f"({MATERIALIZE}=true), or rewrite them (compaction, clustering)"
             )
         for place, copy in zip(places, self._copies.of(snapshot, rows[places]), strict=True):
-            files[place] = HiveFile(copy.path, copy.size, materialized=True)
-        return files
+            slices[place] = replace(slices[place], base=copy.path, base_size=copy.size, length=copy.size, logs=())
+        return HiveSlices(slices, copied)
 
     def _wrong(self, snapshot: Snapshot, rows: NDArray[np.int64], columns: Collection[str] | None) -> dict[str, str]:
         """For each instant of whose base files a column is read and would be got wrong, what is wrong."""

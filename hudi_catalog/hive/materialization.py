@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from catalog.concurrency.late_tables import LateTables
 from catalog.concurrency.workers import Workers
-from catalog.rows.slice_rows import SliceFiles, files_of_slices, slice_batches
+from catalog.rows.slice_rows import slice_batches
+from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.hive.materialized_files import FOLDER, MadeFile, MadeFiles
 from hudi_catalog.server.recent import Recent
@@ -57,7 +58,7 @@ class SliceNames:
     def __init__(self) -> None:
         self._instants: Recent[tuple[str, ...]] = Recent(_MOST_LOGS)
 
-    def name(self, snapshot: Snapshot, files: SliceFiles) -> str:
+    def name(self, snapshot: Snapshot, files: FileSlice) -> str:
         """A name for the rows of one slice, to be used together with the folder's.
 
         Raises:
@@ -95,7 +96,7 @@ _OPTIONS: Final = BaseFileOptions(block_size=32 << 20)
 _TEXTS: Final = {"writer.date.proleptic": "true"}
 
 
-def write_slice(snapshot: Snapshot, files: SliceFiles, path: str) -> int:
+def write_slice(snapshot: Snapshot, files: FileSlice, path: str) -> int:
     """Write the rows of a slice, with the columns and types that the table has.
 
     No more than a row group is held at a time, unless the slice has log files: then all of it.
@@ -127,7 +128,7 @@ def write_slice(snapshot: Snapshot, files: SliceFiles, path: str) -> int:
     return size
 
 
-def _groups(snapshot: Snapshot, files: SliceFiles, schema: pa.Schema) -> Iterator[pa.Table]:
+def _groups(snapshot: Snapshot, files: FileSlice, schema: pa.Schema) -> Iterator[pa.Table]:
     """The rows in pieces of a row group's size."""
     held: list[pa.Table] = []
     for _, piece in slice_batches(snapshot, files, schema.names):
@@ -211,7 +212,7 @@ class Copies:
         if not len(rows):
             return []
         folder = folder_name(snapshot)
-        slices = files_of_slices(snapshot, rows)
+        slices = snapshot.file_slices(rows)
         names = [self._names.name(snapshot, one) for one in slices]
         known = self._known(table, folder)
         missing = {name: one for name, one in zip(names, slices, strict=True) if name not in known}
@@ -259,7 +260,7 @@ class Copies:
         return found
 
     def _make(
-        self, table: _Table, folder: str, snapshot: Snapshot, slices: dict[str, SliceFiles]
+        self, table: _Table, folder: str, snapshot: Snapshot, slices: dict[str, FileSlice]
     ) -> dict[str, MadeFile]:
         began = time.monotonic()
         futures = {name: self._begin(table, folder, name, snapshot, one) for name, one in slices.items()}
@@ -277,7 +278,7 @@ class Copies:
         _LOGGER.info("%s: %d copies for Hive, %d bytes, %.1f s", snapshot.config.name, len(made), size, seconds)
         return made
 
-    def _begin(self, table: _Table, folder: str, name: str, snapshot: Snapshot, files: SliceFiles) -> Future[MadeFile]:
+    def _begin(self, table: _Table, folder: str, name: str, snapshot: Snapshot, files: FileSlice) -> Future[MadeFile]:
         """The copy of a slice to be; queries that want the same one wait for the same."""
         key = (folder, name)
         with self._lock:
@@ -290,7 +291,7 @@ class Copies:
                 table.making[key] = future
             return future
 
-    def _copy(self, table: _Table, key: tuple[str, str], snapshot: Snapshot, files: SliceFiles) -> MadeFile:
+    def _copy(self, table: _Table, key: tuple[str, str], snapshot: Snapshot, files: FileSlice) -> MadeFile:
         try:
             with self._watched(table.made):
                 made = table.made.make(*key, lambda path: write_slice(snapshot, files, path))

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.planner import Plan, make_plan
+from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
+from catalog.splits.splitter import SplitRules, Splitter
 from hudi_catalog.hive.columns import check_columns
-from hudi_catalog.hive.files import HiveFile, HiveFiles
+from hudi_catalog.hive.files import HiveFiles, HiveSlices
 from hudi_catalog.hive.filters import agreed_zone, bound_filter
 from hudi_catalog.hive.options import HiveOptions, ScanSettings
-from hudi_catalog.hive.splitting import HiveSplit, Splitter
 from hudi_catalog.metastore.locations import Locations, normal_uri
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.tables import TableCache
@@ -154,6 +155,10 @@ class QueryLeases:
 
 # Of smaller splits, large files would have millions.
 _LEAST_SPLIT = 1 << 20
+_FOOTER_THREADS = 16
+# Of a file from this size on, a filter may leave out so many bytes that its footer is worth a look.
+_PRUNE_BYTES = 8 << 20
+_FOOTER_MEMORY = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -162,13 +167,13 @@ class PlannedScan:
 
     Attributes:
         pin: of the snapshot that was planned for.
-        splits: to be read.
+        splits: file slices to be read, or parts of their files.
         files_total: files of the snapshot.
         files_kept: those that are read.
     """
 
     pin: str
-    splits: Sequence[HiveSplit]
+    splits: Sequence[FileSlice]
     files_total: int
     files_kept: int
 
@@ -189,7 +194,15 @@ class HivePlanner:
         self._log = log
         self._leases = QueryLeases(options.lease_idle)
         self._files = HiveFiles(options, tables.late)
-        self._splitter = Splitter(options.scan.footer_limit)
+        self._splitter = Splitter(
+            SplitRules(
+                threads=_FOOTER_THREADS,
+                max_footers=options.scan.footer_limit,
+                prune_bytes=_PRUNE_BYTES,
+                footer_memory=_FOOTER_MEMORY,
+                byte_ranges=True,
+            )
+        )
 
     def close(self) -> None:
         """Write no more files for Hive; those that are begun are finished."""
@@ -242,9 +255,9 @@ class HivePlanner:
             columns=asked.columns,
             query_type=settings.query_type,
             splits=len(splits),
-            materialized=sum(file.materialized for file in files),
+            materialized=int(files.materialized.sum()),
         )
-        return PlannedScan(pin, splits, plan.files_total, len({split.path for split in splits}))
+        return PlannedScan(pin, splits, plan.files_total, len({split.base for split in splits}))
 
     def _pinned(self, asked: Any, path: str, settings: ScanSettings) -> str:
         if not asked.queryId:
@@ -262,19 +275,14 @@ class HivePlanner:
             return self._tables.newest(path, settings.query_type)[1]
         return self._tables.at(path, settings.as_of, settings.query_type)
 
-    def _splits(self, plan: Plan, files: Sequence[HiveFile], asked_bytes: int | None) -> list[HiveSplit]:
+    def _splits(self, plan: Plan, files: HiveSlices, asked_bytes: int | None) -> list[FileSlice]:
         snapshot, own = plan.snapshot, self._options.split_size
         most = own if asked_bytes is None else max(min(own, asked_bytes), min(own, _LEAST_SPLIT))
-        storage = snapshot.client.storage
-        if snapshot.schema_history is None:
-            return self._splitter.splits(storage, files, plan.expression, most)
-        # Footers do not tell under which name a file as it stands holds a column.
-        copies = [file for file in files if file.materialized]
-        others = [file for file in files if not file.materialized]
-        return [
-            *self._splitter.splits(storage, others, None, most),
-            *self._splitter.splits(storage, copies, plan.expression, most),
-        ]
+        # Once columns were renamed, the footer of a file as it stands does not tell under which name it holds a column.
+        pruned = files.materialized | (snapshot.schema_history is None)
+        filters = [plan.expression if one else None for one in pruned]
+        divided = self._splitter.divide(snapshot.client.storage, files.slices, filters, most)
+        return [part for parts in divided for part in parts]
 
 
 def _check_links(snapshot: Snapshot, plan: Plan) -> None:

@@ -210,7 +210,7 @@ class HiveService(ThriftCalls):
         return self._structs.Splits(
             asked.version,
             scan.pin,
-            [split(f"{root}/{one.path}", one.start, one.length) for one in scan.splits],
+            [split(f"{root}/{one.base}", one.start, one.length) for one in scan.splits],
             scan.files_total,
             scan.files_kept,
         )

@@ -17,11 +17,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
 from catalog.planner import Plan
+from catalog.slices.file_slice import FileSlice
+from catalog.snapshots.snapshot import IndexedColumn, Snapshot
+from catalog.splits.splitter import SplitRules, Splitter
 from hudi_catalog.server.recent import Recent
-from hudi_catalog.trino.file_pieces import Piece, behind, in_order, pieces, position_after, row_counts
-from hudi_catalog.trino.split_id import Purpose, SplitCodec, SplitSlice, TrinoSplit
+from hudi_catalog.trino.split_id import Purpose, SplitCodec, TrinoSplit
+from table_format.base_file.footer import footer
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 from table_format.errors import ServiceError, SplitError
+from table_format.meta_columns import RECORD_KEY
+
+pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+nulls: Any = pa.nulls  # its stubs take one type at a time
 
 _KEPT_SCANS = 256
 _ALL_GROUPS = -1
@@ -29,6 +41,10 @@ _ALL_GROUPS = -1
 # A batch ends behind so many bytes of split ids, so that no client's limit of a frame is met.
 _MOST_BYTES = 4 << 20
 
+# Files that are divided at once.
+_CHUNK = 256
+# To merge log files costs several times what it costs to read a base file of their size.
+_MERGING = 4
 # Small files go together, so that not each one costs a request; but not so that workers have nothing to do.
 _MOST_FILES = 64
 _LEAST_SPLITS = 32
@@ -75,6 +91,29 @@ class PlannedScan:
         return cls(ordered, named, row_counts(ordered) if counted else None)
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A file slice or a part of one, as it is handed out.
+
+    Attributes:
+        position: of the slice in the plan.
+        slice: to be read.
+        ends_slice: whether no part of the slice comes after this one.
+    """
+
+    position: int
+    slice: FileSlice
+    ends_slice: bool
+
+    @property
+    def weight(self) -> int:
+        """Bytes, as a measure of the work; none for rows that are counted already."""
+        one = self.slice
+        if one.row_groups is None and one.record_count is not None:
+            return 0
+        return one.size * _MERGING if one.logs else one.length
+
+
 @dataclass(frozen=True)
 class _Place:
     """How far the splits of a scan were handed out.
@@ -97,14 +136,14 @@ class _Place:
     file_id: str = ""
     group: int = _ALL_GROUPS
 
-    def is_inside(self, slice_: SplitSlice) -> bool:
+    def is_inside(self, slice_: FileSlice) -> bool:
         """Whether some row groups of the slice's file were handed out, and others not."""
         return self.group != _ALL_GROUPS and (slice_.partition, slice_.file_id) == (self.partition, self.file_id)
 
-    def after(self, piece: Piece) -> _Place:
+    def after(self, piece: _Piece) -> _Place:
         """The place behind a piece."""
         one = piece.slice
-        if piece.ends_file or one.row_groups is None:
+        if piece.ends_slice or one.row_groups is None:
             position, group = piece.position + 1, _ALL_GROUPS
         else:
             position, group = piece.position, one.row_groups[-1]
@@ -136,6 +175,7 @@ class SplitBatches:
         self._codec = codec
         self._open = scans
         self._split_size = split_size
+        self._splitter = Splitter(SplitRules())
         self._kept: Recent[PlannedScan] = Recent(_KEPT_SCANS)
 
     def first(self, scan: PlannedScan, most: int) -> SplitBatch:
@@ -195,7 +235,7 @@ class SplitBatches:
     def _from(self, scan: PlannedScan, place: _Place) -> Iterator[tuple[TrinoSplit, _Place]]:
         """Each split from a place on, and the place after it: small files together, parts of large ones alone."""
         most_bytes = self._bundle_bytes(scan.plan)
-        bundle: list[Piece] = []
+        bundle: list[_Piece] = []
         held = 0
         for piece in self._pieces(scan, place):
             fits = len(bundle) < _MOST_FILES and held + piece.weight <= most_bytes
@@ -207,14 +247,34 @@ class SplitBatches:
         if bundle:
             yield _split(scan, bundle), place.after(bundle[-1])
 
-    def _pieces(self, scan: PlannedScan, place: _Place) -> Iterator[Piece]:
-        for piece in pieces(scan.plan, place.position, self._split_size, scan.row_counts):
-            if not place.is_inside(piece.slice):
-                yield piece
-                continue
-            left = behind(scan.plan.snapshot, piece.slice, place.group)
-            if left is not None:
-                yield replace(piece, slice=left)
+    def _pieces(self, scan: PlannedScan, place: _Place) -> Iterator[_Piece]:
+        """The slices of a plan from a place on, or their parts, divided as they are asked for."""
+        plan, counts = scan.plan, scan.row_counts
+        for begin in range(place.position, len(plan), _CHUNK):
+            slices = plan.snapshot.file_slices(plan.rows[begin : begin + _CHUNK])
+            if counts is not None:
+                known = counts.slice(begin, _CHUNK).to_pylist()
+                slices = [replace(one, record_count=count) for one, count in zip(slices, known, strict=True)]
+            for position, parts in enumerate(self._divided(plan, slices), begin):
+                for number, part in enumerate(parts, 1):
+                    left = behind(plan.snapshot, part, place.group) if place.is_inside(part) else part
+                    if left is not None:
+                        yield _Piece(position, left, number == len(parts))
+
+    def _divided(self, plan: Plan, slices: Sequence[FileSlice]) -> list[list[FileSlice]]:
+        parts = [[one] for one in slices]
+        if self._split_size is None or plan.snapshot.schema_history is not None:
+            return parts  # footers do not tell under which name a file holds a column
+        uncounted = [at for at, one in enumerate(slices) if one.record_count is None]
+        divided = self._splitter.divide(
+            plan.snapshot.client.storage,
+            [slices[at] for at in uncounted],
+            [plan.expression] * len(uncounted),
+            self._split_size,
+        )
+        for at, of_slice in zip(uncounted, divided, strict=True):
+            parts[at] = of_slice
+        return parts
 
     def _bundle_bytes(self, plan: Plan) -> int:
         fair = plan.bytes_kept // _LEAST_SPLITS
@@ -234,11 +294,11 @@ def _position(plan: Plan, place: _Place) -> int:
     return position_after(plan, place.partition, place.file_id, whole=whole)
 
 
-def _is_whole(piece: Piece) -> bool:
+def _is_whole(piece: _Piece) -> bool:
     return piece.slice.row_groups is None
 
 
-def _split(scan: PlannedScan, bundle: Sequence[Piece]) -> TrinoSplit:
+def _split(scan: PlannedScan, bundle: Sequence[_Piece]) -> TrinoSplit:
     return replace(scan.template, slices=tuple(piece.slice for piece in bundle))
 
 
@@ -310,3 +370,52 @@ class OpenScans:
             del self._scans[scan]
         while len(self._scans) > self._limit:
             self._scans.popitem(last=False)
+
+
+def in_order(plan: Plan) -> Plan:
+    """The plan with its files in the order of partition and file group, which no refresh changes."""
+    if len(plan) < 2:
+        return plan
+    files = plan.snapshot.take_files(plan.rows).select(["partition", "file_id"])
+    order = to_numpy(pc.sort_indices(files, sort_keys=[("partition", "ascending"), ("file_id", "ascending")]))
+    order = order.astype(np.int64)
+    return replace(plan, rows=plan.rows[order], fully_matching=plan.fully_matching[order])
+
+
+def position_after(plan: Plan, partition: str, file_id: str, *, whole: bool) -> int:
+    """The position, in a plan in order, of the first file behind another one, which need not be in the plan.
+
+    Args:
+        plan: in order.
+        partition: of the other file.
+        file_id: of the other file.
+        whole: whether that file itself is behind too.
+    """
+    files = plan.snapshot.take_files(plan.rows)
+    partitions, file_ids = files.column("partition"), files.column("file_id")
+    less = pc.less_equal if whole else pc.less
+    before = pc.or_(pc.less(partitions, partition), pc.and_(pc.equal(partitions, partition), less(file_ids, file_id)))
+    return int(pc.sum(before, min_count=0).as_py() or 0)
+
+
+def row_counts(plan: Plan) -> Any:
+    """Rows of each file, by the statistics of the record keys; null where they do not tell, or log files change them.
+
+    Args:
+        plan: of any filter.
+    """
+    snapshot = plan.snapshot
+    keys = snapshot.indexed_column(RECORD_KEY, pa.string()) if RECORD_KEY in snapshot.schema.names else None
+    if not isinstance(keys, IndexedColumn):
+        return nulls(len(plan), pa.int64())
+    plain = from_numpy(~snapshot.has_logs[plan.rows])
+    return pc.if_else(plain, keys.row_count.take(from_numpy(plan.rows)).cast(pa.int64()), pa.scalar(None, pa.int64()))
+
+
+def behind(snapshot: Snapshot, slice_: FileSlice, group: int) -> FileSlice | None:
+    """The part of a slice after a row group; None if there is none."""
+    groups = slice_.row_groups
+    if groups is None:  # this plan does not divide the file, and the one before did
+        groups = tuple(range(footer(snapshot.client.storage, str(slice_.base)).metadata.num_row_groups))
+    left = tuple(one for one in groups if one > group)
+    return replace(slice_, row_groups=left, record_count=None) if left else None

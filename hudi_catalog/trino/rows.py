@@ -16,14 +16,15 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from catalog.rows.slice_rows import SliceFiles, needed_columns, slice_batches
+from catalog.rows.slice_rows import needed_columns, slice_batches
+from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.server.recent import Recent
 from hudi_catalog.trino.domains import bound_filter, expression_of, row_condition
 from hudi_catalog.trino.index_keys import KeySet, key_filter
 from hudi_catalog.trino.options import TrinoOptions
 from hudi_catalog.trino.pages import Buffers, Cells, PageBuilder, cells_of
-from hudi_catalog.trino.split_id import SplitSlice, TrinoSplit, is_inside
+from hudi_catalog.trino.split_id import TrinoSplit, is_inside
 from hudi_catalog.trino.types import ServedColumn, columns_of
 from hudi_catalog.trino.values import served_values
 from hudi_catalog.trino.wire import domain_of
@@ -230,18 +231,18 @@ class RowServer:
             start = 0
 
     def _slice_batches(
-        self, split: TrinoSplit, piece: SplitSlice, snapshot: Snapshot, wanted: Sequence[ServedColumn], start: int
+        self, split: TrinoSplit, piece: FileSlice, snapshot: Snapshot, wanted: Sequence[ServedColumn], start: int
     ) -> Iterator[_Batch]:
-        files = _files(split.table, piece)
+        _check_paths(split.table, piece)
         chosen = self._filter(split, snapshot)
         keyed = chosen.served(chosen.keys.names) if chosen.keys else []
-        if not wanted and not keyed and chosen.condition is None and files.base is not None and not files.logs:
+        if not wanted and not keyed and chosen.condition is None and piece.base is not None and not piece.logs:
             yield _counted(snapshot, piece, start)
             return
         sources = [column.source for column in (*wanted, *keyed)]
         pieces = slice_batches(
             snapshot,
-            files,
+            piece,
             needed_columns(snapshot.schema, sources, chosen.condition),
             expression=chosen.expression,
             row_groups=piece.row_groups,
@@ -266,16 +267,19 @@ def _filter_of(split: TrinoSplit, snapshot: Snapshot, options: TrinoOptions) -> 
     return _Filter(columns, wanted, condition, keys)
 
 
-def _files(table: str, piece: SplitSlice) -> SliceFiles:
-    """The files of a slice, after a look at where they lie: a signed split is no reason to open any file."""
+def _check_paths(table: str, piece: FileSlice) -> None:
+    """Refuse files outside the table: the signature of a split is no reason to open any file.
+
+    Raises:
+        SplitError: there is one.
+    """
     for path in (piece.base, *(path for path, _ in piece.logs)):
         if path is not None and not is_inside(path):
             raise SplitError(f"{table}: {path!r} is not inside the table")
-    return SliceFiles(piece.partition, piece.base, piece.base_instant, piece.logs)
 
 
-def _counted(snapshot: Snapshot, piece: SplitSlice, position: int) -> _Batch:
-    rows = piece.rows
+def _counted(snapshot: Snapshot, piece: FileSlice, position: int) -> _Batch:
+    rows = piece.record_count
     if rows is None:
         found = footer(snapshot.client.storage, str(piece.base)).metadata
         groups = range(found.num_row_groups) if piece.row_groups is None else piece.row_groups

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from catalog.slices.file_slice import FileSlice
 from hudi_catalog.server.security import SIGNATURE_BYTES, Secret
 from hudi_catalog.trino.options import SPLIT_LIFETIME
 from table_format.errors import SplitError
@@ -41,29 +42,6 @@ _CALLED = {Purpose.SPLIT: "split id", Purpose.SPLITS_TOKEN: "token of splits", P
 
 
 @dataclass(frozen=True, slots=True)
-class SplitSlice:
-    """A file slice, or some row groups of a base file.
-
-    Attributes:
-        partition: path of the partition, "" in a table without partitions.
-        file_id: the file group.
-        base: path of the base file relative to the table; None for log files alone.
-        base_instant: of the file slice.
-        logs: path relative to the table, and bytes, of each log file in merge order.
-        row_groups: ordinals of those to read; None for the whole file.
-        rows: how many there are, where statistics tell it and the query only counts; None to look at the file.
-    """
-
-    partition: str
-    file_id: str
-    base: str | None
-    base_instant: str
-    logs: tuple[tuple[str, int], ...] = ()
-    row_groups: tuple[int, ...] | None = None
-    rows: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class TrinoSplit:
     """What one worker reads of one snapshot: a few small files, one file, or a part of a large one.
 
@@ -80,7 +58,7 @@ class TrinoSplit:
 
     table: str
     pin: str
-    slices: tuple[SplitSlice, ...] = ()
+    slices: tuple[FileSlice, ...] = ()
     constraint: bytes = b""
     key_columns: tuple[str, ...] = ()
     keys: bytes = b""
@@ -190,7 +168,7 @@ class SplitCodec:
     def pack(self, split: TrinoSplit) -> bytes:
         """The id of a split."""
         slices = [
-            (one.partition, one.file_id, one.base, one.base_instant, one.logs, one.row_groups, one.rows)
+            (one.partition, one.file_id, one.base, one.instant, one.logs, one.row_groups, one.record_count)
             for one in split.slices
         ]
         told = [split.table, split.pin, slices, split.key_columns, split.scan]
@@ -256,11 +234,11 @@ def _split(texts: bytes) -> TrinoSplit:
     return TrinoSplit(table, pin, tuple(map(_slice, slices)), key_columns=tuple(key_columns), scan=scan)
 
 
-def _slice(told: list[Any]) -> SplitSlice:
-    partition, file_id, base, base_instant, logs, row_groups, rows = told
+def _slice(told: list[Any]) -> FileSlice:
+    partition, file_id, base, instant, logs, row_groups, record_count = told
     log_files = tuple((path, size) for path, size in logs)
     for path in (base, *(log for log, _ in log_files)):
         if path is not None and not is_inside(path):
             raise ValueError(f"{path!r} is not inside the table")
     groups = None if row_groups is None else tuple(row_groups)
-    return SplitSlice(partition, file_id, base, base_instant, log_files, groups, rows)
+    return FileSlice(partition, file_id, base, instant, log_files, groups, record_count)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from hudi_catalog.hive import planning, splitting
+from hudi_catalog.hive import planning
 from hudi_catalog.metastore.hive_types import hive_columns
 from pushdown import HudiExpression, Predicate, bind, matches
 from pushdown.errors import ExpressionError
@@ -29,7 +29,7 @@ FILTERS = 8
 
 @pytest.fixture(autouse=True)
 def _everything_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splitting, "_LARGE", 1)
+    monkeypatch.setattr(planning, "_PRUNE_BYTES", 1)
     monkeypatch.setattr(planning, "_LEAST_SPLIT", 1)
 
 

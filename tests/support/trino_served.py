@@ -6,15 +6,15 @@ import decimal
 import json
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from catalog import Table
-from catalog.rows.slice_rows import slice_files
 from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.trino.rows import RowServer
-from hudi_catalog.trino.split_id import SplitSlice, TrinoSplit
+from hudi_catalog.trino.split_id import TrinoSplit
 from hudi_catalog.trino.types import Form, ServedColumn
 from tests.support.trino_wire import block_values, decoded
 
@@ -41,15 +41,7 @@ def splits_of(
 ) -> Iterator[TrinoSplit]:
     """A split for each file slice, or for some of them."""
     for row in snapshot.live_rows.tolist() if rows is None else rows:
-        files = slice_files(snapshot, row)
-        piece = SplitSlice(
-            partition=files.partition,
-            file_id=str(snapshot.files.column("file_id")[row].as_py()),
-            base=files.base,
-            base_instant=files.instant,
-            logs=tuple((path, size or 0) for path, size in files.logs),
-            row_groups=row_groups,
-        )
+        piece = replace(snapshot.file_slice(row), row_groups=row_groups)
         yield TrinoSplit(table.name, snapshot.instant or "", (piece,), **more)
 
 

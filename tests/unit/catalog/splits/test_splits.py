@@ -13,8 +13,8 @@ import pytest
 from catalog import Table, read
 from catalog.rows.json_rows import json_lines
 from catalog.snapshots.scan_options import SPLIT_SIZE
+from catalog.splits.file_splits import SPLIT_FIELDS
 from catalog.splits.residuals import NOTHING, Residuals
-from catalog.splits.splits import SPLIT_FIELDS
 from pushdown import Unknown, bind, col, matches, parse_sql
 from pushdown.evaluation.statistics import ColumnStatistics
 from tests.support.local_writes import LocalTable

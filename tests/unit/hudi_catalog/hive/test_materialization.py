@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog import Table
-from catalog.rows.slice_rows import slice_batches, slice_files, slice_rows
+from catalog.rows.slice_rows import slice_batches, slice_rows
 from catalog.table import READ_OPTIMIZED, SNAPSHOT
 from hudi_catalog.hive import materialization, materialized_files
 from hudi_catalog.hive.materialization import Copies, SliceNames, folder_name
@@ -87,7 +87,7 @@ def test_a_name_stands_for_one_content(name: str, golden: Callable[[str], Golden
     seen = 0
     for snapshot in snapshots:
         for row in snapshot.live_rows.tolist():
-            key = (folder_name(snapshot), names.name(snapshot, slice_files(snapshot, row)))
+            key = (folder_name(snapshot), names.name(snapshot, snapshot.file_slice(row)))
             rows = told(slice_rows(snapshot, row, snapshot.schema.names))
             assert content.setdefault(key, rows) == rows
             seen += 1
@@ -99,7 +99,7 @@ def test_blocks_that_count_later_change_the_name(copied: Copied) -> None:
     table = Table.open(copied("v6_0150__mor_log"))
     snapshot = table.snapshot()
     row = next(row for row in snapshot.live_rows.tolist() if snapshot.has_logs[row])
-    files = slice_files(snapshot, row)
+    files = snapshot.file_slice(row)
     earlier = table.snapshot(files.instant)
     assert SliceNames().name(earlier, files) != SliceNames().name(snapshot, files)
 
@@ -339,7 +339,7 @@ def test_one_whose_maker_died_is_made_by_another(log_table: str, making: Callabl
         log_table,
         FOLDER,
         folder_name(snapshot),
-        SliceNames().name(snapshot, slice_files(snapshot, rows[0])) + ".making",
+        SliceNames().name(snapshot, snapshot.file_slice(rows[0])) + ".making",
     )
     claim.parent.mkdir(parents=True)
     claim.write_bytes(b"")
@@ -386,7 +386,7 @@ def test_a_folder_that_cannot_be_written(copied: Copied) -> None:
 def test_a_file_that_is_gone_is_an_error(log_table: str, making: Callable[..., Copies]) -> None:
     snapshot = Table.open(log_table).snapshot()
     rows = snapshot.live_rows[snapshot.has_logs[snapshot.live_rows]]
-    Path(log_table, slice_files(snapshot, rows[0]).logs[0][0]).unlink()
+    Path(log_table, snapshot.file_slice(rows[0]).logs[0][0]).unlink()
     with pytest.raises(StorageError, match="no such file"):
         making().of(snapshot, rows)
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog import Table
-from hudi_catalog.hive import planning, splitting
+from hudi_catalog.hive import planning
 from hudi_catalog.hive.serve import Nonces
 from hudi_catalog.server.security import Secret
 from table_format.errors import StorageError
@@ -262,7 +262,7 @@ def test_splits_are_as_large_as_hive_and_the_option_allow(
         found = service.splits("large", splitBytes=asked).splits
         assert len(found) >= 2 * files
         assert sorted(read(found, ["k"])["k"].to_pylist()) == wanted
-    monkeypatch.setattr(splitting, "_LARGE", 1)
+    monkeypatch.setattr(planning, "_PRUNE_BYTES", 1)
     few = asking.splits("large", filter=tree("OPLessThan", "_hoodie_record_key", "string", "1000"))
     kept = read(few.splits, ["k"])["k"].to_pylist()
     assert {0, 1, 10, 100} <= set(kept)

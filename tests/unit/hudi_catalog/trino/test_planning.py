@@ -9,6 +9,7 @@ import pytest
 
 from catalog import Catalog
 from catalog.planner import make_plan
+from catalog.slices.file_slice import FileSlice
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.security import Secret
 from hudi_catalog.server.tables import WarehouseTables
@@ -17,7 +18,7 @@ from hudi_catalog.trino.batches import OpenScans, SplitBatches
 from hudi_catalog.trino.names import TableName, TableNames
 from hudi_catalog.trino.options import TrinoOptions
 from hudi_catalog.trino.planning import SplitPlanner
-from hudi_catalog.trino.split_id import Purpose, SplitCodec, SplitSlice, TrinoSplit
+from hudi_catalog.trino.split_id import Purpose, SplitCodec, TrinoSplit
 from table_format.errors import ServiceError, SplitError, TableNotFoundError
 from tests.support.local_writes import LocalTable
 from tests.unit.hudi_catalog.trino.domains import EVERYTHING, NOTHING, between, domain, points, ranges
@@ -85,11 +86,11 @@ class Serving:
         return [self.codec.unpack(one) for one in found.split_ids], found.next_token
 
 
-def key_of(one: SplitSlice) -> tuple[Any, ...]:
+def key_of(one: FileSlice) -> tuple[Any, ...]:
     return one.partition, one.file_id, one.base, one.row_groups
 
 
-def slices(splits: Iterable[TrinoSplit]) -> list[SplitSlice]:
+def slices(splits: Iterable[TrinoSplit]) -> list[FileSlice]:
     return [one for split in splits for one in split.slices]
 
 
@@ -114,8 +115,8 @@ def test_a_split_names_the_snapshot_and_the_file(serving: Serving, warehouse: Pa
         assert (split.constraint, split.keys, split.key_columns) == (b"", b"", ())
         (one,) = split.slices
         assert (warehouse / "db" / "trips" / str(one.base)).is_file()
-        assert one.base_instant == snapshot.instant
-        assert (one.row_groups, one.logs, one.rows) == (None, (), None)
+        assert one.instant == snapshot.instant
+        assert (one.row_groups, one.logs, one.record_count) == (None, (), None)
     assert len({split.scan for split in splits}) == 1
 
 
@@ -280,7 +281,7 @@ def test_a_table_as_of_a_time(written: LocalTable, tmp_path: Path) -> None:
     serving = Serving(tmp_path)
     before, _ = serving.batch(TableName("default", "trips"))
     written.write("upsert", rows(range(250, 400)))
-    instant = slices(before)[0].base_instant
+    instant = slices(before)[0].instant
     then, _ = serving.batch(TableName("default", f"trips__at_{instant}"))
     assert keys(then) == keys(before)
     now, _ = serving.batch(TableName("default", "trips__at_99991231"))
@@ -369,13 +370,13 @@ def test_parts_of_large_files_stay_alone(warehouse: Path, monkeypatch: pytest.Mo
 
 
 def test_counts_are_known_by_statistics(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = [one.rows for one in slices(serving.batch(TRIPS, desired=[])[0])]
+    counted = [one.record_count for one in slices(serving.batch(TRIPS, desired=[])[0])]
     assert sum(count or 0 for count in counted) == 300
     assert all(counted)
     assert len(serving.batch(TRIPS, desired=[])[0]) == 1  # there is nothing to read
     for desired, constraint in (([], domain(k=ranges(between("bigint", 5)))), (["k"], EVERYTHING), (None, EVERYTHING)):
-        assert {one.rows for one in slices(serving.batch(TRIPS, constraint, desired=desired)[0])} == {None}
-    assert {one.rows for one in slices(serving.batch(LARGE, desired=[])[0])} != {None}
+        assert {one.record_count for one in slices(serving.batch(TRIPS, constraint, desired=desired)[0])} == {None}
+    assert {one.record_count for one in slices(serving.batch(LARGE, desired=[])[0])} != {None}
 
 
 def test_a_batch_is_no_larger_than_a_frame_may_be(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -367,7 +367,7 @@ def test_merged_slices_are_read_in_pieces(golden: Golden) -> None:
     table = golden("v9_1200__mor_log").open()
     snapshot = table.snapshot()
     (row,) = snapshot.live_rows[snapshot.has_logs[snapshot.live_rows]][:1].tolist()
-    files = slice_rows.slice_files(snapshot, row)
+    files = snapshot.file_slice(row)
     whole = slice_rows.slice_rows(snapshot, row, snapshot.schema.names)
     pieces = list(slice_rows.slice_batches(snapshot, files, snapshot.schema.names, start=1, batch_rows=3))
     assert [at for at, _ in pieces] == list(range(1, len(whole), 3))
@@ -377,7 +377,7 @@ def test_merged_slices_are_read_in_pieces(golden: Golden) -> None:
 def test_positions_are_those_of_all_rows(served: Served) -> None:
     """A page may be asked for when the constraint of its scan is no longer known."""
     order = served.order()
-    files = slice_rows.slice_files(served.snapshot, int(served.snapshot.live_rows[0]))
+    files = served.snapshot.file_slice(int(served.snapshot.live_rows[0]))
     for groups in (None, (0, 3), (5,), (1, 2, 4)):
         pieces = slice_rows.slice_batches(served.snapshot, files, ["n"], row_groups=groups, start=7, batch_rows=50)
         found = [(at, piece.column("n").to_pylist()) for at, piece in pieces]

@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 
 from catalog import Catalog
 from catalog.planner import STAGES
+from catalog.slices.file_slice import FileSlice
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.security import Secret
 from hudi_catalog.server.tables import WarehouseTables
 from hudi_catalog.trino import batches
 from hudi_catalog.trino.options import TrinoOptions
 from hudi_catalog.trino.service import TrinoService
-from hudi_catalog.trino.split_id import SplitCodec, SplitSlice, TrinoSplit
+from hudi_catalog.trino.split_id import SplitCodec, TrinoSplit
 from hudi_catalog.trino.wire import presto_service, trino_service
 from table_format.errors import StorageError
 from tests.support.local_writes import LocalTable
@@ -262,7 +263,7 @@ def test_no_file_outside_the_table_is_opened(warehouse: Path, path: str, monkeyp
     service = served(warehouse)
     good = SplitCodec(SECRET).unpack(service.splits().splits[0].splitId.id)
     pa.parquet.write_table(rows(range(5)), warehouse / "secret.parquet")
-    bad = TrinoSplit(good.table, good.pin, (SplitSlice("", "f", path, "1"),))
+    bad = TrinoSplit(good.table, good.pin, (FileSlice("", "f", path, "1"),))
     opened = []
     monkeypatch.setattr(os, "open", lambda *given, **more: opened.append(given) or 1 / 0)
     with pytest.raises(FailedError, match="not inside the table"):

@@ -2,24 +2,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catalog.slices.file_slice import FileSlice
 from hudi_catalog.server.security import Secret
-from hudi_catalog.trino.split_id import HeldBytes, Purpose, SplitCodec, SplitSlice, TrinoSplit
+from hudi_catalog.trino.split_id import HeldBytes, Purpose, SplitCodec, TrinoSplit
 from table_format.errors import SplitError
 
 SECRET = Secret(b"secret")
-SLICE = SplitSlice(
+SLICE = FileSlice(
     partition="city=São Paulo/day=1",
     file_id="00000001-aa",
     base="city=São Paulo/day=1/00000001-aa_0-1-2_20260101000000000.parquet",
-    base_instant="20260101000000000",
+    instant="20260101000000000",
     logs=(("city=São Paulo/day=1/.00000001-aa_20260101000000000.log.1_0-1-2", 17),),
     row_groups=(0, 3),
-    rows=17,
+    record_count=17,
 )
 SPLIT = TrinoSplit(
     table="db.trips",
     pin="20260101000000000#ab",
-    slices=(SLICE, SplitSlice("", "00000002-bb", None, "20260101000000001")),
+    slices=(SLICE, FileSlice("", "00000002-bb", None, "20260101000000001")),
     constraint=b"\x00\xff domain",
     key_columns=("a", "b"),
     keys=b"\x01\x00 keys",
@@ -100,8 +101,8 @@ def test_old_ids_are_refused() -> None:
 @pytest.mark.parametrize("path", ["../other/x.parquet", "/etc/passwd", "a/../../b.parquet", "a\0b"])
 def test_no_signed_path_leaves_the_table(path: str) -> None:
     for split in (
-        SplitSlice("", "f", path, "1"),
-        SplitSlice("", "f", None, "1", logs=((path, 1),)),
+        FileSlice("", "f", path, "1"),
+        FileSlice("", "f", None, "1", logs=((path, 1),)),
     ):
         with pytest.raises(SplitError, match="not inside the table"):
             CODEC.unpack(CODEC.pack(TrinoSplit("t", "1", (SLICE, split))))
