@@ -16,7 +16,7 @@ from catalog.snapshots.incremental import InstantRange, instant_range
 from catalog.snapshots.refresh import refreshed
 from catalog.snapshots.scan_options import ScanOptions
 from catalog.snapshots.snapshot import Snapshot
-from catalog.statistics.column_cache import DEFAULT_LIMIT
+from catalog.statistics.column_index import DEFAULT_MEMORY
 from pushdown.expression import HudiExpression
 from pushdown.sql import parse_sql
 from table_format.config.option_values import known_options, whole_number
@@ -39,7 +39,7 @@ class TableOptions:
             least recently make room. `hoodie.catalog.statistics.memory`.
     """
 
-    statistics_memory: int = DEFAULT_LIMIT
+    statistics_memory: int = DEFAULT_MEMORY
 
     @classmethod
     def parse(cls, options: Mapping[str, str] | None) -> TableOptions:

@@ -1,4 +1,4 @@
-"""Statistics out of Parquet footers, for files that no index describes."""
+"""Column statistics from Parquet footers, for files that no index describes."""
 
 from __future__ import annotations
 
@@ -33,32 +33,35 @@ def read_footer_statistics(
         By column, one entry for each of `rows`; null where a footer does not tell, as that of a file that cannot be
         read: whoever reads its rows will say so.
     """
-    known = snapshot.footers
-    for row in rows:
-        # a base file does not tell what its log files hold, nor under which name it holds a column
-        if snapshot.has_logs[row] or snapshot.schema_history is not None:
-            known.put(int(row), dict.fromkeys(columns))
-    unread = [int(row) for row in rows if any((int(row), column) not in known for column in columns)]
+    cache = snapshot.footers
+    # a base file does not tell what its log files hold, nor under which name it holds a column
+    readable = [int(row) for row in rows if not snapshot.has_logs[row] and snapshot.schema_history is None]
+    unread = [row for row in readable if any((row, column) not in cache for column in columns)]
+    statistics = {(row, column): cache.get((row, column)) for row in readable for column in columns}
     paths: Any = snapshot.files.column("path")
     with ThreadPoolExecutor(threads, thread_name_prefix="hudi-footer") as pool:
-        found = pool.map(lambda row: _read(snapshot, str(paths[row].as_py()), columns), unread)
-        for row, statistics in zip(unread, found, strict=True):
-            known.put(row, statistics)
-    return {column: _column(known.get(rows, column), kind) for column, kind in columns.items()}
+        by_row = pool.map(lambda row: _read(snapshot, str(paths[row].as_py()), columns), unread)
+        for row, of_file in zip(unread, by_row, strict=True):
+            for column, of_column in of_file.items():
+                cache.put((row, column), of_column)
+                statistics[row, column] = of_column
+    return {
+        column: _column([statistics.get((int(row), column)) for row in rows], kind) for column, kind in columns.items()
+    }
 
 
 def unknown_statistics(kind: pa.DataType, count: int) -> ColumnStatistics:
     """Statistics that say nothing, for so many files."""
-    nothing, counts = nulls(count, kind), nulls(count, pa.int64())
-    return ColumnStatistics(lower=nothing, upper=nothing, null_count=counts, row_count=counts)
+    bounds, counts = nulls(count, kind), nulls(count, pa.int64())
+    return ColumnStatistics(lower=bounds, upper=bounds, null_count=counts, row_count=counts)
 
 
 def _read(snapshot: Snapshot, path: str, columns: Mapping[str, pa.DataType]) -> dict[str, FooterStatistics | None]:
     try:
-        whole = footer(snapshot.client.storage, path)
+        file_footer = footer(snapshot.client.storage, path)
     except (MissingFileError, CorruptFileError):
         return dict.fromkeys(columns)
-    return {column: _of_footer(whole, column, kind) for column, kind in columns.items()}
+    return {column: _of_footer(file_footer, column, kind) for column, kind in columns.items()}
 
 
 def _of_footer(whole: BaseFileFooter, column: str, kind: pa.DataType) -> FooterStatistics | None:
@@ -71,9 +74,9 @@ def _of_footer(whole: BaseFileFooter, column: str, kind: pa.DataType) -> FooterS
         return None
 
 
-def _column(found: list[FooterStatistics | None], kind: pa.DataType) -> ColumnStatistics:
+def _column(files: list[FooterStatistics | None], kind: pa.DataType) -> ColumnStatistics:
     def part(name: str, of: pa.DataType) -> pa.Array[Any]:
-        return pa.array([None if one is None else getattr(one, name) for one in found], of)
+        return pa.array([None if one is None else getattr(one, name) for one in files], of)
 
     return ColumnStatistics(
         lower=part("lower", kind),

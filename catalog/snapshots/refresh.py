@@ -45,13 +45,13 @@ def refreshed(snapshot: Snapshot, client: TableClient) -> Snapshot:
     writes = _later_writes(snapshot, client, timeline)
     slices = None if writes is None else _with_writes(snapshot, timeline, writes)
     if slices is None:
-        return Snapshot(client, timeline, statistics_limit=snapshot.columns.limit)
+        return Snapshot(client, timeline, statistics_limit=snapshot.column_index.memory)
     if not writes and timeline.instants == snapshot.timeline.instants:
         return snapshot
     before = snapshot.metadata_table
     table = None if before is None else before.refreshed(client, timeline)
     if (table is None) != (before is None):
-        return Snapshot(client, timeline, statistics_limit=snapshot.columns.limit)
+        return Snapshot(client, timeline, statistics_limit=snapshot.column_index.memory)
     return snapshot.succeeded_by(client, timeline, table, slices[0], slices[1])
 
 

@@ -15,17 +15,17 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from catalog.concurrency.caches import LruCache
 from catalog.slices.file_slice import FileSlice, file_slices
 from catalog.slices.path_values import PathValues, path_values
 from catalog.slices.slice_set import Rows, SliceSet
 from catalog.slices.time_travel import check_not_cleaned
-from catalog.statistics.column_cache import DEFAULT_LIMIT, CachedColumn, ColumnCache
-from catalog.statistics.footer_cache import FooterCache
+from catalog.statistics.column_index import DEFAULT_MEMORY, ColumnIndex
 from catalog.statistics.indexed_column import IndexedColumn
 from catalog.statistics.merged_ranges import DEFAULT_BLOCK_SIZE, RowGroupSize
-from catalog.statistics.snapshot_columns import load_column, update_column
 from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.verdict import CannotPrune
+from table_format.base_file.footer import FooterStatistics
 from table_format.codecs.arrow_numpy import one_chunk, to_numpy
 from table_format.meta_columns import META_FIELDS
 from table_format.metadata_table.reader import MetadataTable
@@ -44,6 +44,7 @@ __all__ = ["IndexedColumn", "Snapshot"]
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
 _UNREAD = object()
+_MOST_FOOTER_ENTRIES = 200_000
 
 
 class Snapshot:
@@ -70,7 +71,7 @@ class Snapshot:
         *,
         read_optimized: bool = False,
         listing: Timeline | None = None,
-        statistics_limit: int = DEFAULT_LIMIT,
+        statistics_limit: int = DEFAULT_MEMORY,
     ) -> None:
         self.client = client
         self.config = client.config
@@ -86,12 +87,14 @@ class Snapshot:
         self.schema_history = internal_schemas(timeline, as_of, newest=listing)
         self.slices = self._load_slices(past=as_of is not None or listing is not None)
         self.replaced = replaced_file_groups(timeline, as_of)
-        self.columns = ColumnCache(statistics_limit)
         self.block_size = client.config.block_size or DEFAULT_BLOCK_SIZE
+        self.column_index = ColumnIndex(
+            self.metadata_table, self.slices, self.schema_history, self._row_groups, statistics_limit
+        )
         self._others: dict[int, Snapshot] = {}
         self._paths: PathValues | CannotPrune | None = None
         self._buckets: Any = _UNREAD
-        self.footers = FooterCache()
+        self.footers = _footer_cache()
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -164,20 +167,11 @@ class Snapshot:
             column: its name; dotted for a struct's field.
             kind: its type in this snapshot's schema.
         """
-        table = self.metadata_table
-        with self._lock:
-            cached = self.columns.get(column)
-            if cached is not None and cached.source is table and cached.kind == kind:
-                return cached.column
-            updated = None if cached is None else self._update_column(cached, column, kind)
-            found = self._load_column(column, kind) if updated is None else updated
-            self.columns.put(column, CachedColumn(kind, found, table))
-            return found
+        return self.column_index.column(column, kind)
 
     def cached_column(self, column: str) -> IndexedColumn | CannotPrune | None:
-        """What `indexed_column` found before; None when it was not asked."""
-        cached = self.columns.get(column)
-        return cached.column if cached is not None and cached.source is self.metadata_table else None
+        """The result of `indexed_column` if it is cached; None where it would be loaded."""
+        return self.column_index.cached_column(column)
 
     def bucket_numbers(self) -> NDArray[np.int64] | None:
         """The bucket of each file by the first eight digits of its id; None when any file has none (RFC-29)."""
@@ -208,10 +202,10 @@ class Snapshot:
         newer.data_schema = client.table_schema(timeline)
         newer.schema = whole_schema(client, newer.data_schema)
         newer.slices, newer.replaced = slices, replaced
-        newer.columns = self.columns.inherited()
+        newer.column_index = self.column_index.succeeded_by(table, slices, newer._row_groups)  # noqa: SLF001  # of the same class
         same_columns = newer.data_schema == self.data_schema
         if not same_columns:
-            newer.footers = FooterCache()
+            newer.footers = _footer_cache()
         paths = self._paths if same_columns and len(slices.partitions) == len(self.partitions) else None
         vars(newer).update(_paths=paths, _buckets=_UNREAD, _lock=threading.RLock(), _others={})
         return newer
@@ -227,9 +221,8 @@ class Snapshot:
         with self._lock:
             if size not in self._others:
                 other = copy.copy(self)
-                vars(other).update(
-                    block_size=size, columns=ColumnCache(self.columns.limit), _lock=threading.RLock(), _others={}
-                )
+                vars(other).update(block_size=size, _lock=threading.RLock(), _others={})
+                other.column_index = self.column_index.with_row_groups(other._row_groups)  # noqa: SLF001  # likewise
                 self._others = {size: other}
             return self._others[size]
 
@@ -241,22 +234,13 @@ class Snapshot:
         slices = read_optimized_slices if self.read_optimized else latest_file_slices
         return SliceSet.of(slices(listed, self.timeline, as_of=self.as_of))
 
-    def _load_column(self, column: str, kind: pa.DataType) -> IndexedColumn | CannotPrune:
-        table = self.metadata_table
-        if table is None:
-            return CannotPrune("the table has no metadata table")
-        if not table.has_column_stats:
-            return CannotPrune("the metadata table has no column_stats")
-        if not self.slices.names_are_unique():
-            return CannotPrune("file names repeat between partitions")
-        return load_column(table, self.slices, column, kind, self.schema_history, row_groups=self._row_groups)
-
-    def _update_column(self, cached: CachedColumn, column: str, kind: pa.DataType) -> IndexedColumn | None:
-        return update_column(cached, self.metadata_table, self.slices, column, kind, row_groups=self._row_groups)
-
     @property
     def _row_groups(self) -> RowGroupSize:
         return RowGroupSize.of(self.schema, self.block_size)
+
+
+def _footer_cache() -> LruCache[tuple[int, str], FooterStatistics | None]:
+    return LruCache(_MOST_FOOTER_ENTRIES)
 
 
 def whole_schema(client: TableClient, schema: pa.Schema) -> pa.Schema:

@@ -14,7 +14,7 @@ from catalog.slices.path_values import PathValues
 from catalog.snapshots.snapshot import Snapshot
 from catalog.stages.column_stats import column_types
 from catalog.stages.stage import StageInput
-from catalog.statistics.aggregate import gather
+from catalog.statistics.aggregate import aggregate_statistics
 from catalog.statistics.indexed_column import concat_statistics
 from pushdown.evaluation.evaluate import evaluate
 from pushdown.evaluation.key_bindings import key_bindings
@@ -122,10 +122,10 @@ def _of_column(snapshot: Snapshot, column: str, kind: pa.DataType) -> ColumnStat
     before = next(memoize(snapshot, ("plans", column), itertools.count))
     if before < PLANS_BEFORE:
         return CannotPrune(f"ranges of {column} are gathered when this snapshot is asked about it again")
-    return memoize(snapshot, ("partition statistics", column, str(kind)), lambda: _gathered(snapshot, column, kind))
+    return memoize(snapshot, ("partition statistics", column, str(kind)), lambda: _aggregated(snapshot, column, kind))
 
 
-def _gathered(snapshot: Snapshot, column: str, kind: pa.DataType) -> ColumnStatistics | CannotPrune:
+def _aggregated(snapshot: Snapshot, column: str, kind: pa.DataType) -> ColumnStatistics | CannotPrune:
     indexed = snapshot.indexed_column(column, kind)
     if isinstance(indexed, CannotPrune):
         return indexed
@@ -133,14 +133,16 @@ def _gathered(snapshot: Snapshot, column: str, kind: pa.DataType) -> ColumnStati
     parts = []
     for part, (start, end) in zip(indexed.parts, snapshot.slices.segments, strict=True):
         groups = snapshot.partition_index[start:end]
-        found = part.remembered(
-            ("partitions", str(kind), count), functools.partial(gather, part.statistics, kind, groups, count)
+        statistics = memoize(
+            part,
+            ("partitions", str(kind), count),
+            functools.partial(aggregate_statistics, part.statistics, kind, groups, count),
         )
-        if isinstance(found, CannotPrune):
-            return found
-        parts.append((found, np.bincount(groups, minlength=count) > 0))
+        if isinstance(statistics, CannotPrune):
+            return statistics
+        parts.append((statistics, np.bincount(groups, minlength=count) > 0))
     if len(parts) == 1:
         return parts[0][0]
     here = [np.flatnonzero(has) for _, has in parts]
-    joined = concat_statistics([found.take(rows) for (found, _), rows in zip(parts, here, strict=True)])
-    return gather(joined, kind, np.concatenate(here), count)
+    joined = concat_statistics([statistics.take(rows) for (statistics, _), rows in zip(parts, here, strict=True)])
+    return aggregate_statistics(joined, kind, np.concatenate(here), count)

@@ -1,11 +1,11 @@
-"""What the metadata table's statistics say of one column in each file slice of a snapshot."""
+"""One column's statistics in each file slice of a snapshot."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from pushdown.evaluation.statistics import ColumnStatistics
 from table_format.codecs.arrow_numpy import from_numpy
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,17 +28,9 @@ class ColumnPart:
     statistics: ColumnStatistics
     present: NDArray[np.bool_]
     row_count: pa.Array[Any]
-    _remembered: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.present)
-
-    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` returned the first time for this key."""
-        if key not in self._remembered:
-            self._remembered[key] = make()
-        found: T = self._remembered[key]
-        return found
 
     def take(self, rows: NDArray[np.int64]) -> ColumnPart:
         """Some of the slices."""
@@ -70,8 +60,8 @@ class ColumnPart:
 class IndexedColumn:
     """One column in all slices: in those that the snapshot was loaded with, and in those that came later.
 
-    The parts are kept apart, so that the first one, which is large, is shared by the snapshots of a table that is held
-    open, with all that was made of it.
+    The parts stay apart: the first one, which is large, is shared by the snapshots of a table that is held open, with
+    the results that are memoized for it.
     """
 
     def __init__(self, main: ColumnPart, tail: ColumnPart | None = None) -> None:
@@ -114,7 +104,7 @@ class IndexedColumn:
 
     @property
     def nbytes(self) -> int:
-        """Memory that it takes, with what is made of it for planning."""
+        """Memory that it takes, with the comparable form that planning makes of it."""
         return sum(_bytes_of(part) for part in self.parts)
 
 

@@ -1,19 +1,22 @@
 """File slices at fixed positions, the columns that are kept of them, and their statistics."""
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from catalog.slices.slice_set import SliceSet, names_are_unique
-from catalog.statistics.aggregate import Before, statistics_of_slices
-from catalog.statistics.column_cache import CachedColumn, ColumnCache
+from catalog.statistics.aggregate import PriorStatistics, statistics_of_slices
+from catalog.statistics.column_index import ColumnIndex
 from catalog.statistics.indexed_column import ColumnPart, IndexedColumn
+from catalog.statistics.merged_ranges import RowGroupSize
 from catalog.table import TableOptions
 from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.verdict import CannotPrune
 from table_format.errors import OptionError
+from table_format.metadata_table.reader import MetadataTable
 from table_format.slices.file_slices import SLICES_SCHEMA
 
 LONG = pa.int64()
@@ -128,39 +131,48 @@ def column(values: list[int | None]) -> IndexedColumn:
     return IndexedColumn(ColumnPart(ColumnStatistics(array, array, zeros, zeros), np.ones(len(values), bool), zeros))
 
 
-def kept(cache: ColumnCache, *names: str) -> list[bool]:
-    return [cache.get(name) is not None for name in names]
+def index(table: MetadataTable | None = None, memory: int = 1 << 20) -> ColumnIndex:
+    empty = SliceSet.of(SLICES_SCHEMA.empty_table())
+    return ColumnIndex(table, empty, None, RowGroupSize(1, 1, 0), memory)
 
 
-def test_the_column_that_was_used_least_recently_makes_room() -> None:
+def cached(of: ColumnIndex, *names: str) -> list[bool]:
+    return [of.cached_column(name) is not None for name in names]
+
+
+def put(of: ColumnIndex, name: str, values: IndexedColumn | CannotPrune) -> None:
+    with mock.patch.object(of, "_loaded", return_value=values):
+        assert of.column(name, LONG) is values
+
+
+def test_the_column_that_was_used_least_recently_is_evicted() -> None:
     one = column([1, 2, 3])
-    cache = ColumnCache(2 * one.nbytes)
-    for name in "ab":
-        cache.put(name, CachedColumn(LONG, column([1, 2, 3]), None))
-    assert cache.nbytes == 2 * one.nbytes
-    cache.get("a")
-    cache.put("c", CachedColumn(LONG, one, None))
-    assert kept(cache, "a", "b", "c") == [True, False, True]
-    assert cache.nbytes <= cache.limit
+    columns = index(memory=2 * one.nbytes)
+    put(columns, "a", column([1, 2, 3]))
+    put(columns, "b", column([1, 2, 3]))
+    assert cached(columns, "b", "a") == [True, True]
+    put(columns, "c", one)
+    assert cached(columns, "a", "b", "c") == [True, False, True]
 
 
 def test_the_last_column_stays_in_any_case() -> None:
-    cache = ColumnCache(0)
-    cache.put("a", CachedColumn(LONG, column([1]), None))
-    cache.put("b", CachedColumn(LONG, column([1]), None))
-    assert kept(cache, "a", "b") == [False, True]
+    columns = index(memory=0)
+    put(columns, "a", column([1]))
+    put(columns, "b", column([1]))
+    assert cached(columns, "a", "b") == [False, True]
 
 
-def test_an_inherited_cache_is_one_of_its_own() -> None:
-    cache = ColumnCache()
-    cache.put("a", CachedColumn(LONG, column([1]), None))
-    cache.put("none", CachedColumn(LONG, CannotPrune("no such column"), None))
-    other = cache.inherited()
-    assert kept(other, "a", "none") == [True, False]
-    assert other.get("a") is cache.get("a")
-    other.put("b", CachedColumn(LONG, column([1]), None))
-    assert kept(cache, "b") == [False]
-    assert other.limit == cache.limit
+def test_a_later_index_takes_over_the_columns() -> None:
+    columns = index()
+    put(columns, "a", column([1]))
+    put(columns, "none", CannotPrune("no such column"))
+    later = columns.succeeded_by(None, SliceSet.of(SLICES_SCHEMA.empty_table()), RowGroupSize(1, 1, 0))
+    assert cached(later, "a", "none") == [True, False]
+    assert later.cached_column("a") is columns.cached_column("a")
+    put(later, "b", column([1]))
+    assert cached(columns, "b") == [False]
+    assert later.memory == columns.memory
+    assert cached(columns.with_row_groups(RowGroupSize(2, 1, 0)), "a") == [False]
 
 
 def test_memory_is_an_option() -> None:
@@ -205,7 +217,7 @@ def test_a_slice_with_another_log_file_widens_what_was_known() -> None:
     first = slices(("p", "b", "1", ["l1"]), ("p", "c", "1", []))
     column = IndexedColumn(statistics_of_slices(first, entries(b_1=(10, 20, 0, 9), l1=(15, 30, 0, 2)), LONG))
     newer = slices(("p", "b", "1", ["l1", "l2"]), ("p", "c", "1", ["l3"]), ("p", "d", "2", ["l4"]))
-    before = Before(column, np.array([0, 1, -1]), pa.array(["l2", "l3", "d_2", "l4"]))
+    before = PriorStatistics(column, np.array([0, 1, -1]), pa.array(["l2", "l3", "d_2", "l4"]))
     came = entries(l2=(1, 2, 0, 1), l3=(1, 2, 0, 1), d_2=(4, 5, 0, 1), l4=(6, 7, 0, 1))
     found = ranges(statistics_of_slices(newer, came, LONG, before))
     # Of the file c_1 nothing was known before.
@@ -215,7 +227,7 @@ def test_a_slice_with_another_log_file_widens_what_was_known() -> None:
 def test_a_log_file_that_has_grown_widens_what_was_known() -> None:
     first = slices(("p", "b", "1", ["l1"]))
     column = IndexedColumn(statistics_of_slices(first, entries(b_1=(10, 20, 0, 9), l1=(15, 30, 0, 2)), LONG))
-    before = Before(column, np.array([0]), pa.array([], pa.string()))
+    before = PriorStatistics(column, np.array([0]), pa.array([], pa.string()))
     assert ranges(statistics_of_slices(first, entries(l1=(1, 16, 0, 3)), LONG, before)) == [(True, 1, 30, 0, None)]
 
 
@@ -223,6 +235,6 @@ def test_a_log_file_that_nobody_announced_makes_the_slice_unknown() -> None:
     first = slices(("p", "b", "1", []))
     column = IndexedColumn(statistics_of_slices(first, entries(b_1=(10, 20, 0, 9)), LONG))
     newer = slices(("p", "b", "1", ["l1"]))
-    before = Before(column, np.array([0]), pa.array(["l1"]))
+    before = PriorStatistics(column, np.array([0]), pa.array(["l1"]))
     found = ranges(statistics_of_slices(newer, entries(x=(1, 1, 0, 1)), LONG, before))
     assert found == [(False, None, None, None, None)]

@@ -11,7 +11,7 @@ import pytest
 
 from catalog import Table
 from catalog.stages import partition
-from catalog.statistics.aggregate import gather
+from catalog.statistics.aggregate import aggregate_statistics
 from pushdown import CannotPrune, bind, col
 from pushdown.evaluation.evaluate import evaluate
 from pushdown.evaluation.statistics import ColumnStatistics
@@ -31,7 +31,7 @@ def gathered(kind: pa.DataType, *rows: tuple[Any, Any, int | None, int | None]) 
     """Bounds and counts of one group of files, beside another that must not matter."""
     other = (rows[0][0], rows[0][1], None, None)
     groups = np.array([1] * len(rows) + [0, 2], np.int64)
-    found = gather(files(kind, *rows, other, other), kind, groups, 3)
+    found = aggregate_statistics(files(kind, *rows, other, other), kind, groups, 3)
     assert isinstance(found, ColumnStatistics)
     return tuple(column[1].as_py() for column in (found.lower, found.upper, found.null_count, found.row_count))
 
@@ -65,7 +65,9 @@ def test_what_one_file_lacks_its_partition_lacks(kind: pa.DataType, rows: list[A
 
 def test_types_without_an_order() -> None:
     nested = pa.list_(pa.int64())
-    assert isinstance(gather(files(nested, (None, None, 0, 1)), nested, np.zeros(1, np.int64), 1), CannotPrune)
+    assert isinstance(
+        aggregate_statistics(files(nested, (None, None, 0, 1)), nested, np.zeros(1, np.int64), 1), CannotPrune
+    )
 
 
 def test_partitions_that_are_dropped_have_no_file_that_is_kept() -> None:
@@ -88,7 +90,7 @@ def test_partitions_that_are_dropped_have_no_file_that_is_kept() -> None:
         ]
         statistics = files(kind, *rows)
         groups = np.array([rng.randrange(3) for _ in rows], np.int64)
-        found = gather(statistics, kind, groups, 3)
+        found = aggregate_statistics(statistics, kind, groups, 3)
         if isinstance(found, CannotPrune):
             continue
         value = rng.choice([v for v in choices[kind] if v is not None])

@@ -263,7 +263,7 @@ def test_splits_are_as_large_as_hive_and_the_option_allow(
         assert len(found) >= 2 * files
         assert sorted(read(found, ["k"])["k"].to_pylist()) == wanted
     monkeypatch.setattr(planning, "_PRUNE_BYTES", 1)
-    few = asking.splits("large", filter=tree("OPLessThan", "_hoodie_record_key", "string", "1000"))
+    few = Asking(warehouse).splits("large", filter=tree("OPLessThan", "_hoodie_record_key", "string", "1000"))
     kept = read(few.splits, ["k"])["k"].to_pylist()
     assert {0, 1, 10, 100} <= set(kept)
     assert len(kept) < 10_000
