@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from rich.console import Console
-from table_format.slices.table_client import TableClient
 
 import catalog.catalog
 import catalog.table
 from catalog.explain import explain as explain_plan
-from catalog.table_options import KEYS as TABLE_KEYS
-from catalog.table_options import TableOptions
+from catalog.table import KEYS as TABLE_KEYS
+from catalog.table import TableOptions
 from pushdown.expression import HudiExpression
 from table_format.errors import ArgumentError, SchemaError
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 
 if TYPE_CHECKING:
-    from table_format.record_index.layout import IndexLayout
     from table_writer.writer import TableWriter
 
+    from table_format.metadata_table.record_index_layout import IndexLayout
     from table_writer.record_index.bootstrap import BootstrapReport
     from table_writer.record_index.verify import VerifyReport
     from table_writer.summary import WriteSummary
