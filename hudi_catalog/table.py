@@ -13,6 +13,7 @@ from rich.console import Console
 import catalog.catalog
 import catalog.table
 from catalog.explain import explain as explain_plan
+from catalog.scan import Scan
 from catalog.table import KEYS as TABLE_KEYS
 from catalog.table import TableOptions
 from pushdown.expression import HudiExpression
@@ -21,12 +22,11 @@ from table_format.storage import Storage
 from table_format.table.client import TableClient
 
 if TYPE_CHECKING:
-    from table_writer.writer import TableWriter
-
     from table_format.metadata_table.record_index_layout import IndexLayout
     from table_writer.record_index.bootstrap import BootstrapReport
     from table_writer.record_index.verify import VerifyReport
     from table_writer.summary import WriteSummary
+    from table_writer.writer import TableWriter
 
 _WIDTH = 160
 
@@ -143,9 +143,7 @@ class Table(catalog.table.Table):
             options: for this write.
         """
         if isinstance(rows, (str, HudiExpression)):
-            summary = self.writer.delete_where(rows, options)
-            self.refresh()
-            return summary
+            return self._delete_where(rows, options)
         return self._write("delete", rows, options)
 
     def delete_partitions(self, partitions: str | Sequence[str], options: Options | None = None) -> WriteSummary:
@@ -223,11 +221,28 @@ class Table(catalog.table.Table):
         return layout
 
     def _write(self, operation: str, rows: Any, options: Options | None) -> WriteSummary:
-        from hudi_catalog.sources.rows import arrow_rows
+        from hudi_catalog.sources.rows import RowsOfTable, arrow_rows
 
         self.client.reload()
-        source = arrow_rows(rows, self.columns, time_zone=self._time_zone)
-        summary = self.writer.write(operation, source.stream, options)
+        stream = arrow_rows(rows, self.columns, time_zone=self._time_zone)
+        source = RowsOfTable(rows, stream) if isinstance(rows, Scan) else stream.stream
+        summary = self.writer.write(operation, source, options)
+        self.refresh()
+        return summary
+
+    def _delete_where(self, condition: str | HudiExpression, options: Options | None) -> WriteSummary:
+        from hudi_catalog.sources.rows import RowsOfTable, arrow_rows
+
+        def matching() -> RowsOfTable:
+            """Keys of the rows that match now: asked for when the write begins, and when it is done again."""
+            config = self.writer.client.config
+            fields = (*config.record_key_fields, *config.partition_fields)
+            columns = dict.fromkeys(field.split(".", 1)[0] for field in fields)
+            scan = catalog.table.Table(self.writer.client).scan(condition, columns)
+            return RowsOfTable(scan, arrow_rows(scan))
+
+        self.writer.client.reload()
+        summary = self.writer.write("delete", matching(), options, renew=matching)
         self.refresh()
         return summary
 
@@ -311,9 +326,8 @@ def create_table(
         SchemaError: columns that a table cannot hold, or a key, partition or ordering column that is not among them.
         OptionError: options that contradict each other.
     """
-    from table_writer.writer import TableWriter
-
     from hudi_catalog.sources.schemas import arrow_schema
+    from table_writer.writer import TableWriter
 
     reading, writing = _divided(options)
     columns = None if schema is None else arrow_schema(schema, time_zone=time_zone)

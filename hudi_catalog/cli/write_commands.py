@@ -28,7 +28,7 @@ from hudi_catalog.table import Table, create_table, open_table
 from table_format.errors import OptionError, TableNotFoundError
 
 if TYPE_CHECKING:
-    from hudi_catalog.sources.rows import ArrowRows
+    from hudi_catalog.sources.rows import RowStream
     from table_writer.summary import WriteSummary
 
 
@@ -208,7 +208,7 @@ def delete(
 
 def _rows(
     files: Sequence[str], file_format: FileFormat | None, table: Table | None, time_zone: str | None
-) -> ArrowRows:
+) -> RowStream:
     from hudi_catalog.sources.files import file_rows
 
     columns = None if table is None else table.columns

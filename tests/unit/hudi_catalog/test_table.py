@@ -18,6 +18,7 @@ from hudi import HudiTableBuilder
 import hudi_catalog
 from hudi_catalog import (
     ArgumentError,
+    ConflictError,
     OptionError,
     OptionWarning,
     RecordError,
@@ -26,6 +27,7 @@ from hudi_catalog import (
     TableNotFoundError,
     col,
 )
+from table_writer.commit.transaction import WriteTransaction
 
 COLUMNS = pa.schema(
     [
@@ -208,15 +210,6 @@ def test_no_rows_at_all(table: hudi_catalog.Table) -> None:
     assert content(table) == []
 
 
-def test_buckets_by_the_first_write(tmp_path: Path) -> None:
-    table = hudi_catalog.create_table(tmp_path / "t", "id bigint", record_key="id")
-    table.upsert([{"id": number} for number in range(3)])
-    assert table.config.bucket_count == 1
-    assert len(data_files(table)) == 1
-    table.upsert([{"id": number} for number in range(1000)])
-    assert (table.config.bucket_count, table.scan().count()) == (1, 1000)
-
-
 def test_the_record_index(tmp_path: Path) -> None:
     table = hudi_catalog.create_table(tmp_path / "t", "id bigint, part string", record_key="id", index="RECORD_INDEX")
     table.upsert([{"id": number, "part": "a"} for number in range(10)])
@@ -285,6 +278,27 @@ def test_two_processes_at_once(table: hudi_catalog.Table) -> None:
     table.refresh()
     expected = [*range(5), *range(100, 105), *range(200, 205)]
     assert [each["id"] for each in content(table)] == expected
+
+
+def test_rows_of_the_table_itself_are_not_written_over_newer_ones(table: hudi_catalog.Table, monkeypatch) -> None:
+    table.upsert(rows(row(1), row(2)))
+    other = hudi_catalog.open_table(table.client.storage.uri)
+    commit = WriteTransaction.commit
+    prices = iter((7, None, 8, None, None))
+
+    def meet(self, *arguments, **named) -> None:
+        price = next(prices)
+        if price is not None:
+            other.upsert(rows(row(1, price=Decimal(price))))
+        commit(self, *arguments, **named)
+
+    monkeypatch.setattr(WriteTransaction, "commit", meet)
+    with pytest.raises(ConflictError) as caught:
+        table.upsert(table.scan())
+    assert "read it again" in caught.value.__notes__[0]
+    # done again with the rows that match then: the other writer changed the row meanwhile
+    assert table.delete("price = 7").rows_deleted == 0
+    assert content(table) == [row(1, price=Decimal(8)), row(2)]
 
 
 def test_threads_of_one_process(table: hudi_catalog.Table) -> None:
