@@ -224,9 +224,7 @@ def test_a_server_that_leaves_out_its_proof(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("puresasl.client.SASLClient", Kerberos)
     monkeypatch.setattr(thrift_connections, "_check_libraries", lambda _: None)
     server = SaslServer(b"ticket")
-    with pytest.raises(
-        MetastoreError, match=r"authentication by KERBEROS failed: the server did not prove its identity"
-    ):
+    with pytest.raises(MetastoreError, match="KERBEROS failed: the server did not prove its identity"):
         opened(server, options(auth="KERBEROS")).schemas()
     server.close()
 
