@@ -1,7 +1,7 @@
 """Materialized copies of file slices, for Hive, which does not merge log files or convert columns.
 
-A copy is one Parquet file with the rows that a query sees of the slice. Copies are named by content, made by a few threads,
-shared by all queries and deleted when unused.
+A copy is one Parquet file with the rows that a query sees of the slice. Copies are named by content, made by a few
+threads, shared by all queries and deleted when unused.
 """
 
 from __future__ import annotations
