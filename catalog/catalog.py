@@ -80,21 +80,21 @@ class Catalog:
         entry = self.storage.entry("")
         if entry is None or not entry.is_dir:
             raise TableNotFoundError(f"{self.storage.uri}: there is no such folder")
-        found: list[TableEntry] = []
+        entries: list[TableEntry] = []
         folders = [""]
         for _ in range(self.depth + 1):
             below: list[str] = []
             for folder, seen in zip(folders, each(folders, self._look, _LOOKERS, "hudi-list"), strict=True):
                 if isinstance(seen, TableEntry):
-                    found.append(seen)
+                    entries.append(seen)
                 elif not isinstance(seen, Exception):
                     below += seen
                 elif folder and isinstance(seen, HudiError):
-                    found.append(self._problem(folder, seen))
+                    entries.append(self._problem(folder, seen))
                 else:
                     raise seen
             folders = below
-        return sorted(found, key=lambda found: found.name)
+        return sorted(entries, key=lambda entries: entries.name)
 
     def load(self, name: str, *, options: Mapping[str, str] | None = None) -> Table:
         """Open a table.
@@ -109,8 +109,8 @@ class Catalog:
         direct = name.strip("/")
         if direct and ".." not in direct.split("/") and self.storage.exists(f"{direct}/{PROPERTIES_PATH}"):
             return self._open(f"{self.storage.uri}/{direct}", options)
-        found = [entry for entry in self.tables() if name in {entry.name, entry.name.rsplit(".", 1)[-1]}]
-        exact = [entry for entry in found if entry.name == name] or found
+        entries = [entry for entry in self.tables() if name in {entry.name, entry.name.rsplit(".", 1)[-1]}]
+        exact = [entry for entry in entries if entry.name == name] or entries
         if len(exact) != 1:
             why = "there is no table" if not exact else f"{', '.join(entry.path for entry in exact)} are all called"
             raise TableNotFoundError(f"{self.storage.uri}: {why} {name}")

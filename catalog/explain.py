@@ -13,6 +13,7 @@ from catalog.planner import Plan
 from catalog.splits.file_splits import FileSplit
 
 _SHOWN_SPLITS = 20
+_UNIT = 1024
 
 
 def explain(plan: Plan, *, splits: int = _SHOWN_SPLITS) -> Iterator[RenderableType]:
@@ -117,9 +118,6 @@ def _file(split: FileSplit) -> str:
         return split.file_name
     first, last = split.row_groups[0], split.row_groups[-1]
     return f"{split.file_name}, row group{f's {first} to {last}' if last > first else f' {first}'}"
-
-
-_UNIT = 1024
 
 
 def bytes_text(count: int) -> str:

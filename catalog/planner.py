@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
 from catalog.snapshots.incremental import InstantRange
@@ -29,11 +28,17 @@ from pushdown.verdict import Candidates, CannotPrune, Verdict
 from pushdown.walk import columns_of, reasons_of
 from table_format.codecs.arrow_numpy import from_numpy
 
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
-
 KEPT, DEAD = -1, -2
-
 """In place of a stage's position."""
+STAGES: tuple[tuple[str, Stage], ...] = (
+    ("partition", prune_by_partition),
+    ("record key", prune_by_record_key),
+    ("bucket", prune_by_bucket),
+    ("partition statistics", prune_by_partition_statistics),
+    ("column statistics", prune_by_column_statistics),
+    ("bloom filter", prune_by_bloom_filter),
+)
+"""Cheapest first: what looks at paths and keys before what reads an index of all files."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,23 +170,11 @@ def _result(name: str, before: tuple[int, int], after: tuple[int, int], verdict:
     )
 
 
-STAGES: tuple[tuple[str, Stage], ...] = (
-    ("partition", prune_by_partition),
-    ("record key", prune_by_record_key),
-    ("bucket", prune_by_bucket),
-    ("partition statistics", prune_by_partition_statistics),
-    ("column statistics", prune_by_column_statistics),
-    ("bloom filter", prune_by_bloom_filter),
-)
-
-"""Cheapest first: what looks at paths and keys before what reads an index of all files."""
-
-
 def instant_stage(instants: InstantRange) -> Stage:
     """The stage that keeps file slices in which writes of a range may have left rows."""
     return functools.partial(_prune_by_instants, instants)
 
 
-def _prune_by_instants(instants: InstantRange, given: StageInput) -> Verdict:
-    keep = instants.may_hold(given.snapshot.files)[given.rows]
+def _prune_by_instants(instants: InstantRange, stage_input: StageInput) -> Verdict:
+    keep = instants.may_hold(stage_input.snapshot.files)[stage_input.rows]
     return Candidates(keep, f"{int(keep.sum()):,} files may hold rows written {instants.label}")

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
 from catalog.planner import Plan
@@ -17,9 +16,7 @@ from catalog.snapshots.snapshot import IndexedColumn
 from pushdown.evaluation.evaluate import evaluate
 from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.walk import restrict
-from table_format.codecs.arrow_numpy import from_numpy, to_numpy
-
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+from table_format.codecs.arrow_numpy import from_numpy, pc, to_numpy
 
 _Numbers: TypeAlias = NDArray[np.float64]
 

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from catalog.planner import Plan
 from catalog.rows.slice_rows import needed_columns, slice_rows
@@ -18,10 +17,8 @@ from catalog.snapshots.snapshot import IndexedColumn
 from pushdown.errors import RowCastError
 from pushdown.evaluation.rows import matches
 from table_format.base_file.footer import footer
-from table_format.codecs.arrow_numpy import from_numpy, valid_mask
+from table_format.codecs.arrow_numpy import from_numpy, pc, valid_mask
 from table_format.meta_columns import RECORD_KEY
-
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
 T = TypeVar("T")
 _BATCH_ROWS = 65_536
@@ -57,9 +54,9 @@ def count_plan(plan: Plan, threads: int) -> int:
     """
     plain = plan.fully_matching & ~plan.snapshot.has_logs[plan.rows]
     known = _known_counts(plan, int(plain.sum()))
-    told = plain & valid_mask(known)
-    total = int(pc.sum(known.filter(from_numpy(told))).as_py() or 0)
-    for count, mask in ((_footer_count, plain & ~told), (_row_count, ~plain)):
+    certain = plain & valid_mask(known)
+    total = int(pc.sum(known.filter(from_numpy(certain))).as_py() or 0)
+    for count, mask in ((_footer_count, plain & ~certain), (_row_count, ~plain)):
         positions: list[int] = np.flatnonzero(mask).tolist()
         total += sum(_ahead(functools.partial(count, plan), positions, threads))
     return total
@@ -104,8 +101,8 @@ def _footer_count(plan: Plan, position: int) -> int:
 def _known_counts(plan: Plan, files: int) -> Any:
     """Rows of each kept file by statistics; for many files those of the record key are loaded."""
     snapshot = plan.snapshot
-    found = plan.row_counts
-    if files <= _FEW_FILES or found.null_count < len(found) or RECORD_KEY not in snapshot.schema.names:
-        return found
+    counts = plan.row_counts
+    if files <= _FEW_FILES or counts.null_count < len(counts) or RECORD_KEY not in snapshot.schema.names:
+        return counts
     keys = snapshot.indexed_column(RECORD_KEY, pa.string())
-    return keys.row_count.take(from_numpy(plan.rows)) if isinstance(keys, IndexedColumn) else found
+    return keys.row_count.take(from_numpy(plan.rows)) if isinstance(keys, IndexedColumn) else counts

@@ -26,8 +26,9 @@ from table_format.storage import Storage
 from table_format.table.client import TableClient
 
 STATISTICS_MEMORY = "hoodie.catalog.statistics.memory"
-
 KEYS = (STATISTICS_MEMORY,)
+SNAPSHOT, READ_OPTIMIZED = "snapshot", "read_optimized"
+QUERY_TYPES = (SNAPSHOT, READ_OPTIMIZED)
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,6 @@ class TableOptions:
         """
         values = known_options(options, KEYS, "a table")
         return cls(whole_number(values, STATISTICS_MEMORY, cls.statistics_memory, 0))
-
-
-SNAPSHOT, READ_OPTIMIZED = "snapshot", "read_optimized"
-
-QUERY_TYPES = (SNAPSHOT, READ_OPTIMIZED)
 
 
 class Table:

@@ -45,11 +45,11 @@ def resolve_column(name: str, schema: pa.Schema, *, case_sensitive: bool = False
     Raises:
         UnknownColumnError: no column has that name, or more than one.
     """
-    found = list(_matches(name, list(schema), (), case_sensitive=case_sensitive))
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(column.name for column in found)
+    columns = list(_matches(name, list(schema), (), case_sensitive=case_sensitive))
+    if len(columns) == 1:
+        return columns[0]
+    if columns:
+        names = ", ".join(column.name for column in columns)
         raise UnknownColumnError(f"column {name} is ambiguous: it may be any of {names}")
     raise unknown_column(name, schema)
 

@@ -109,8 +109,8 @@ def greater_equal(left: Comparable, right: Any) -> Mask:
 
 def _compare(function: str, left: Comparable, right: Any) -> Mask:
     if isinstance(left, np.ndarray):
-        found: Mask = getattr(np, function)(left, right)
-        return found
+        mask: Mask = getattr(np, function)(left, right)
+        return mask
     return mask_of(getattr(pc, function)(left, right))
 
 

@@ -163,8 +163,10 @@ def _joinable(predicate: Predicate) -> bool:
 def _keys(predicate: Predicate) -> list[Any]:
     """The literals as Python values that sort as the column does."""
     values: Any = predicate.values
-    found: Any = comparable(values, predicate.column_type) if predicate.column_type is not None else values
-    keys: list[Any] = found.to_pylist() if isinstance(found, pa.Array) else found.tolist()
+    comparable_values: Any = comparable(values, predicate.column_type) if predicate.column_type is not None else values
+    keys: list[Any] = (
+        comparable_values.to_pylist() if isinstance(comparable_values, pa.Array) else comparable_values.tolist()
+    )
     return keys
 
 
@@ -192,15 +194,15 @@ def _intersection(group: list[Predicate]) -> list[HudiExpression]:
         return [limit for limit, _ in limits]
     allowed = [set(_keys(p)) for p in points[1:]]
     keys = _keys(points[0])
-    kept = [
+    common = [
         i
         for i, key in enumerate(keys)
         if all(key in other for other in allowed) and all(_inside(key, limit, bound) for limit, bound in limits)
     ]
-    if not kept:
+    if not common:
         return [never(first.column, type_)]
     values: Any = points[0].values
-    return [_points(first, values.take(pa.array(kept)))]
+    return [_points(first, values.take(pa.array(common)))]
 
 
 def _extreme(limits: list[Predicate], *, greatest: bool) -> Predicate | None:

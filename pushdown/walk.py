@@ -22,9 +22,9 @@ def fold(root: HudiExpression, visit: Callable[[HudiExpression, list[T]], T]) ->
             pending.extend((child, False) for child in reversed(node.children))
             continue
         count = len(node.children)
-        mine = results[len(results) - count :] if count else []
+        children = results[len(results) - count :] if count else []
         del results[len(results) - count :]
-        results.append(visit(node, mine))
+        results.append(visit(node, children))
     return results[0]
 
 
@@ -131,10 +131,10 @@ def restrict(expression: HudiExpression, columns: Collection[str]) -> HudiExpres
 
     A row that makes the filter true can always make the restricted filter true, under any nesting of Not.
     """
-    kept = frozenset(columns)
+    names = frozenset(columns)
 
     def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
-        if isinstance(node, Predicate | RowTest) and node.column not in kept:
+        if isinstance(node, Predicate | RowTest) and node.column not in names:
             return Unknown(f"{node.column} is not among the columns looked at")
         return rebuilt(node, children) if children else node
 

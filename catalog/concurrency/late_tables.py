@@ -18,9 +18,7 @@ from table_format.errors import HudiError, LateTableError, TableNotFoundError
 from table_format.storage import StorageCall, unanswered_calls
 
 _LOG = logging.getLogger(__name__)
-
 DEFAULT_SECONDS = 10.0
-
 _LEAST_LOOK, _MOST_LOOK = 0.02, 1.0
 
 _MOST_PAUSE = 60.0

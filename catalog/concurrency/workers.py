@@ -13,17 +13,13 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
-
 S = TypeVar("S")
-
 GiveUp = Callable[[Exception], None]
-
 _Job: TypeAlias = "tuple[Future[Any], Callable[[], Any]]"
-
 _CURRENT = threading.local()
-
 # So many threads that hang are replaced, for each one that there is.
 _REPLACED = 4
+_LEAVE_SECONDS = 0.5
 
 
 class Workers:
@@ -185,9 +181,6 @@ def each(items: Iterable[S], work: Callable[[S], T], threads: int, name: str) ->
                 yield future.result()
     finally:
         workers.close()
-
-
-_LEAVE_SECONDS = 0.5
 
 
 def leave_if_hung(code: int) -> None:

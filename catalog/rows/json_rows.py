@@ -14,20 +14,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, packed, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, packed, pc, to_numpy, valid_mask
 from table_format.errors import SchemaError
 
 # The stubs of pyarrow know too few of the forms that its functions take.
-pc: Any = pyarrow.compute
-
 Strings = Any  # pa.StringArray, for the same reason
-
 _SLICE_ROWS = 16_384
-
 _CONTROL_CHARACTERS = r"[\x00-\x1f]"
+_HEX_DIGITS = np.frombuffer(b"0123456789ABCDEF", np.uint8)
+_BASE64_DIGITS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
+_PADDING = ord("=")
 
 
 def json_lines(table: pa.Table | pa.RecordBatch) -> Iterator[str]:
@@ -218,13 +216,6 @@ _ENCODERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Strings]],
     (lambda t: pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t), _list),
     (pa.types.is_map, _map),
 )
-
-
-_HEX_DIGITS = np.frombuffer(b"0123456789ABCDEF", np.uint8)
-
-_BASE64_DIGITS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
-
-_PADDING = ord("=")
 
 
 def hex_texts(array: Any) -> Any:

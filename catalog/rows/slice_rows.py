@@ -149,17 +149,17 @@ def _with_path_values(snapshot: Snapshot, files: FileSlice, table: pa.Table) -> 
     """
     if not snapshot.config.drop_partition_columns:
         return table
-    told = snapshot.path_values()
+    path_values = snapshot.path_values()
     partition = snapshot.partitions.index(files.partition)
-    known = not isinstance(told, CannotPrune) and bool(told.known[partition])
-    values = {} if isinstance(told, CannotPrune) or not known else told.values
+    known = not isinstance(path_values, CannotPrune) and bool(path_values.known[partition])
+    values = {} if isinstance(path_values, CannotPrune) or not known else path_values.values
     fields = {name.lower() for name in snapshot.config.partition_fields}
     for at, field in enumerate(table.schema):
         if field.name in values:
             same: Any = values[field.name].take(from_numpy(np.full(table.num_rows, partition)))
             table = table.set_column(at, field, same)
         elif field.name.lower() in fields and not _holds(snapshot, files, table, field.name):
-            why = told.reason if isinstance(told, CannotPrune) else "its path is of another making"
+            why = path_values.reason if isinstance(path_values, CannotPrune) else "its path is of another making"
             raise UnsupportedTableError(
                 f"partition {files.partition!r}: files of this table leave partition columns out, and its path does "
                 f"not tell the values of {field.name}: {why}; leave this column out of the query"

@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import from_numpy
-
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+from table_format.codecs.arrow_numpy import from_numpy, pc
 
 _LOGS = "logs"
 

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from pushdown.columns import resolve_column
 from pushdown.errors import UnknownColumnError
 from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.verdict import CannotPrune
-from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import from_numpy, pc, to_numpy, valid_mask
 from table_format.config.table_config import KeyGeneratorType, TableConfig
 from table_format.errors import OptionError
 from table_format.keys.key_text import key_texts
@@ -32,9 +31,10 @@ from table_format.keys.partition_values import (
 )
 from table_format.keys.timestamp_keys import TimestampFormat, bounds_of_paths
 
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
-
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
+_TIMEBASED = ("hoodie.keygen.timebased.", "hoodie.deltastreamer.keygen.timebased.")
+_SLASH_DATES = "hoodie.datasource.write.slash.separated.date.partitioning"
+_PLAIN = frozenset({KeyGeneratorType.SIMPLE, KeyGeneratorType.COMPLEX})
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,10 +131,10 @@ def _with_times(config: TableConfig, columns: list[_Column], partitions: Sequenc
     values: Mapping[str, pa.Array[Any]] = {}
     if exact:
         rest = ["/".join(segments[i][row] or "" for i in exact) for row in range(len(partitions))]
-        told = _exact(config, [columns[i] for i in exact], rest)
-        if not isinstance(told, CannotPrune):
-            statistics |= told.statistics
-            values, known = told.values, known & told.known
+        exact_values = _exact(config, [columns[i] for i in exact], rest)
+        if not isinstance(exact_values, CannotPrune):
+            statistics |= exact_values.statistics
+            values, known = exact_values.values, known & exact_values.known
     if not statistics and not times:
         kinds = ", ".join(str(column.kind) for column in columns)
         return CannotPrune(f"the key generator's pattern does not tell ranges of {kinds}")
@@ -251,13 +251,6 @@ def _statistics(column: Any, known: _Mask, *, in_file: bool) -> ColumnStatistics
     )
 
 
-_TIMEBASED = ("hoodie.keygen.timebased.", "hoodie.deltastreamer.keygen.timebased.")
-
-_SLASH_DATES = "hoodie.datasource.write.slash.separated.date.partitioning"
-
-_PLAIN = frozenset({KeyGeneratorType.SIMPLE, KeyGeneratorType.COMPLEX})
-
-
 @dataclass(frozen=True)
 class PathField:
     """One field of partition paths.
@@ -338,11 +331,11 @@ def _segments(path: str, fields: Sequence[PathField]) -> list[str] | None:
     parts = path.split("/")
     if len(parts) != sum(field.levels for field in fields):
         return None
-    found, start = [], 0
+    segments, start = [], 0
     for one in fields:
-        found.append("/".join(parts[start : start + one.levels]))
+        segments.append("/".join(parts[start : start + one.levels]))
         start += one.levels
-    return found
+    return segments
 
 
 def _hive_segments(path: str, fields: Sequence[PathField]) -> list[str] | None:

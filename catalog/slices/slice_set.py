@@ -13,12 +13,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
-
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, pc, to_numpy, valid_mask
 
 Rows = NDArray[np.int64]
 _MOST_TAIL = 0.1
@@ -188,8 +185,8 @@ class SliceSet:
         of_main = self.partition_index[: self.main.num_rows]
         start, end = (int(np.searchsorted(of_main, partition, side)) for side in _SIDES)
         row = bisect.bisect_left(range(start, end), file_id, key=self._file_id) + start
-        found = row < end and self._file_id(row) == file_id and (self.live is None or bool(self.live[row]))
-        return row if found else -1
+        is_live = row < end and self._file_id(row) == file_id and (self.live is None or bool(self.live[row]))
+        return row if is_live else -1
 
     def _file_id(self, row: int) -> str:
         return str(self._file_ids[row].as_py())
@@ -201,11 +198,11 @@ class SliceSet:
     @functools.cached_property
     def _late(self) -> dict[Any, list[int]]:
         split = self.main.num_rows
-        found: dict[Any, list[int]] = {}
+        rows_by_group: dict[Any, list[int]] = {}
         late = zip(self.partition_index[split:].tolist(), self.tail.column("file_id").to_pylist(), strict=True)
         for row, group in enumerate(late):
-            found.setdefault(group, []).append(split + row)
-        return found
+            rows_by_group.setdefault(group, []).append(split + row)
+        return rows_by_group
 
 
 _SIDES: Any = ("left", "right")

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from table_format.actions.table_services import CleanerPlan, CleanMetadata
+from table_format.codecs.arrow_numpy import pc
 from table_format.errors import MissingFileError, OptionError
 from table_format.instant import Action, State, is_calendar_time, parse_as_of
 from table_format.slices.file_slices import (
@@ -19,8 +19,6 @@ from table_format.slices.file_slices import (
     replaced_file_groups,
 )
 from table_format.timeline.timeline import Timeline
-
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
 
 def instant_as_of(text: str, timeline: Timeline, timezone: str) -> str:

@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
 from pushdown.builder import col
 from pushdown.expression import HudiExpression
 from table_format.actions.commit import CommitMetadata
 from table_format.actions.table_services import ClusteringPlan
-from table_format.codecs.arrow_numpy import to_numpy
+from table_format.codecs.arrow_numpy import pc, to_numpy
 from table_format.errors import MissingFileError, OptionError, PendingWriteError, UnsupportedTableError
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State, parse_as_of
 from table_format.meta_columns import COMMIT_TIME
@@ -29,14 +28,9 @@ from table_format.table.client import TableClient
 from table_format.timeline.history import completion_times
 from table_format.timeline.timeline import Timeline
 
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
-
 Mask = NDArray[np.bool_]
-
 EARLIEST, LATEST = "earliest", "latest"
-
 _REWRITES = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT"})
-
 _TIMELESS = "0"
 
 
@@ -101,8 +95,8 @@ class InstantRange:
         """Whether each write is after the beginning; one of which nothing else is known, by its instant."""
         distinct: list[Any] = pc.unique(instants).to_pylist()
         newer = [t for t in distinct if self.completions.get(t, t) > self.begin]
-        found: Mask = to_numpy(pc.is_in(instants, pa.array(newer, pa.string())).combine_chunks())
-        return found
+        mask: Mask = to_numpy(pc.is_in(instants, pa.array(newer, pa.string())).combine_chunks())
+        return mask
 
     def _changed_by_logs(self, files: pa.Table) -> Mask:
         if "logs" not in files.column_names:
@@ -216,7 +210,7 @@ def _refuse_archived(timeline: Timeline, end: str, completions: dict[str, str]) 
 
 
 def _rewrites(timeline: Timeline, writes: Mapping[Instant, CommitMetadata]) -> frozenset[str]:
-    found = set()
+    times = set()
     for instant, metadata in writes.items():
         if instant.action == Action.DELTACOMMIT or metadata.operation_type not in _REWRITES:
             continue
@@ -225,8 +219,8 @@ def _rewrites(timeline: Timeline, writes: Mapping[Instant, CommitMetadata]) -> f
                 f"incremental: clustering {instant.time} gave its rows a new time, so that they do not tell any more "
                 "which of them were written in the range; begin at or after it, or end before it"
             )
-        found.add(instant.time)
-    return frozenset(found)
+        times.add(instant.time)
+    return frozenset(times)
 
 
 def _keeps_times(timeline: Timeline, instant: Instant) -> bool:
@@ -258,5 +252,5 @@ def _touched(known: InstantRange, writes: Mapping[Instant, CommitMetadata]) -> f
     times = {write.time for write in writes}
     if any(known.includes(done) and t not in times for t, done in known.completions.items()):
         return None
-    stats = [found for metadata in writes.values() for found in metadata.partition_to_write_stats.items()]
+    stats = [entry for metadata in writes.values() for entry in metadata.partition_to_write_stats.items()]
     return frozenset((partition, stat.file_id) for partition, of in stats for stat in of)

@@ -25,9 +25,7 @@ from table_format.table.schema_history import KEY as SCHEMA_HISTORY_KEY
 from table_format.timeline.timeline import Timeline
 
 _HARMLESS = frozenset({Action.CLEAN, Action.SAVEPOINT})
-
 _MOST_WRITES = 100
-
 _Writes: TypeAlias = list[tuple[str, CommitMetadata]]
 
 
@@ -69,9 +67,9 @@ def _later_writes(snapshot: Snapshot, client: TableClient, timeline: Timeline) -
     writes = [instant for instant in added if instant.action in WRITE_ACTIONS]
     if len(writes) > _MOST_WRITES or not _only_wrote(client, known, timeline, added, gone):
         return None
-    found = [(instant.time, timeline.commit_metadata(instant)) for instant in writes]
+    metadata = [(instant.time, timeline.commit_metadata(instant)) for instant in writes]
     # From the first renamed column on, names of columns no longer tell what statistics are of.
-    return None if any(SCHEMA_HISTORY_KEY in write.extra_metadata for _, write in found) else found
+    return None if any(SCHEMA_HISTORY_KEY in write.extra_metadata for _, write in metadata) else metadata
 
 
 def _only_wrote(

@@ -8,21 +8,13 @@ from dataclasses import dataclass
 from table_format.config.option_values import choice, flag, known_options, names, whole_number
 
 BUCKET_COUNT = "hoodie.bucket.index.num.buckets"
-
 BUCKET_HASH_FIELDS = "hoodie.bucket.index.hash.field"
-
 FOOTER_LIMIT = "hoodie.catalog.scan.footer.limit"
-
 THREADS = "hoodie.catalog.scan.threads"
-
 SPLIT_SIZE = "hoodie.catalog.scan.split.size"
-
 BLOCK_SIZE = "hoodie.parquet.block.size"
-
 UNIQUE_KEYS = "hoodie.catalog.scan.unique.keys"
-
 HOLES = "hoodie.read.timeline.holes.resolution.policy"
-
 # Names that the proposals of the bucket index (RFC-29) used, before it was released under others.
 _ALIASES = {
     "hoodie.hash.index.bucket.num": BUCKET_COUNT,
@@ -30,7 +22,6 @@ _ALIASES = {
 }
 
 SERVICE_KEYS = (FOOTER_LIMIT, THREADS, UNIQUE_KEYS)
-
 """Those that fit all tables of a service."""
 
 _KEYS = (BUCKET_COUNT, BUCKET_HASH_FIELDS, FOOTER_LIMIT, THREADS, SPLIT_SIZE, BLOCK_SIZE, UNIQUE_KEYS, HOLES)

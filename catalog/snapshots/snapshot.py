@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
 from catalog.concurrency.caches import LruCache
@@ -26,7 +25,7 @@ from catalog.statistics.merged_ranges import DEFAULT_BLOCK_SIZE, RowGroupSize
 from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.verdict import CannotPrune
 from table_format.base_file.footer import FooterStatistics
-from table_format.codecs.arrow_numpy import one_chunk, to_numpy
+from table_format.codecs.arrow_numpy import one_chunk, pc, to_numpy
 from table_format.meta_columns import META_FIELDS
 from table_format.metadata_table.reader import MetadataTable
 from table_format.slices.file_slices import (
@@ -40,9 +39,6 @@ from table_format.table.schema_history import internal_schemas
 from table_format.timeline.timeline import Timeline
 
 __all__ = ["IndexedColumn", "Snapshot"]
-
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
-
 _UNREAD = object()
 _MOST_FOOTER_ENTRIES = 200_000
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
 from catalog.rows.json_rows import json_values
@@ -20,10 +19,9 @@ from catalog.splits.residuals import NOTHING, Residuals
 from catalog.splits.splitter import Splitter
 from pushdown.expression import HudiExpression
 from pushdown.verdict import CannotPrune
-from table_format.codecs.arrow_numpy import from_numpy
+from table_format.codecs.arrow_numpy import from_numpy, pc
 
 BATCH_SPLITS = 1000
-
 SPLIT_FIELDS = (
     "path",
     "log_files",
@@ -40,6 +38,8 @@ SPLIT_FIELDS = (
     "partition_values",
     "residual",
 )
+nulls: Any = pa.nulls  # its stubs take one type at a time
+_ROW_GROUPS = pa.list_(pa.int32())
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +132,8 @@ class Splits:
         for part in self._parts(BATCH_SPLITS):
             plain = self._with_texts(part).drop_columns(["partition_values"]).to_pylist()
             for row, values in zip(plain, json_values(part.column("partition_values")).to_pylist(), strict=True):
-                told = {"partition_values": json.loads(values)}
-                yield {name: row[name] if name in row else told[name] for name in SPLIT_FIELDS}
+                partition_values = {"partition_values": json.loads(values)}
+                yield {name: row[name] if name in row else partition_values[name] for name in SPLIT_FIELDS}
 
     def _parts(self, size: int) -> Iterator[pa.Table]:
         """Tables of one up to `size` splits."""
@@ -160,13 +160,6 @@ class Splits:
         columns["row_groups"] = [None if groups is None else tuple(groups) for groups in columns["row_groups"]]
         columns["residual"] = [self._residuals.expression(number) for number in columns["residual"]]
         return [FileSplit(*values) for values in zip(*columns.values(), strict=True)]
-
-
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
-
-nulls: Any = pa.nulls  # its stubs take one type at a time
-
-_ROW_GROUPS = pa.list_(pa.int32())
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,9 +252,11 @@ def _with_parts(whole: pa.Table, parts: dict[int, list[FileSlice]]) -> pa.Table:
 
 
 def _partition_values(snapshot: Snapshot, partitions: NDArray[np.int64]) -> pa.Array[Any]:
-    told = snapshot.path_values()
-    if isinstance(told, CannotPrune) or not len(partitions):
+    path_values = snapshot.path_values()
+    if isinstance(path_values, CannotPrune) or not len(partitions):
         return pa.array([{}] * len(partitions), pa.struct([]))
     at = from_numpy(partitions)
-    arrays = [values.take(at) for values in told.values.values()]
-    return pa.StructArray.from_arrays(arrays, names=list(told.values), mask=from_numpy(~told.known[partitions]))
+    arrays = [values.take(at) for values in path_values.values.values()]
+    return pa.StructArray.from_arrays(
+        arrays, names=list(path_values.values), mask=from_numpy(~path_values.known[partitions])
+    )

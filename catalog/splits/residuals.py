@@ -80,10 +80,10 @@ def _foldable(
     """The predicates on columns that paths tell of, each once; none when there are too many to look at."""
     if expression is None or not statistics or not partitions:
         return []
-    found = dict.fromkeys(
+    predicates = dict.fromkeys(
         leaf for leaf in leaves(expression) if isinstance(leaf, Predicate) and leaf.column in statistics
     )
-    return list(found) if len(found) * partitions <= _MOST_WORK else []
+    return list(predicates) if len(predicates) * partitions <= _MOST_WORK else []
 
 
 def _distinct(answers: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:

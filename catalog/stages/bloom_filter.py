@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
 from catalog.snapshots.snapshot import Snapshot
@@ -21,46 +20,44 @@ from table_format.base_file.bloom import parse_bloom
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.metadata_table.reader import MetadataTable
 
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
-
 _MOST_KEYS = 1_000
 _MOST_FILES = 1_000
 _FILES_AT_ONCE = 64
 
 
-def prune_by_bloom_filter(given: StageInput) -> Verdict:
+def prune_by_bloom_filter(stage_input: StageInput) -> Verdict:
     """Keep the files whose bloom filter may have one of the keys that the filter names.
 
     Args:
-        given: what came in.
+        stage_input: the snapshot, the bound filter, the files left by earlier stages, and the options.
 
     Returns:
         The files kept, or why filters are not there, or cannot help.
     """
-    snapshot = given.snapshot
+    snapshot = stage_input.snapshot
     table = snapshot.metadata_table
     if table is None or "bloom_filters" not in table.partitions:
         return CannotPrune("the metadata table has no bloom filters")
-    keys = named_keys(given, _MOST_KEYS)
+    keys = named_keys(stage_input, _MOST_KEYS)
     if isinstance(keys, CannotPrune):
         return keys
-    asked = np.flatnonzero(~snapshot.has_logs[given.rows])
-    if len(asked) > _MOST_FILES:
-        return CannotPrune(f"bloom filters of {len(asked):,} files are too much to read")
+    without_logs = np.flatnonzero(~snapshot.has_logs[stage_input.rows])
+    if len(without_logs) > _MOST_FILES:
+        return CannotPrune(f"bloom filters of {len(without_logs):,} files are too much to read")
     texts = pa.array(keys.texts, pa.string())
-    keep = np.ones(len(given.rows), np.bool_)
-    found = 0
+    keep = np.ones(len(stage_input.rows), np.bool_)
+    filter_count = 0
     try:
-        for start in range(0, len(asked), _FILES_AT_ONCE):
-            some = asked[start : start + _FILES_AT_ONCE]
-            ruled_out, have = _ruled_out(snapshot, table, given.rows[some], texts)
+        for start in range(0, len(without_logs), _FILES_AT_ONCE):
+            some = without_logs[start : start + _FILES_AT_ONCE]
+            ruled_out, have = _ruled_out(snapshot, table, stage_input.rows[some], texts)
             keep[some] = ~ruled_out
-            found += have
+            filter_count += have
     except (CorruptFileError, MissingFileError) as error:
         return CannotPrune(f"bloom filters cannot be read: {error}")
-    if not found:
+    if not filter_count:
         return CannotPrune("no file that is left has a bloom filter that could help")
-    return Candidates(keep, f"bloom filters of {found:,} files were asked for the keys named by {keys.named_by}")
+    return Candidates(keep, f"bloom filters of {filter_count:,} files were asked for the keys named by {keys.named_by}")
 
 
 def _ruled_out(

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
 from catalog.concurrency.caches import memoize
@@ -23,57 +22,57 @@ from catalog.stages.named_keys import HashedKeys, HashFields, HashParts, hash_fi
 from catalog.stages.stage import FileRows, StageInput
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from table_format.base_file.footer import footer
-from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import from_numpy, pc, to_numpy, valid_mask
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.keys.bucket_index import METADATA_FOLDER, HashRing, hash_on_ring, load_rings, partition_bucket_rules
 from table_format.keys.java_hash import bucket_id_one
 
 _CHECKED_FILES = 4
-
 _CHECKED_PARTITIONS = 64
+_MOST_PARTITIONS = 10_000
 
 
-def prune_by_bucket(given: StageInput) -> Verdict:
+def prune_by_bucket(stage_input: StageInput) -> Verdict:
     """Keep the files of the buckets in which the keys that the filter names can lie (RFC-29 hash index).
 
     Args:
-        given: what came in.
+        stage_input: the snapshot, the bound filter, the files left by earlier stages, and the options.
 
     Returns:
         The files kept, or why the filter or the table does not tell buckets.
     """
-    fields = hash_fields(given)
+    fields = hash_fields(stage_input)
     if isinstance(fields, CannotPrune):
         return fields
-    keys = hashed_keys(given, fields)
+    keys = hashed_keys(stage_input, fields)
     if isinstance(keys, CannotPrune):
         return keys
-    snapshot = given.snapshot
-    rings = memoize(snapshot, "hash rings", lambda: load_hash_rings(snapshot, given.options.threads))
+    snapshot = stage_input.snapshot
+    rings = memoize(snapshot, "hash rings", lambda: load_hash_rings(snapshot, stage_input.options.threads))
     if isinstance(rings, CannotPrune):
         return rings
     if rings is not None:
-        return _by_rings(given, fields, keys, rings)
-    return _by_counts(given, fields, keys)
+        return _by_rings(stage_input, fields, keys, rings)
+    return _by_counts(stage_input, fields, keys)
 
 
-def _by_rings(given: StageInput, fields: HashFields, keys: HashedKeys, rings: HashRings) -> Verdict:
-    snapshot = given.snapshot
+def _by_rings(stage_input: StageInput, fields: HashFields, keys: HashedKeys, rings: HashRings) -> Verdict:
+    snapshot = stage_input.snapshot
 
     def fits(row: int, parts: set[HashParts]) -> bool:
         return bool(rings.may_hold(snapshot, np.array([row]), parts)[0])
 
-    doubt = memoize(snapshot, ("checked rings", fields), lambda: _contradiction(given, fields, fits))
+    doubt = memoize(snapshot, ("checked rings", fields), lambda: _contradiction(stage_input, fields, fits))
     if doubt is not None:
         return CannotPrune(doubt)
-    keep = rings.may_hold(snapshot, given.rows, keys.parts)
+    keep = rings.may_hold(snapshot, stage_input.rows, keys.parts)
     reason = f"consistent hashing leaves {int(keep.sum()):,} file groups to the keys named by {keys.named_by}"
     return Candidates(keep, reason)
 
 
-def _by_counts(given: StageInput, fields: HashFields, keys: HashedKeys) -> Verdict:
-    snapshot = given.snapshot
-    count = _bucket_count(given)
+def _by_counts(stage_input: StageInput, fields: HashFields, keys: HashedKeys) -> Verdict:
+    snapshot = stage_input.snapshot
+    count = _bucket_count(stage_input)
     if isinstance(count, CannotPrune):
         return count
     buckets = snapshot.bucket_numbers()
@@ -86,18 +85,18 @@ def _by_counts(given: StageInput, fields: HashFields, keys: HashedKeys) -> Verdi
     doubt = memoize(
         snapshot,
         ("checked buckets", fields, count),
-        lambda: _too_large(count, buckets) or _contradiction(given, fields, fits),
+        lambda: _too_large(count, buckets) or _contradiction(stage_input, fields, fits),
     )
     if doubt is not None:
         return CannotPrune(doubt)
     wanted = {bucket_id_one(parts, count) for parts in keys.parts}
-    keep = np.isin(buckets[given.rows], np.fromiter(wanted, np.int64, len(wanted)))
+    keep = np.isin(buckets[stage_input.rows], np.fromiter(wanted, np.int64, len(wanted)))
     return Candidates(keep, f"{len(wanted):,} of {count:,} buckets can hold the keys named by {keys.named_by}")
 
 
-def _bucket_count(given: StageInput) -> int | CannotPrune:
+def _bucket_count(stage_input: StageInput) -> int | CannotPrune:
     """How many buckets each partition has, where that is certain."""
-    snapshot, config, options = given.snapshot, given.snapshot.config, given.options
+    snapshot, config, options = stage_input.snapshot, stage_input.snapshot.config, stage_input.options
     rules = memoize(snapshot, "bucket rules", lambda: partition_bucket_rules(snapshot.client.storage))
     if rules is not None:
         # The rules do not tell by which of their versions a partition was written, nor which it was written before.
@@ -117,26 +116,28 @@ def _too_large(count: int, buckets: NDArray[np.int64]) -> str | None:
     return f"there is a bucket {int(buckets.max())}, although the bucket count is said to be {count}"
 
 
-def _contradiction(given: StageInput, fields: HashFields, fits: Callable[[int, set[HashParts]], bool]) -> str | None:
+def _contradiction(
+    stage_input: StageInput, fields: HashFields, fits: Callable[[int, set[HashParts]], bool]
+) -> str | None:
     """What in some footers speaks against the layout; None for nothing.
 
     Apache's writers do not read a bucket count from the table: who gave another one has made other buckets. Rules by
     partition that were in a job's options alone leave no trace but these keys.
     """
-    snapshot = given.snapshot
+    snapshot = stage_input.snapshot
 
     def stray(row: int) -> str | None:
         path = str(snapshot.files.column("path")[row].as_py())
         try:
-            found = footer(snapshot.client.storage, path)
+            file_footer = footer(snapshot.client.storage, path)
         except (MissingFileError, CorruptFileError):
             return None
-        for key in (found.min_key, found.max_key):
+        for key in (file_footer.min_key, file_footer.max_key):
             if key and not fits(row, parts_of_key(key, fields)):
                 return f"buckets hashed by {', '.join(fields.hashed)} in this way cannot be: key {key!r} is in {path}"
         return None
 
-    with ThreadPoolExecutor(given.options.threads, thread_name_prefix="hudi-buckets") as pool:
+    with ThreadPoolExecutor(stage_input.options.threads, thread_name_prefix="hudi-buckets") as pool:
         return next(filter(None, pool.map(stray, _checked(snapshot))), None)
 
 
@@ -152,11 +153,6 @@ def _checked(snapshot: Snapshot) -> list[int]:
 
 def _spread(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     return rows[np.unique(np.linspace(0, max(len(rows) - 1, 0), most).astype(np.int64))[: len(rows)]]
-
-
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
-
-_MOST_PARTITIONS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,12 +196,12 @@ def load_hash_rings(snapshot: Snapshot, threads: int) -> HashRings | CannotPrune
         return CannotPrune(f"consistent hashing of {len(snapshot.partitions):,} partitions is too much to read")
     try:
         with ThreadPoolExecutor(threads, thread_name_prefix="hudi-rings") as pool:
-            found = pool.map(lambda partition: load_rings(storage, partition), snapshot.partitions)
-            return HashRings(dict(enumerate(found)))
+            rings = pool.map(lambda partition: load_rings(storage, partition), snapshot.partitions)
+            return HashRings(dict(enumerate(rings)))
     except CorruptFileError as error:
         return CannotPrune(str(error))
 
 
 def _is_in(texts: Any, members: Collection[str]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = to_numpy(pc.is_in(texts, pa.array(sorted(members), pa.string())))
-    return found
+    mask: NDArray[np.bool_] = to_numpy(pc.is_in(texts, pa.array(sorted(members), pa.string())))
+    return mask

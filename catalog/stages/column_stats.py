@@ -52,21 +52,21 @@ class _Gathered:
     missing: Mapping[str, str]
 
 
-def prune_by_column_statistics(given: StageInput) -> Verdict:
+def prune_by_column_statistics(stage_input: StageInput) -> Verdict:
     """Keep the files whose statistics allow a row that makes the filter true.
 
     Args:
-        given: what came in.
+        stage_input: the snapshot, the bound filter, the files left by earlier stages, and the options.
 
     Returns:
         The files kept, and those in which every row matches; or why there is nothing to go by.
     """
-    kinds = column_types(given.expression)
+    kinds = column_types(stage_input.expression)
     if not kinds:
-        return _by_constants(given)
-    gathered = _gather(given, kinds)
-    outcomes = _evaluate(given, gathered.statistics)
-    from_footers, tried = _refine(given, kinds, gathered, outcomes)
+        return _by_constants(stage_input)
+    gathered = _gather(stage_input, kinds)
+    outcomes = _evaluate(stage_input, gathered.statistics)
+    from_footers, tried = _refine(stage_input, kinds, gathered, outcomes)
     if not gathered.statistics and not from_footers:
         return CannotPrune("; ".join([*dict.fromkeys(gathered.missing.values()), *tried]))
     keep, matched = outcomes.can_true.copy(), outcomes.only_true.copy()
@@ -75,9 +75,9 @@ def prune_by_column_statistics(given: StageInput) -> Verdict:
     return Candidates(keep, _reason(gathered, kinds, len(from_footers), tried, keep), matched)
 
 
-def _by_constants(given: StageInput) -> Verdict:
+def _by_constants(stage_input: StageInput) -> Verdict:
     """What a filter without columns, such as `1 = 0`, says of all rows alike."""
-    outcomes = evaluate(given.expression, {}, len(given.rows))
+    outcomes = evaluate(stage_input.expression, {}, len(stage_input.rows))
     if outcomes.can_true.any() and not outcomes.only_true.any():
         return CannotPrune("the filter names no column whose statistics could help")
     return Candidates(outcomes.can_true.copy(), "the filter is the same for every row", outcomes.only_true.copy())
@@ -85,63 +85,63 @@ def _by_constants(given: StageInput) -> Verdict:
 
 def column_types(expression: HudiExpression) -> dict[str, pa.DataType]:
     """The columns that a bound filter mentions, and their types."""
-    found: dict[str, pa.DataType] = {}
+    types: dict[str, pa.DataType] = {}
     for leaf in leaves(expression):
         if isinstance(leaf, Predicate) and leaf.column_type is not None:
-            found.setdefault(leaf.column, leaf.column_type)
-    return found
+            types.setdefault(leaf.column, leaf.column_type)
+    return types
 
 
-def _gather(given: StageInput, kinds: Mapping[str, pa.DataType]) -> _Gathered:
-    snapshot = given.snapshot
+def _gather(stage_input: StageInput, kinds: Mapping[str, pa.DataType]) -> _Gathered:
+    snapshot = stage_input.snapshot
     by_path = snapshot.path_statistics()
-    told = snapshot.path_values()
+    path_values = snapshot.path_values()
     statistics: dict[str, _Source] = {}
     present: dict[str, NDArray[np.bool_]] = {}
     missing: dict[str, str] = {}
     for column, kind in kinds.items():
         # Where a path tells a range only, the index knows better.
         indexed: IndexedColumn | CannotPrune | None = None
-        if column in by_path and not isinstance(told, CannotPrune) and column in told.values:
-            of_files = snapshot.partition_index[given.rows]
-            if told.known[of_files].all():
+        if column in by_path and not isinstance(path_values, CannotPrune) and column in path_values.values:
+            of_files = snapshot.partition_index[stage_input.rows]
+            if path_values.known[of_files].all():
                 # Null and the empty text have one path; the index may know which of them it is.
-                if not valid_mask(told.values[column])[of_files].all():
+                if not valid_mask(path_values.values[column])[of_files].all():
                     indexed = snapshot.indexed_column(column, kind)
-                if not isinstance(indexed, IndexedColumn) or not indexed.present[given.rows].all():
+                if not isinstance(indexed, IndexedColumn) or not indexed.present[stage_input.rows].all():
                     statistics[column] = _OfPaths(by_path[column], snapshot.partition_index)
                     present[column] = np.ones(len(of_files), np.bool_)
                     continue
         indexed = indexed or snapshot.indexed_column(column, kind)
         if isinstance(indexed, CannotPrune):
             missing[column] = indexed.reason
-            present[column] = np.zeros(len(given.rows), np.bool_)
+            present[column] = np.zeros(len(stage_input.rows), np.bool_)
             continue
         statistics[column] = indexed
-        present[column] = indexed.present[given.rows]
+        present[column] = indexed.present[stage_input.rows]
     return _Gathered(statistics, present, missing)
 
 
-def _evaluate(given: StageInput, sources: Mapping[str, _Source]) -> Outcomes:
+def _evaluate(stage_input: StageInput, sources: Mapping[str, _Source]) -> Outcomes:
     """The outcomes in the files that came in.
 
     The files that the snapshot was loaded with and those that came later are looked at apart: what was made of the
     statistics of the former serves as long as the table is held open. Of many files, all are looked at.
     """
     pieces = []
-    for number, (start, end) in enumerate(given.snapshot.slices.segments):
-        first, last = np.searchsorted(given.rows, (start, end))
-        rows = given.rows[first:last]
+    for number, (start, end) in enumerate(stage_input.snapshot.slices.segments):
+        first, last = np.searchsorted(stage_input.rows, (start, end))
+        rows = stage_input.rows[first:last]
         if _MANY * len(rows) < end - start:
-            pieces.append(evaluate(given.expression, _taken(sources, rows), len(rows)))
+            pieces.append(evaluate(stage_input.expression, _taken(sources, rows), len(rows)))
             continue
         whole = np.arange(start, end) if any(isinstance(source, _OfPaths) for source in sources.values()) else rows
         statistics = {
             name: source.take(whole) if isinstance(source, _OfPaths) else source.parts[number].statistics
             for name, source in sources.items()
         }
-        found = evaluate(given.expression, statistics, end - start)
-        pieces.append(found if len(rows) == end - start else _picked(found, rows - start))
+        outcomes = evaluate(stage_input.expression, statistics, end - start)
+        pieces.append(outcomes if len(rows) == end - start else _picked(outcomes, rows - start))
     if len(pieces) == 1:
         return pieces[0]
     true, false, null = (
@@ -153,8 +153,8 @@ def _evaluate(given: StageInput, sources: Mapping[str, _Source]) -> Outcomes:
 def _taken(sources: Mapping[str, _Source], rows: FileRows) -> dict[str, ColumnStatistics]:
     taken: dict[str, ColumnStatistics] = {}
     for name, source in sources.items():
-        found = source.take(rows)
-        taken[name] = found if isinstance(found, ColumnStatistics) else found.statistics
+        part = source.take(rows)
+        taken[name] = part if isinstance(part, ColumnStatistics) else part.statistics
     return taken
 
 
@@ -163,27 +163,29 @@ def _picked(outcomes: Outcomes, rows: FileRows) -> Outcomes:
 
 
 def _refine(
-    given: StageInput, kinds: Mapping[str, pa.DataType], gathered: _Gathered, outcomes: Outcomes
+    stage_input: StageInput, kinds: Mapping[str, pa.DataType], gathered: _Gathered, outcomes: Outcomes
 ) -> tuple[dict[int, tuple[bool, bool]], list[str]]:
     """What footers say of the files that are left and lack statistics of some column.
 
     Returns:
         By position among the files that came in, whether to keep it and whether all of it matches; and remarks.
     """
-    lacking = np.zeros(len(given.rows), np.bool_)
+    lacking = np.zeros(len(stage_input.rows), np.bool_)
     for has in gathered.present.values():
         lacking |= ~has
     positions: FileRows = np.flatnonzero(lacking & outcomes.can_true)
     if not len(positions):
         return {}, []
-    limit = given.options.footer_limit
+    limit = stage_input.options.footer_limit
     if len(positions) > limit:
         return {}, [f"footers of {len(positions):,} files are not read ({FOOTER_LIMIT} is {limit:,})"]
     columns = {name: kind for name, kind in kinds.items() if not gathered.present[name][positions].all()}
-    read = read_footer_statistics(given.snapshot, given.rows[positions], columns, given.options.threads)
+    read = read_footer_statistics(
+        stage_input.snapshot, stage_input.rows[positions], columns, stage_input.options.threads
+    )
     known = {name: source for name, source in gathered.statistics.items() if name not in columns}
-    statistics = _taken(known, given.rows[positions]) | read
-    better = evaluate(given.expression, statistics, len(positions))
+    statistics = _taken(known, stage_input.rows[positions]) | read
+    better = evaluate(stage_input.expression, statistics, len(positions))
     # What the index already proved stays proven.
     keep = better.can_true & outcomes.can_true[positions]
     matched = better.only_true | outcomes.only_true[positions]

@@ -19,11 +19,11 @@ from table_format.keys.key_text import key_texts
 from table_format.meta_columns import RECORD_KEY
 
 MOST_KEYS = 10_000
-
 """A filter that names more keys than this is taken not to name any."""
 
 # A key of one field is its value alone; with other generators releases differ, and some write `field:value`.
 _PLAIN_KEYS = frozenset({KeyGeneratorType.SIMPLE, KeyGeneratorType.NON_PARTITION, KeyGeneratorType.TIMESTAMP})
+HashParts: TypeAlias = "tuple[str | None, ...]"
 
 
 @dataclass(frozen=True)
@@ -39,27 +39,27 @@ class NamedKeys:
     texts: tuple[str, ...]
 
 
-def named_keys(given: StageInput, limit: int = MOST_KEYS) -> NamedKeys | CannotPrune:
+def named_keys(stage_input: StageInput, limit: int = MOST_KEYS) -> NamedKeys | CannotPrune:
     """The record keys of all records that can make the filter true; or why the filter does not tell.
 
     Args:
-        given: what came in.
+        stage_input: the snapshot, the bound filter, the files left by earlier stages, and the options.
         limit: with more keys than this the filter counts as naming none.
     """
-    keys = key_bindings(given.expression, (RECORD_KEY,), limit)
+    keys = key_bindings(stage_input.expression, (RECORD_KEY,), limit)
     if keys is not None:
         return NamedKeys(RECORD_KEY, tuple(values[0] for values in keys if values[0] is not None))
-    fields, schema = given.snapshot.config.record_key_fields, given.snapshot.data_schema
+    fields, schema = stage_input.snapshot.config.record_key_fields, stage_input.snapshot.data_schema
     if not fields:
         return CannotPrune("the table has no record key fields")
     try:
         columns = [resolve_column(field, schema) for field in fields]
     except UnknownColumnError as error:
         return CannotPrune(f"key columns are not in the schema: {error}")
-    bindings = key_bindings(given.expression, tuple(column.name for column in columns), limit)
+    bindings = key_bindings(stage_input.expression, tuple(column.name for column in columns), limit)
     if bindings is None:
         return CannotPrune(f"the filter does not name the values of {', '.join(fields)}")
-    return _texts_of(given.snapshot.config, columns, bindings)
+    return _texts_of(stage_input.snapshot.config, columns, bindings)
 
 
 def _texts_of(
@@ -115,9 +115,6 @@ def _piece(text: str | None) -> str:
     return text or EMPTY_KEY_PART
 
 
-HashParts: TypeAlias = "tuple[str | None, ...]"
-
-
 @dataclass(frozen=True)
 class HashFields:
     """Which part of a table's record keys is hashed.
@@ -146,9 +143,9 @@ class HashedKeys:
     parts: frozenset[HashParts]
 
 
-def hash_fields(given: StageInput) -> HashFields | CannotPrune:
+def hash_fields(stage_input: StageInput) -> HashFields | CannotPrune:
     """Which key fields a table hashes, as its properties or the scan's options tell."""
-    config, options = given.snapshot.config, given.options
+    config, options = stage_input.snapshot.config, stage_input.options
     if config.index_type is not None and config.index_type.upper() not in {"BUCKET", "BUCKET_INDEX"}:
         return CannotPrune(f"the table's index is {config.index_type}")
     if not config.record_key_fields:
@@ -167,23 +164,23 @@ def parts_of_key(record_key: str, fields: HashFields) -> set[HashParts]:
     return {tuple(hash_parts(record_key, fields.hashed, rule)) for rule in BucketHashRule}
 
 
-def hashed_keys(given: StageInput, fields: HashFields) -> HashedKeys | CannotPrune:
+def hashed_keys(stage_input: StageInput, fields: HashFields) -> HashedKeys | CannotPrune:
     """What is hashed of the records that can make the filter true; or why the filter does not tell."""
-    keys = key_bindings(given.expression, (RECORD_KEY,), MOST_KEYS)
+    keys = key_bindings(stage_input.expression, (RECORD_KEY,), MOST_KEYS)
     if keys is not None:
         texts = [values[0] for values in keys if values[0] is not None]
         return HashedKeys(RECORD_KEY, _union(parts_of_key(text, fields) for text in texts))
-    return _of_columns(given, fields)
+    return _of_columns(stage_input, fields)
 
 
-def _of_columns(given: StageInput, fields: HashFields) -> HashedKeys | CannotPrune:
-    schema = given.snapshot.data_schema
+def _of_columns(stage_input: StageInput, fields: HashFields) -> HashedKeys | CannotPrune:
+    schema = stage_input.snapshot.data_schema
     try:
         kinds = {field: resolve_column(field, schema).type for field in fields.key_fields}
         names = tuple(resolve_column(field, schema).name for field in fields.hashed)
     except UnknownColumnError as error:
         return CannotPrune(f"key columns are not in the schema: {error}")
-    bindings = key_bindings(given.expression, names, MOST_KEYS)
+    bindings = key_bindings(stage_input.expression, names, MOST_KEYS)
     if bindings is None:
         return CannotPrune(f"the filter does not name the values of {', '.join(fields.hashed)}")
     vague = [field for field in fields.hashed if not text_is_certain(kinds[field])]
@@ -202,14 +199,14 @@ def _of_columns(given: StageInput, fields: HashFields) -> HashedKeys | CannotPru
         key_texts(pa.array([values[i] for values in bindings], kinds[field]), field).to_pylist()
         for i, field in enumerate(fields.hashed)
     ]
-    found = _union(_all_forms(given, fields, texts) for texts in zip(*columns, strict=True))
-    return HashedKeys(", ".join(fields.hashed), found)
+    parts = _union(_all_forms(stage_input, fields, texts) for texts in zip(*columns, strict=True))
+    return HashedKeys(", ".join(fields.hashed), parts)
 
 
-def _all_forms(given: StageInput, fields: HashFields, texts: HashParts) -> set[HashParts]:
+def _all_forms(stage_input: StageInput, fields: HashFields, texts: HashParts) -> set[HashParts]:
     """What is hashed of one combination of hash field values, over all forms that a record key may have."""
     if len(fields.key_fields) == 1:
-        keys = single_texts(given.snapshot.config, [text for text in texts if text is not None])
+        keys = single_texts(stage_input.snapshot.config, [text for text in texts if text is not None])
     else:
         # What stands in the fields that are not hashed does not matter, as long as it is plain.
         known = dict(zip(fields.hashed, texts, strict=True))

@@ -25,38 +25,41 @@ from pushdown.walk import columns_of, restrict
 from table_format.keys.timestamp_keys import path_of_text
 
 _MOST_TIMES = 10_000
+LEAST_FILES = 10_000
+FILES_A_PARTITION = 8
+PLANS_BEFORE = 1
 
 
-def prune_by_partition(given: StageInput) -> Verdict:
+def prune_by_partition(stage_input: StageInput) -> Verdict:
     """Keep the files of partitions for which the filter, restricted to partition columns, can be true.
 
     Args:
-        given: what came in.
+        stage_input: the snapshot, the bound filter, the files left by earlier stages, and the options.
 
     Returns:
         The files kept, or why paths don't help.
     """
-    snapshot = given.snapshot
+    snapshot = stage_input.snapshot
     fields = snapshot.config.partition_fields
     if not fields:
         return CannotPrune("the table is not partitioned")
     values = snapshot.path_values()
     if isinstance(values, CannotPrune):
         return values
-    columns = columns_of(given.expression)
-    asked = [column for column in columns if column in values.statistics]
-    keep = _by_times(given.expression, values)
-    if not asked and keep is None:
+    columns = columns_of(stage_input.expression)
+    used = [column for column in columns if column in values.statistics]
+    keep = _by_times(stage_input.expression, values)
+    if not used and keep is None:
         return CannotPrune(f"the filter says nothing of partition column {', '.join(fields)}")
     count = len(snapshot.partitions)
-    can_true = evaluate(restrict(given.expression, asked), values.statistics, count).can_true
+    can_true = evaluate(restrict(stage_input.expression, used), values.statistics, count).can_true
     if keep is not None:
         can_true = can_true & keep
-        asked += [column for column in columns if column in values.times]
-    of_files = snapshot.partition_index[given.rows]
+        used += [column for column in columns if column in values.times]
+    of_files = snapshot.partition_index[stage_input.rows]
     here = np.unique(of_files)
-    kept = int(can_true[here].sum())
-    reason = f"{kept:,} of {len(here):,} partitions can match by {', '.join(asked)}"
+    kept_count = int(can_true[here].sum())
+    reason = f"{kept_count:,} of {len(here):,} partitions can match by {', '.join(used)}"
     unknown = int((~values.known[here]).sum())
     if unknown:
         reason += f"; {unknown:,} whose path does not tell its values are kept"
@@ -77,38 +80,31 @@ def _by_times(expression: HudiExpression, values: PathValues) -> NDArray[np.bool
     return keep
 
 
-LEAST_FILES = 10_000
-
-FILES_A_PARTITION = 8
-
-PLANS_BEFORE = 1
-
-
-def prune_by_partition_statistics(given: StageInput) -> Verdict:
+def prune_by_partition_statistics(stage_input: StageInput) -> Verdict:
     """Keep the files of partitions whose ranges allow a row that makes the filter true (RFC-27, by partition).
 
     Args:
-        given: what came in.
+        stage_input: the snapshot, the bound filter, the files left by earlier stages, and the options.
 
     Returns:
         The files kept, and those of partitions in which every row matches; or why it is not worth while.
     """
-    snapshot = given.snapshot
-    count, files = len(snapshot.partitions), len(given.rows)
+    snapshot = stage_input.snapshot
+    count, files = len(snapshot.partitions), len(stage_input.rows)
     if files < LEAST_FILES or files < FILES_A_PARTITION * count:
         return CannotPrune(f"{files:,} files in {count:,} partitions are sooner looked at one by one")
     statistics: dict[str, ColumnStatistics] = {}
     missing: list[str] = []
-    for column, kind in column_types(given.expression).items():
-        found = _of_column(snapshot, column, kind)
-        if isinstance(found, CannotPrune):
-            missing.append(found.reason)
+    for column, kind in column_types(stage_input.expression).items():
+        of_column = _of_column(snapshot, column, kind)
+        if isinstance(of_column, CannotPrune):
+            missing.append(of_column.reason)
         else:
-            statistics[column] = found
+            statistics[column] = of_column
     if not statistics:
         return CannotPrune("; ".join(dict.fromkeys(missing)) or "the filter names no column whose ranges could help")
-    outcomes = evaluate(given.expression, statistics, count)
-    of_files = snapshot.partition_index[given.rows]
+    outcomes = evaluate(stage_input.expression, statistics, count)
+    of_files = snapshot.partition_index[stage_input.rows]
     here = np.flatnonzero(np.bincount(of_files, minlength=count))
     kept_here = int(outcomes.can_true[here].sum())
     reason = f"{kept_here:,} of {len(here):,} partitions can match by ranges of {', '.join(statistics)}"
@@ -116,9 +112,9 @@ def prune_by_partition_statistics(given: StageInput) -> Verdict:
 
 
 def _of_column(snapshot: Snapshot, column: str, kind: pa.DataType) -> ColumnStatistics | CannotPrune:
-    told = snapshot.path_values()
-    if not isinstance(told, CannotPrune) and column in told.values and column in told.statistics:
-        return told.statistics[column]
+    path_values = snapshot.path_values()
+    if not isinstance(path_values, CannotPrune) and column in path_values.values and column in path_values.statistics:
+        return path_values.statistics[column]
     before = next(memoize(snapshot, ("plans", column), itertools.count))
     if before < PLANS_BEFORE:
         return CannotPrune(f"ranges of {column} are gathered when this snapshot is asked about it again")

@@ -8,11 +8,8 @@ partition only, a key may have another row elsewhere. As many rows as keys prove
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
 from catalog.concurrency.caches import memoize
@@ -22,12 +19,10 @@ from catalog.stages.named_keys import NamedKeys, named_keys
 from catalog.stages.stage import StageInput
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from table_format.actions.commit import read_operation_type
-from table_format.codecs.arrow_numpy import from_numpy, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, pc, to_numpy
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.meta_columns import RECORD_KEY
 from table_format.metadata_table.reader import MetadataTable
-
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
 _MOST_KEYS = 100_000
 # Counting the keys of an index of this size takes about two seconds, once for each state of a table.
@@ -41,32 +36,32 @@ _KEEP_KEYS_UNIQUE = frozenset(
 )
 
 
-def prune_by_record_key(given: StageInput) -> Verdict:
+def prune_by_record_key(stage_input: StageInput) -> Verdict:
     """Keep the file groups in which the record index finds the keys that the filter names.
 
     Args:
-        given: what came in.
+        stage_input: the snapshot, the bound filter, the files left by earlier stages, and the options.
 
     Returns:
         The files kept, or why the index is not there, or cannot help.
     """
-    snapshot = given.snapshot
+    snapshot = stage_input.snapshot
     table = snapshot.metadata_table
     if table is None or "record_index" not in table.partitions:
         return CannotPrune("the table has no record index")
-    keys = named_keys(given, _MOST_KEYS)
+    keys = named_keys(stage_input, _MOST_KEYS)
     if isinstance(keys, CannotPrune):
         return keys
-    if not given.options.unique_keys:
+    if not stage_input.options.unique_keys:
         doubt = memoize(snapshot, "keys may repeat", lambda: _repetition(snapshot, table))
         if doubt is not None:
             return CannotPrune(doubt)
     located = _located(snapshot, table, keys)
     if isinstance(located, CannotPrune):
         return located
-    keep = _in_groups(snapshot, given.rows, located)
-    found = len(located.column("key").combine_chunks().unique())
-    return Candidates(keep, f"the record index has {found:,} of the keys named by {keys.named_by}")
+    keep = _in_groups(snapshot, stage_input.rows, located)
+    key_count = len(located.column("key").combine_chunks().unique())
+    return Candidates(keep, f"the record index has {key_count:,} of the keys named by {keys.named_by}")
 
 
 def _repetition(snapshot: Snapshot, table: MetadataTable) -> str | None:

@@ -12,16 +12,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
 from catalog.slices.slice_set import Rows, file_names
 from catalog.statistics.indexed_column import ColumnPart, IndexedColumn, concat_statistics
 from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.verdict import CannotPrune
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, pc, to_numpy, valid_mask
 
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 nulls: Any = pa.nulls  # its stubs take one type at a time
 
 _STATISTICS = ("min", "max", "null_count", "value_count")

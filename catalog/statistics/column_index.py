@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
 from catalog.concurrency.caches import LruCache
@@ -22,12 +21,10 @@ from catalog.statistics.aggregate import PriorStatistics, known_only, statistics
 from catalog.statistics.indexed_column import IndexedColumn
 from catalog.statistics.merged_ranges import RowGroupSize, without_merged_ranges
 from pushdown.verdict import CannotPrune
-from table_format.codecs.arrow_numpy import one_chunk, to_numpy
+from table_format.codecs.arrow_numpy import one_chunk, pc, to_numpy
 from table_format.errors import UnsupportedTableError
 from table_format.metadata_table.reader import MetadataTable
 from table_format.table.schema_history import SchemaHistory
-
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
 DEFAULT_MEMORY = 4 << 30
 """Bytes of statistics that a snapshot keeps; with a million files that is some 70 columns of numbers."""

@@ -13,12 +13,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import from_numpy, to_numpy
-
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
+from table_format.codecs.arrow_numpy import from_numpy, pc, to_numpy
 
 DEFAULT_BLOCK_SIZE = 125_829_120
 """Bytes of a row group as Apache's writers count them, unless `hoodie.parquet.block.size` says otherwise."""
@@ -111,8 +108,8 @@ def _leaves(kind: pa.DataType) -> list[bool]:
     return [not any(test(kind) for test in variable)]
 
 
-def _mask(found: Any) -> NDArray[np.bool_]:
-    whole = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+def _mask(values: Any) -> NDArray[np.bool_]:
+    whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     mask: NDArray[np.bool_] = to_numpy(whole).astype(np.bool_)
     return mask
 

@@ -34,13 +34,10 @@ from table_format.meta_columns import RECORD_KEY
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 nulls: Any = pa.nulls  # its stubs take one type at a time
-
 _KEPT_SCANS = 256
 _ALL_GROUPS = -1
-
 # A batch ends behind so many bytes of split ids, so that no client's limit of a frame is met.
 _MOST_BYTES = 4 << 20
-
 # Files that are divided at once.
 _CHUNK = 256
 # To merge log files costs several times what it costs to read a base file of their size.

@@ -24,13 +24,10 @@ from pushdown.temporal import zone_of
 from pushdown.walk import fold, rebuilt
 
 pc: Any = pyarrow.compute
-
 # Comparisons of a function with a list are made one by one.
 _MANY = 1_000
-
 # Integers from here on may share their 64-bit float with a neighbour.
 _EXACT_DOUBLES = 2**53
-
 _NEGATIVE = frozenset({Op.NE, Op.NOT_IN, Op.NOT_STARTS_WITH, Op.NOT_LIKE, Op.NULL_SAFE_NE})
 
 
@@ -125,8 +122,8 @@ def _bind_prefix(predicate: Predicate, function: Function, column: ResolvedColum
     """A comparison of a text's first characters; the operator is none of the negative ones."""
 
     def compare(op: Op, literal: Any) -> HudiExpression:
-        found = compared_prefix(op, function, column.name, column.type, literal)
-        return fold(found, visit)
+        comparison = compared_prefix(op, function, column.name, column.type, literal)
+        return fold(comparison, visit)
 
     def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
         if children:

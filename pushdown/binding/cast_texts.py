@@ -20,17 +20,13 @@ from pushdown.kinds import Kind, kind_of
 from pushdown.temporal import zone_of
 
 _WHOLE = re.compile(r"[+-]?\d+\Z", re.ASCII)
-
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\Z", re.ASCII)
-
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "infinity": math.inf, "+inf": math.inf, "+infinity": math.inf}
 
 _SPECIAL |= {"-inf": -math.inf, "-infinity": -math.inf}
 
 _TRUE, _FALSE = frozenset({"t", "true", "y", "yes", "1"}), frozenset({"f", "false", "n", "no", "0"})
-
 _DATE = re.compile(r"([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?\Z", re.ASCII | re.DOTALL)
-
 _TIME = re.compile(
     r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})"
     r"(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?(\D.*)?)?)?)?)?)?\Z",
@@ -38,23 +34,17 @@ _TIME = re.compile(
 )
 
 _TIME_OF_TODAY = re.compile(r"T\d|\d{1,2}:", re.ASCII)
-
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2}):(\d{1,2})\Z", re.ASCII)
-
 # Java's String.trim and Spark's trimAll take off spaces and control characters.
 _BLANK = "".join(map(chr, range(33)))
-
 _MOST_EXPONENT = 500
-
 _MICROS = 1_000_000
-
 _MOST_OFFSET = 18 * 3600
-
 _MAX_DAYS = 2**31
-
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a clock time
-
 _FIRST_CLOCK, _LAST_CLOCK = -62_135_510_400, 253_402_214_400  # in Python's years, a day off their ends
+_CANONICAL_INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
+_CANONICAL_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
 class UnsureError(ValueError):
@@ -133,8 +123,8 @@ def _next_single(value: float, *, towards_greater: bool) -> float:
         bits = 1 if towards_greater else -(2**31) + 1
     else:
         bits += 1 if (value > 0) == towards_greater else -1
-    (found,) = struct.unpack("<f", struct.pack("<i", bits))
-    return float(found)
+    (single,) = struct.unpack("<f", struct.pack("<i", bits))
+    return float(single)
 
 
 def read_boolean(text: str) -> bool:
@@ -163,10 +153,10 @@ def _day(year: int, month: int, day: int) -> int:
     following = day_of(year + month // 12, month % 12 + 1)
     if not 1 <= day <= following - first:
         raise ValueError("its month has no such day")
-    found = first + day - 1
-    if not -_MAX_DAYS <= found < _MAX_DAYS:
+    day_number = first + day - 1
+    if not -_MAX_DAYS <= day_number < _MAX_DAYS:
         raise ValueError("it is beyond all dates")
-    return found
+    return day_number
 
 
 def read_clock(text: str) -> int:
@@ -244,11 +234,6 @@ def clock_text(clock: int) -> str:
     day, second = divmod(second, DAY)
     fraction = f".{micro:06}".rstrip("0").rstrip(".")
     return f"{day_text(day)} {dt.timedelta(seconds=second)!s:0>8}{fraction}"
-
-
-_CANONICAL_INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
-
-_CANONICAL_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
 def is_canonical(text: str, type_: pa.DataType) -> bool:

@@ -16,21 +16,16 @@ from pushdown.binding import cast_texts
 from pushdown.kinds import Kind, domain_of, kind_of
 
 pc: Any = pyarrow.compute
-
 _MICROS_A_DAY = 86_400_000_000
-
 _NUMBERS = frozenset({Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL, Kind.BOOLEAN})
-
 _TIMES = frozenset({Kind.DATE, Kind.TIMESTAMP})
-
 WIDE = decimal.Context(prec=1000)
-
 """For arithmetic on decimals that must not round."""
 
 Failures = NDArray[np.bool_]
-
 # A value's cast, for one value; it raises ValueError where Spark stops.
 _Cast = Callable[[Any], Any]
+_Maker = Callable[[Any, Any, str], _Cast]
 
 
 def can_cast(source: pa.DataType, target: pa.DataType) -> bool:
@@ -94,9 +89,6 @@ def _array(values: list[Any], target: pa.DataType) -> Any:
         numbers: Any = pa.array(values, pa.int32() if kind_of(target) is Kind.DATE else pa.int64())
         return numbers.cast(target)
     return pa.array(values, target)
-
-
-_Maker = Callable[[Any, Any, str], _Cast]
 
 
 def _maker(source: pa.DataType, target: pa.DataType) -> _Maker | None:
@@ -219,8 +211,8 @@ _FROM_TEXT: dict[Kind, _Maker] = {
 
 def numbers_of(values: Any) -> list[int]:
     """The numbers of an array of integers, decimals, dates or times in the domain of its type; none is null."""
-    found = _python_values(values)
+    numbers = _python_values(values)
     if kind_of(values.type) is not Kind.DECIMAL:
-        return found
+        return numbers
     scale = domain_of(values.type).scale
-    return [int(value.scaleb(scale, WIDE)) for value in found]
+    return [int(value.scaleb(scale, WIDE)) for value in numbers]

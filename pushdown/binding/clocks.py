@@ -13,17 +13,13 @@ from collections.abc import Callable
 from pushdown.temporal import zone_of
 
 DAY = 86_400
-
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-
 # The calendar and its weekdays repeat every 400 years, and with them the rules of time zones.
 _CYCLE = 146_097 * DAY
-
 _FIRST, _LAST = -50_000_000_000, 240_000_000_000  # in the years 385 and 9575
-
 _MAX_OFFSET = 26 * 3600
-
 _SAMPLE = 1800
+_LONGEST = {"year": 366, "quarter": 92, "month": 31, "week": 7, "day": 1}
 
 
 def day_of(year: int, month: int) -> int:
@@ -63,8 +59,6 @@ STARTS: dict[str, Callable[[int], int]] = {
     "week": _week,
     "day": lambda day: day,
 }
-
-_LONGEST = {"year": 366, "quarter": 92, "month": 31, "week": 7, "day": 1}
 
 
 def next_start(unit: str, day: int) -> int:
@@ -107,16 +101,16 @@ class Zone:
         """
         if self.fixed is not None:
             return clock - self.fixed
-        found: int | None = None
+        earliest: int | None = None
         for start, end, offset in self._pieces(clock - _MAX_OFFSET, clock + _MAX_OFFSET):
-            if found is None:
+            if earliest is None:
                 first = max(start, clock - offset)
-                found = first if first < end else None
+                earliest = first if first < end else None
             elif start + offset < clock:
                 raise ClocksUnclearError
-        if found is None:
+        if earliest is None:
             raise ClocksUnclearError
-        return found
+        return earliest
 
     def instants(self, clock: int) -> tuple[int, int]:
         """The first and last instant that an engine may take a clock time for: two where clocks are changed."""

@@ -25,13 +25,10 @@ from pushdown.spark_types import MOST_DIGITS, decimal_for, decimal_of, spark_typ
 from pushdown.temporal import TextNotUnderstoodError, instant_fraction, parse_date, parse_timestamp, wall_clock
 
 _EPOCH_DATE = dt.date(1970, 1, 1)
-
 # Beyond this a Decimal's exponent is far outside every decimal type, and exact arithmetic would only burn memory.
 _MAX_EXPONENT = 400
-
 # Decimals of this many digits are all different as 64-bit floats.
 _FLOAT_DIGITS = 15
-
 _PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?\Z", re.ASCII)
 
 

@@ -28,6 +28,11 @@ from pushdown.kinds import Kind, array_of, domain_of, kind_of, literal_type
 from pushdown.like import shape_of
 from pushdown.ordering import sorted_distinct
 
+_NAMES = frozenset({"prefix", "prefix16"})
+_RANGES = frozenset({Op.LT, Op.LE, Op.GT, Op.GE})
+# What Java puts for half of a character that was cut in two, or may put.
+_REPLACED = ("?", "\ufffd")
+
 
 class Comparisons:
     """Predicates over one resolved column."""
@@ -142,14 +147,6 @@ class Comparisons:
     def always(self) -> HudiExpression:
         """A comparison that every value meets."""
         return always(self.name, self.type)
-
-
-_NAMES = frozenset({"prefix", "prefix16"})
-
-_RANGES = frozenset({Op.LT, Op.LE, Op.GT, Op.GE})
-
-# What Java puts for half of a character that was cut in two, or may put.
-_REPLACED = ("?", "\ufffd")
 
 
 def is_prefix(function: Function, type_: pa.DataType) -> bool:

@@ -20,14 +20,10 @@ from pushdown.functions import UNITS, Function
 from pushdown.kinds import UNITS_PER_SECOND, Kind, domain_of, kind_of
 
 _SECONDS = {"hour": 3600, "minute": 60, "second": 1}
-
 _PARTS = {"millisecond": 1_000, "microsecond": 1_000_000}
-
 # Decimals of so many digits become doubles by one rounding in every engine.
 _EXACT_DIGITS = 15
-
 _MAX_PRECISION = 38
-
 # Adding no more than these, dates within 5,000,000 years stay dates.
 _MAX_DAYS = 1_000_000
 

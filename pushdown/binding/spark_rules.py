@@ -41,17 +41,12 @@ from pushdown.temporal import instant_fraction
 from pushdown.text import literal_sql
 
 _CASTS = frozenset({"cast", "try_cast"})
-
 _RANGES = frozenset({Op.LT, Op.LE, Op.GT, Op.GE})
-
 _NEGATIVE = frozenset({Op.NE, Op.NOT_IN, Op.NOT_STARTS_WITH, Op.NOT_LIKE, Op.NULL_SAFE_NE})
-
 _LEAST_LONG, _GREATEST_LONG = -(2**63), 2**63 - 1
 
 _EXACT_KINDS = frozenset({Kind.INTEGER, Kind.DECIMAL})
-
 _MICROS = 1_000_000
-
 # Lists with more members than ten, null being one, are sets to Spark (spark.sql.optimizer.inSetConversionThreshold).
 _SET_SIZE = 10
 
@@ -299,13 +294,13 @@ class _Spark(Comparisons):
                     f"{self._shown()} of type {own} is rounded beside {literal_sql(value)}: write a decimal"
                 )
             return as_literal
-        found = common_type(self.result, type_)
-        if found is None:
+        target = common_type(self.result, type_)
+        if target is None:
             place(_plain(value), self.type, self.name, self.time_zone)  # refuses what fits no engine
             raise _RefusedError(
                 f"Spark does not compare {self._shown()} of type {type_sql(self.result)} with {literal_sql(value)}"
             )
-        return found
+        return target
 
     def _literals(self, values: list[Any], target: pa.DataType) -> Any:
         """Literals as an array of the type to which Spark casts them."""
@@ -378,17 +373,17 @@ class _Spark(Comparisons):
             "the column itself with an instant such as TIMESTAMP '2020-11-01 01:30:00Z'"
         )
         try:
-            found = spans_through(_with_rounding(function, self.own), spans, self.type, self.time_zone)
+            mapped = spans_through(_with_rounding(function, self.own), spans, self.type, self.time_zone)
         except ClocksUnclearError:
             raise unclear from None
         last: Any = function.arguments[0] if function.name in _CASTS else None
-        if found is None and last in {CLOCK, INSTANT}:
+        if mapped is None and last in {CLOCK, INSTANT}:
             # Spark may cast the literal instead, which is another comparison where clocks are changed.
             zone = zone_clocks(self.time_zone)
             seconds = [(span.first or 0) // _MICROS for span in spans]
             if any(zone.offset(second - 2 * DAY) != zone.offset(second + 2 * DAY) for second in seconds):
                 raise unclear
-        return None if found is None else [*found]
+        return None if mapped is None else [*mapped]
 
     def _place_of_float(self, value: float, function: Function | None) -> Place | None:
         if function is None or (self.kind is Kind.FLOAT and function == cast(pa.float64())):

@@ -1,4 +1,9 @@
-"""Evaluate a filter over the statistics of all files at once, to the truth values that their rows may have."""
+"""A bound filter over the statistics of all files at once: the truth values that their rows may have.
+
+Every comparison is reduced to where a file's values may lie relative to the literal, and one table says what each
+operator yields there. Texts that start with a prefix lie "at" it, as do the members of an IN list; all else is below or
+above.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +26,62 @@ from pushdown.ordering import Comparable, Mask, comparable, greater, greater_equ
 from pushdown.walk import Logic, fold_logic
 
 pc: Any = pyarrow.compute
-
 _NULL_TESTS = frozenset({Op.IS_NULL, Op.NOT_NULL})
+
+
+class Truth(enum.Flag):
+    """A set of truth values."""
+
+    T = 1
+    F = 2
+    N = 4
+
+
+T, F, N = Truth.T, Truth.F, Truth.N
+
+
+@dataclass(frozen=True)
+class OperatorRow:
+    """One operator's truth values.
+
+    Attributes:
+        below: for values below the literal.
+        at: for values equal to it, or in it.
+        above: for values above it.
+        nan: for NaN against a literal that is not NaN. Spark sorts NaN above all numbers, Trino and Hive's vectorised
+            operators compare as IEEE 754 does; a set of both is right for each of them.
+        null: for null.
+    """
+
+    below: Truth
+    at: Truth
+    above: Truth
+    nan: Truth
+    null: Truth
+
+
+TABLE = {
+    Op.EQ: OperatorRow(F, T, F, F, N),
+    Op.LT: OperatorRow(T, F, F, T | F, N),
+    Op.LE: OperatorRow(T, T, F, T | F, N),
+    Op.GT: OperatorRow(F, F, T, T | F, N),
+    Op.GE: OperatorRow(F, T, T, T | F, N),
+    Op.IN: OperatorRow(F, T, F, F, N),
+    Op.STARTS_WITH: OperatorRow(F, T, F, F, N),
+    # "At" is the pattern's literal prefix, and the rest of the text decides.
+    Op.LIKE: OperatorRow(F, T | F, F, F, N),
+    Op.NULL_SAFE_EQ: OperatorRow(F, T, F, F, F),
+}
+
+
+def negated(truth: Truth) -> Truth:
+    """NOT of every member: null stays null."""
+    swapped = Truth(0)
+    if T in truth:
+        swapped |= F
+    if F in truth:
+        swapped |= T
+    return swapped | (truth & N)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +195,7 @@ def _compared(predicate: Predicate, believed: Believed, column_type: pa.DataType
     literal_null = values.null_count > 0
     literal_nan = kind_of(column_type) is Kind.FLOAT and bool(pc.any(pc.is_nan(values)).as_py())
     if literal_nan and predicate.op not in {Op.EQ, Op.IN, Op.NULL_SAFE_EQ}:
-        # Engines order NaN differently: nothing can be told.
+        # Engines order NaN differently, so every outcome is possible.
         everything = believed.may_value
         return Outcomes(everything, everything, believed.may_null)
     if literal_nan:
@@ -158,11 +217,11 @@ def _compared(predicate: Predicate, believed: Believed, column_type: pa.DataType
 
 
 def _any(places: tuple[tuple[Mask, Truth], ...], truth: Truth) -> Mask:
-    found: Mask | None = None
+    combined: Mask | None = None
     for mask, outcomes in places:
         if truth in outcomes:
-            found = mask if found is None else found | mask
-    return np.zeros_like(places[0][0]) if found is None else found
+            combined = mask if combined is None else combined | mask
+    return np.zeros_like(places[0][0]) if combined is None else combined
 
 
 def _regions(op: Op, values: Any, believed: Believed, column_type: pa.DataType) -> _Regions:
@@ -183,8 +242,8 @@ def _regions(op: Op, values: Any, believed: Believed, column_type: pa.DataType) 
 
 def _literal(values: Any, column_type: pa.DataType) -> Any:
     """The literal in the form of the bounds it is compared with."""
-    found: Any = comparable(values, column_type)
-    return found[0]
+    literals: Any = comparable(values, column_type)
+    return literals[0]
 
 
 def _interval_regions(low: Any, high: Any, believed: Believed, *, vague: bool) -> _Regions:
@@ -227,61 +286,6 @@ def _set_regions(values: Any, believed: Believed, column_type: pa.DataType) -> _
     return _Regions(believed.may_value & ~only_members, at, np.zeros_like(at))
 
 
-class Truth(enum.Flag):
-    """A set of truth values."""
-
-    T = 1
-    F = 2
-    N = 4
-
-
-T, F, N = Truth.T, Truth.F, Truth.N
-
-
-@dataclass(frozen=True)
-class Row:
-    """One operator's truth values.
-
-    Attributes:
-        below: for values below the literal.
-        at: for values equal to it, or in it.
-        above: for values above it.
-        nan: for NaN against a literal that is not NaN. Spark sorts NaN above all numbers, Trino and Hive's vectorised
-            operators compare as IEEE 754 does; a set of both is right for each of them.
-        null: for null.
-    """
-
-    below: Truth
-    at: Truth
-    above: Truth
-    nan: Truth
-    null: Truth
-
-
-TABLE = {
-    Op.EQ: Row(F, T, F, F, N),
-    Op.LT: Row(T, F, F, T | F, N),
-    Op.LE: Row(T, T, F, T | F, N),
-    Op.GT: Row(F, F, T, T | F, N),
-    Op.GE: Row(F, T, T, T | F, N),
-    Op.IN: Row(F, T, F, F, N),
-    Op.STARTS_WITH: Row(F, T, F, F, N),
-    # "At" is the pattern's literal prefix, and the rest of the text decides.
-    Op.LIKE: Row(F, T | F, F, F, N),
-    Op.NULL_SAFE_EQ: Row(F, T, F, F, F),
-}
-
-
-def negated(truth: Truth) -> Truth:
-    """NOT of every member: null stays null."""
-    swapped = Truth(0)
-    if T in truth:
-        swapped |= F
-    if F in truth:
-        swapped |= T
-    return swapped | (truth & N)
-
-
 def float_interval(value: float, column_type: pa.DataType) -> tuple[float, float, bool]:
     """The numbers that one engine or another takes for equal to the literal, and whether another does not.
 
@@ -303,8 +307,8 @@ def members_of(values: pa.Array[Any], column_type: pa.DataType) -> tuple[Compara
         All members, and of them those that every engine takes for equal to the same value of the column.
     """
     if kind_of(column_type) is not Kind.FLOAT:
-        found: Any = comparable(values, column_type)
-        return found, found
+        members: Any = comparable(values, column_type)
+        return members, members
     exact: Any = values.to_numpy(zero_copy_only=False)
     intervals = [float_interval(value, column_type) for value in exact.tolist()]
     every = np.unique([edge for low, high, _ in intervals for edge in (low, high)])
@@ -327,8 +331,8 @@ def may_hold_member(members: Comparable, believed: Believed) -> Mask:
         at = np.searchsorted(members, bounds, side="left")
         at[believed.no_lower] = 0
         nearest_number: Any = members[np.minimum(at, count - 1)]
-        found: Mask = (at < count) & (believed.no_upper | less_equal(nearest_number, believed.upper))
-        return found
+        may_hold: Mask = (at < count) & (believed.no_upper | less_equal(nearest_number, believed.upper))
+        return may_hold
     at = _first_not_below(members, believed.lower)
     at[believed.no_lower] = 0
     holds: Mask = (at < count) & (believed.no_upper | less_equal(_at(members, at), believed.upper))
@@ -359,6 +363,6 @@ def holds_one_value(believed: Believed) -> Mask:
 def is_member(values: Comparable, members: Comparable) -> Mask:
     """Whether each value is a member; members are sorted."""
     if isinstance(values, np.ndarray):
-        found: Mask = np.isin(values, np.asarray(members))
-        return found
+        mask: Mask = np.isin(values, np.asarray(members))
+        return mask
     return mask_of(pc.is_in(values, value_set=members))

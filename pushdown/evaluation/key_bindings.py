@@ -19,11 +19,8 @@ from pushdown.simplify import simplify
 from pushdown.walk import fold
 
 _MOST_IN_RANGE = 1_000
-
 _LOWER, _UPPER = frozenset({Op.GT, Op.GE}), frozenset({Op.LT, Op.LE})
-
 _STRICT = frozenset({Op.GT, Op.LT})
-
 # The values left to some of the fields; fields that are not in it may have any value.
 _Values: TypeAlias = "dict[str, _Choice]"
 
@@ -63,14 +60,14 @@ def key_bindings(
     """
     if not fields:
         return None
-    found = fold(simplify(expression), _Binder(frozenset(fields), limit).visit)
-    if any(len(case) < len(fields) for case in found):
+    cases = fold(simplify(expression), _Binder(frozenset(fields), limit).visit)
+    if any(len(case) < len(fields) for case in cases):
         return None
-    size = sum(math.prod(len(choice) for choice in case.values()) for case in found)
+    size = sum(math.prod(len(choice) for choice in case.values()) for case in cases)
     if size > limit:
         return None
     combinations: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-    for case in found:
+    for case in cases:
         for combination in itertools.product(*(case[name].values.items() for name in fields)):
             combinations[tuple(key for key, _ in combination)] = tuple(value for _, value in combination)
     return list(combinations.values())
@@ -177,10 +174,10 @@ def _between(low: Predicate, high: Predicate, limit: int) -> list[Any] | None:
         return None
     numbers: Any = pa.array(range(first, last + 1), pa.int32() if is_date else kind)
     try:
-        found: list[Any] = (numbers.cast(kind) if is_date else numbers).to_pylist()
+        values: list[Any] = (numbers.cast(kind) if is_date else numbers).to_pylist()
     except (ValueError, OverflowError):  # dates beyond Python's years
         return None
-    return found
+    return values
 
 
 def _float_forms(values: list[float], column_type: pa.DataType) -> list[float]:

@@ -24,7 +24,6 @@ from pushdown.spark_types import spark_type
 from pushdown.walk import Logic, fold_logic, leaves
 
 pc: Any = pyarrow.compute
-
 ARROW_COMPARISONS: dict[Op, str] = {
     Op.EQ: "equal",
     Op.LT: "less",
@@ -32,7 +31,6 @@ ARROW_COMPARISONS: dict[Op, str] = {
     Op.GT: "greater",
     Op.GE: "greater_equal",
 }
-
 """What Arrow calls its functions for them; numpy calls its own the same."""
 
 
@@ -160,10 +158,10 @@ def _constant(value: bool | None, count: int) -> Any:
 def column_values(table: pa.Table, name: str) -> pa.Array[Any]:
     """A column, or a field of a struct by its dotted path, as one array; null where a struct on the path is null."""
     path = resolve_column(name, table.schema, case_sensitive=True).path
-    found: Any = table.column(path[0])
+    column: Any = table.column(path[0])
     for part in path[1:]:
-        found = pc.struct_field(found, part)
-    values: Any = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        column = pc.struct_field(column, part)
+    values: Any = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(values, pa.DictionaryArray):
         values = values.dictionary_decode()
     if pa.types.is_fixed_size_binary(values.type):
@@ -202,20 +200,20 @@ def _floats(op: Op, column: Any, literal: float) -> Any:
     nan = np.isnan(numbers)
     if literal != literal:  # noqa: PLR0124
         yes, no = np.ones(len(nan), np.bool_), np.zeros(len(nan), np.bool_)
-        found = {Op.EQ: nan, Op.LT: ~nan, Op.LE: yes, Op.GT: no, Op.GE: nan}[op]
+        truths = {Op.EQ: nan, Op.LT: ~nan, Op.LE: yes, Op.GT: no, Op.GE: nan}[op]
     else:
-        found = getattr(np, ARROW_COMPARISONS[op])(numbers, literal)
+        truths = getattr(np, ARROW_COMPARISONS[op])(numbers, literal)
         if op in {Op.GT, Op.GE}:
-            found = found | nan
-    return _with_nulls(found, column)
+            truths = truths | nan
+    return _with_nulls(truths, column)
 
 
 def _doubles(column: Any) -> Any:
     return pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
 
 
-def _with_nulls(found: Any, column: Any) -> Any:
-    return pa.array(found, pa.bool_(), mask=pc.is_null(column).to_numpy(zero_copy_only=False))
+def _with_nulls(truths: Any, column: Any) -> Any:
+    return pa.array(truths, pa.bool_(), mask=pc.is_null(column).to_numpy(zero_copy_only=False))
 
 
 def _is_in(column: Any, values: Any) -> Any:
@@ -227,12 +225,12 @@ def _is_in(column: Any, values: Any) -> Any:
         hit = np.isin(numbers, wanted[~np.isnan(wanted)])
         if np.isnan(wanted).any():
             hit |= np.isnan(numbers)
-        found = _with_nulls(hit, column)
+        truths = _with_nulls(hit, column)
     else:
         hits = pc.is_in(column, value_set=members.cast(column.type))
-        found = pc.if_else(pc.is_valid(column), hits, None)
+        truths = pc.if_else(pc.is_valid(column), hits, None)
     # A value that is not in a list with a null may be equal to it, for all SQL knows.
-    return pc.if_else(pc.fill_null(found, False), True, None) if has_null else found
+    return pc.if_else(pc.fill_null(truths, False), True, None) if has_null else truths
 
 
 def _starts_with(column: Any, values: Any) -> Any:

@@ -81,11 +81,11 @@ class ColumnStatistics:
     def believed(self, column_type: pa.DataType) -> Believed:
         """What may be relied on for a column of this type; computed once and kept."""
         key = str(column_type)
-        found = self._believed.get(key)
-        if found is None:
-            found = _believe(self, column_type)
-            self._believed[key] = found
-        return found
+        cached = self._believed.get(key)
+        if cached is None:
+            cached = _believe(self, column_type)
+            self._believed[key] = cached
+        return cached
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,14 +30,13 @@ _COMPARISONS: dict[type[Any], Op] = {
 }
 
 _REGEX_PREFIX = re.compile(r"\^((?:[A-Za-z0-9_ /:=,@~'\"<>-]|\\[.\-/])+)(?:\.\*)?")
-
 _FLIPPED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
-
 _CAST = re.compile(r"::|\b(?:cast|tinyint|smallint|int|bigint)\s*\(", re.IGNORECASE)
-
 _SHOWN = 120
-
 _NO_LISTS: Mapping[str, tuple[Any, ...]] = {}
+_MANY = 1_000
+_MONTHS = {"MONTH": 1, "MONTHS": 1, "YEAR": 12, "YEARS": 12, "QUARTER": 3, "QUARTERS": 3}
+_SECONDS = {"HOUR": 3600, "HOURS": 3600, "MINUTE": 60, "MINUTES": 60, "SECOND": 1, "SECONDS": 1}
 
 
 def translate_condition(
@@ -123,10 +122,10 @@ class _Translator:
         while isinstance(node, exp.Paren):
             node = node.this
         if isinstance(node, exp.Add | exp.Sub):
-            found = moved(
+            shifted = moved(
                 self._literal(node.this), node.expression, -1 if isinstance(node, exp.Sub) else 1, self.dialect
             )
-            return NOT_A_LITERAL if found is None else found
+            return NOT_A_LITERAL if shifted is None else shifted
         if isinstance(node, exp.TsOrDsAdd | exp.DateAdd):
             return self._days_later(node)
         return spark_literal(node, suffixes=self.suffixes) if self.dialect == "spark" else literal_value(node)
@@ -243,9 +242,6 @@ class _Translator:
         return operand.asked(Op.NOT_LIKE if negative else Op.LIKE, canonical)
 
 
-_MANY = 1_000
-
-
 def row_members(row: exp.Tuple, members: Sequence[Any], dialect: str) -> HudiExpression | None:
     """Whether a row of columns equals one of some rows of literals; None when that is not understood.
 
@@ -263,20 +259,15 @@ def row_members(row: exp.Tuple, members: Sequence[Any], dialect: str) -> HudiExp
         if len(values) != len(columns) or unclear:
             return None
         cases.append(_equal(columns, values, Op.NULL_SAFE_EQ if dialect == "spark" else Op.EQ))
-    found = any_of(*cases)
+    any_member = any_of(*cases)
     if dialect != "hive":
-        return found
+        return any_member
     has_null = any_of(*(column.asked(Op.IS_NULL) for column in columns))
-    return any_of(all_of(found, ~has_null), all_of(has_null, Unknown("rows with a null are compared")))
+    return any_of(all_of(any_member, ~has_null), all_of(has_null, Unknown("rows with a null are compared")))
 
 
 def _equal(columns: Sequence[Operand], values: Sequence[Any], op: Op) -> HudiExpression:
     return all_of(*(column.asked(op, value) for column, value in zip(columns, values, strict=True)))
-
-
-_MONTHS = {"MONTH": 1, "MONTHS": 1, "YEAR": 12, "YEARS": 12, "QUARTER": 3, "QUARTERS": 3}
-
-_SECONDS = {"HOUR": 3600, "HOURS": 3600, "MINUTE": 60, "MINUTES": 60, "SECOND": 1, "SECONDS": 1}
 
 
 def moved(moment: Any, interval: Any, sign: int, dialect: str) -> dt.date | None:  # noqa: PLR0911

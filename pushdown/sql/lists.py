@@ -45,11 +45,11 @@ def take_lists_out(text: str, *, backslash: bool, padded: bool = False) -> tuple
 
     def replace(match: re.Match[str]) -> str:
         kind = next((name for name in ("numbers", "strings", "dates", "times") if match[name]), None)
-        found = None if kind is None else _values(kind, match[kind], _QUOTED[backslash])
-        if found is None:
+        members = None if kind is None else _values(kind, match[kind], _QUOTED[backslash])
+        if members is None:
             return match[0]
         mark = f"{stem}{len(lists):08}"
-        lists[mark] = found
+        lists[mark] = members
         short = f"{match['in']}({mark}"
         return f"{short.ljust(len(match[0]) - 1)})" if padded else f"{short})"
 

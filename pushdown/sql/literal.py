@@ -18,15 +18,10 @@ from pushdown.spark_types import CLOCK, INSTANT, MOST_DIGITS, Typed, literal_sql
 from pushdown.temporal import TextNotUnderstoodError, parse_date, parse_timestamp
 
 NOT_A_LITERAL: Final[Any] = object()
-
 _Type = exp.DataType.Type
-
 _INTEGERS = {_Type.TINYINT: 8, _Type.SMALLINT: 16, _Type.INT: 32, _Type.BIGINT: 64}
-
 _TIMESTAMPS = frozenset({_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ})
-
 _TEXTS = frozenset({_Type.TEXT, _Type.VARCHAR})
-
 _SPECIAL_FLOATS = {
     "nan": math.nan,
     "infinity": math.inf,
@@ -38,8 +33,24 @@ _SPECIAL_FLOATS = {
 }
 
 _FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
-
 _INTEGER = re.compile(r"[+-]?\d+\Z", re.ASCII)
+_TYPES: dict[Any, pa.DataType] = {
+    _Type.BOOLEAN: pa.bool_(),
+    _Type.TINYINT: pa.int8(),
+    _Type.SMALLINT: pa.int16(),
+    _Type.INT: pa.int32(),
+    _Type.BIGINT: pa.int64(),
+    _Type.FLOAT: pa.float32(),
+    _Type.DOUBLE: pa.float64(),
+    _Type.TEXT: pa.string(),
+    _Type.BINARY: pa.binary(),
+    _Type.DATE: pa.date32(),
+    _Type.TIMESTAMP: INSTANT,
+    _Type.TIMESTAMPTZ: INSTANT,
+    _Type.TIMESTAMPLTZ: INSTANT,
+    _Type.TIMESTAMPNTZ: CLOCK,
+}
+_TIMES = frozenset({Kind.DATE, Kind.TIMESTAMP})
 
 
 def literal_value(node: Any) -> Any:  # noqa: PLR0911
@@ -179,26 +190,6 @@ def _to_decimal(value: Any, parameters: list[int]) -> Any:
     return number
 
 
-_TYPES: dict[Any, pa.DataType] = {
-    _Type.BOOLEAN: pa.bool_(),
-    _Type.TINYINT: pa.int8(),
-    _Type.SMALLINT: pa.int16(),
-    _Type.INT: pa.int32(),
-    _Type.BIGINT: pa.int64(),
-    _Type.FLOAT: pa.float32(),
-    _Type.DOUBLE: pa.float64(),
-    _Type.TEXT: pa.string(),
-    _Type.BINARY: pa.binary(),
-    _Type.DATE: pa.date32(),
-    _Type.TIMESTAMP: INSTANT,
-    _Type.TIMESTAMPTZ: INSTANT,
-    _Type.TIMESTAMPLTZ: INSTANT,
-    _Type.TIMESTAMPNTZ: CLOCK,
-}
-
-_TIMES = frozenset({Kind.DATE, Kind.TIMESTAMP})
-
-
 def spark_type_of(node: Any) -> pa.DataType | None:
     """The type that a type name of Spark's SQL stands for; None for nested ones and those that are not known."""
     if node.this is not _Type.DECIMAL:
@@ -253,5 +244,5 @@ def _typed_cast(value: Any, target: pa.DataType) -> Any:
     if failed.any():
         # What Spark stops at is said when the filter is bound.
         return Typed(str(plain), target) if kind_of(source) is not Kind.FLOAT else NOT_A_LITERAL
-    found = made[0].as_py()
-    return found if literal_sql_type(found) == target else Typed(found, target)
+    result = made[0].as_py()
+    return result if literal_sql_type(result) == target else Typed(result, target)

@@ -28,6 +28,8 @@ _DAYS = {"DAY": 1, "DAYS": 1, "WEEK": 7, "WEEKS": 7}
 _DATE = cast(pa.date32())
 _JAVA_STRINGS = frozenset({"hive"})
 _TRINO = frozenset({"trino", "presto"})
+# The functions from the outermost inward, and what they are applied to.
+_Found = tuple[list[Function], Any]
 
 
 @dataclass(frozen=True)
@@ -71,18 +73,14 @@ def read_operand(node: Any, dialect: str) -> Operand | None:
                 chain = function.of(chain)
             return Operand(column, chain, SPARK if dialect == SPARK else "")
         read = _READERS.get(type(node))
-        found = read(node, dialect) if read is not None else None
-        if found is None:
+        operand = read(node, dialect) if read is not None else None
+        if operand is None:
             return None
-        outer, node = found
+        outer, node = operand
         for function in outer:
             # A date is its own date, and in the same year.
             if function != _DATE or not functions or functions[-1] not in {_DATE, year()}:
                 functions.append(function)
-
-
-# The functions from the outermost inward, and what they are applied to.
-_Found = tuple[list[Function], Any]
 
 
 def _plain(node: Any, *known: str) -> bool:
@@ -120,8 +118,8 @@ def _cast(node: Any, dialect: str) -> _Found | None:
         return ([cast(pa.decimal128(precision, scale))], node.this) if valid else None
     if to.expressions:
         return None
-    found = _TYPES.get(to.this)
-    return ([cast(found)], node.this) if found is not None else None
+    type_ = _TYPES.get(to.this)
+    return ([cast(type_)], node.this) if type_ is not None else None
 
 
 def _time_trunc(node: Any, dialect: str) -> _Found | None:

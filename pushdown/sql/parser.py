@@ -20,11 +20,12 @@ from pushdown.sql.lists import take_lists_out
 from pushdown.sql.refusals import why_not_cut, why_not_parsed
 
 DIALECTS = ("spark", "hive", "trino", "presto")
-
 # sqlglot recurses into the parentheses of one condition.
 _MAX_NESTING = 100
-
 BACKSLASH_DIALECTS = frozenset({"spark", "hive"})
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
+_SINGLE = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+_SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def parse_sql(text: str, dialect: str = "spark") -> HudiExpression:
@@ -243,13 +244,6 @@ def _as_identifier(token: Token) -> Token:
     if token.token_type is not TokenType.STRING:
         return token
     return Token(TokenType.IDENTIFIER, token.text, token.line, token.col, token.start, token.end)
-
-
-_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
-
-_SINGLE = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
-
-_SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def unescaped(inner: str) -> str:

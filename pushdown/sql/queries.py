@@ -31,14 +31,12 @@ from pushdown.walk import fold, leaves
 
 # Parts of a SELECT after which a condition of its WHERE still holds for the rows of its tables.
 _OUTPUT_PARTS = ["with", "with_", "kind", "expressions", "hint", "distinct", "into", "operation_modifiers", "order"]
-
 _GROUP_PARTS = ["group", "having", "windows", "qualify", "sort", "cluster", "distribute", "limit", "offset"]
-
 _KNOWN_PARTS = frozenset([*_OUTPUT_PARTS, *_GROUP_PARTS, "from", "from_", "joins", "laterals", "where"])
-
 _KNOWN_JOINS = frozenset(["this", "side", "kind", "on", "using", "hint", "global", "global_"])
-
 _SEMI = frozenset({"SEMI", "ANTI"})
+# Whether a part may be true, and whether it may be false.
+_Truths = tuple[bool, bool]
 
 
 def predicates_of_query(sql: str, dialect: str, tables: Mapping[str, pa.Schema]) -> dict[str, HudiExpression]:
@@ -57,10 +55,10 @@ def predicates_of_query(sql: str, dialect: str, tables: Mapping[str, pa.Schema])
     Raises:
         FilterSyntaxError: the text is no query.
     """
-    found: dict[str, list[HudiExpression]] = {}
+    filters_by_table: dict[str, list[HudiExpression]] = {}
     for scan in table_scans(_parsed(sql, dialect), dialect, finder_of(tables)):
-        found.setdefault(scan.key, []).append(scan.filter)
-    return {name: any_of(*dict.fromkeys(filters)) for name, filters in found.items()}
+        filters_by_table.setdefault(scan.key, []).append(scan.filter)
+    return {name: any_of(*dict.fromkeys(filters)) for name, filters in filters_by_table.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,10 +225,10 @@ class _Select:
             if not source.is_table:
                 continue
             for part in parts:
-                found = of_table(part, source, sources, self.reading)
-                if found is None or (id(source) in visible.nullable and not rejects_nulls(found)):
+                of_source = of_table(part, source, sources, self.reading)
+                if of_source is None or (id(source) in visible.nullable and not rejects_nulls(of_source)):
                     continue
-                visible.filters.setdefault(id(source), []).append(found)
+                visible.filters.setdefault(id(source), []).append(of_source)
 
 
 def conjuncts(condition: Any) -> list[Any]:
@@ -263,8 +261,8 @@ class Reading:
 
 def of_table(condition: Any, source: Source, sources: Sources, reading: Reading) -> HudiExpression | None:
     """A condition with all that is not about one table unknown; None when nothing is left of it."""
-    found = _weakened(condition, source, sources, reading)
-    return None if all(isinstance(leaf, Unknown) for leaf in leaves(found)) else found
+    weakened = _weakened(condition, source, sources, reading)
+    return None if all(isinstance(leaf, Unknown) for leaf in leaves(weakened)) else weakened
 
 
 def _weakened(node: Any, source: Source, sources: Sources, reading: Reading) -> HudiExpression:
@@ -280,10 +278,10 @@ def _weakened(node: Any, source: Source, sources: Sources, reading: Reading) -> 
         return Unknown(f"{text[:120]} has a sub-query")
     own = node.copy()
     for column in list(own.find_all(exp.Column)):
-        found = sources.resolve([part.name for part in column.parts])
-        if found is None or found[0] is not source:
+        resolved = sources.resolve([part.name for part in column.parts])
+        if resolved is None or resolved[0] is not source:
             return Unknown(f"{text[:120]} is not only about {source.key}")
-        replaced = _without_qualifier(column, found[1])
+        replaced = _without_qualifier(column, resolved[1])
         if column is own:
             own = replaced
         else:
@@ -294,10 +292,6 @@ def _weakened(node: Any, source: Source, sources: Sources, reading: Reading) -> 
 def _without_qualifier(column: Any, count: int) -> Any:
     parts = [part.copy() for part in column.parts[count:]]
     return exp.Column(**dict(zip(("this", "table", "db", "catalog"), reversed(parts), strict=False)))
-
-
-# Whether a part may be true, and whether it may be false.
-_Truths = tuple[bool, bool]
 
 
 def rejects_nulls(expression: HudiExpression) -> bool:

@@ -56,16 +56,18 @@ class Sources:
         ]
         if qualified:
             source, count = qualified[0]
-            found = len(qualified) == 1 and not bare and source.columns is not None and names[count] in source.columns
-            return (source, count) if found else None
+            is_column = (
+                len(qualified) == 1 and not bare and source.columns is not None and names[count] in source.columns
+            )
+            return (source, count) if is_column else None
         unsure = len(bare) != 1 or any(source.columns is None for source in self.sources)
         return None if unsure else (bare[0], 0)
 
 
 def argument(node: Any, name: str) -> Any:
     """A part of a node, under the name it has in any release of sqlglot."""
-    found = node.args.get(name)
-    return found if found is not None else node.args.get(name + "_")
+    value = node.args.get(name)
+    return value if value is not None else node.args.get(name + "_")
 
 
 def finder_of(tables: Mapping[str, pa.Schema]) -> TableFinder:
@@ -75,8 +77,8 @@ def finder_of(tables: Mapping[str, pa.Schema]) -> TableFinder:
         wanted = ".".join(parts).lower()
         same = [key for key in tables if key.lower() == wanted]
         longer = [key for key in tables if key.lower().endswith("." + wanted)]
-        found = same or longer
-        return (found[0], tables[found[0]]) if len(found) == 1 else None
+        matching = same or longer
+        return (matching[0], tables[matching[0]]) if len(matching) == 1 else None
 
     return find
 
@@ -97,13 +99,13 @@ def read_source(node: Any, find: TableFinder) -> Source:
     if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
         parts = tuple(part.name for part in node.parts if isinstance(part, exp.Identifier))
         named = table_parts(node)
-        found = None if named is None else find(named)
+        table = None if named is None else find(named)
         known = all(value in (None, [], False) or part in _TABLE_PARTS for part, value in node.args.items())
         lowered = tuple(part.lower() for part in parts)
         qualifiers: list[tuple[str, ...]] = [(name.lower(),)] if name else [lowered[i:] for i in range(len(lowered))]
-        if found is None or renamed:
-            return Source(name or parts[-1], qualifiers, frozenset(renamed) if renamed and found is None else None)
-        key, schema = found
+        if table is None or renamed:
+            return Source(name or parts[-1], qualifiers, frozenset(renamed) if renamed and table is None else None)
+        key, schema = table
         columns = frozenset(column.lower() for column in schema.names)
         return Source(name or key, qualifiers, columns if known else None, is_table=True, filterable=known, node=node)
     if not renamed and isinstance(node, exp.Subquery):

@@ -128,8 +128,8 @@ def _constant(value: bool | None) -> Any:
 def _column(predicate: Predicate, schema: pa.Schema) -> Any:
     """The column as `pushdown.evaluation.rows.column_values` has it: null where a struct on its path is null."""
     path = resolve_column(predicate.column, schema, case_sensitive=True).path
-    found = pc.field(path[0])
-    return pc.struct_field(found, list(path[1:])) if len(path) > 1 else found
+    field = pc.field(path[0])
+    return pc.struct_field(field, list(path[1:])) if len(path) > 1 else field
 
 
 def _predicate(predicate: Predicate, schema: pa.Schema) -> Any:
@@ -140,8 +140,8 @@ def _predicate(predicate: Predicate, schema: pa.Schema) -> Any:
     if op is Op.NOT_NULL:
         return pc.is_valid(column)
     positive = op if op in _POSITIVE else op.negated
-    found = _positive(positive, column, predicate)
-    return found if positive is op else pc.invert(found)
+    comparison = _positive(positive, column, predicate)
+    return comparison if positive is op else pc.invert(comparison)
 
 
 def _positive(op: Op, column: Any, predicate: Predicate) -> Any:
@@ -188,19 +188,19 @@ def _floats(op: Op, column: Any, literal: float) -> Any:
         some = pc.is_valid(column)
         yes, no = pc.or_kleene(some, _constant(None)), pc.and_kleene(pc.invert(some), _constant(None))
         return {Op.EQ: nan, Op.LT: pc.invert(nan), Op.LE: yes, Op.GT: no, Op.GE: nan}[op]
-    found = getattr(pc, ARROW_COMPARISONS[op])(column, pc.scalar(pa.scalar(literal, pa.float64())))
-    return pc.or_kleene(found, nan) if op in {Op.GT, Op.GE} else found
+    comparison = getattr(pc, ARROW_COMPARISONS[op])(column, pc.scalar(pa.scalar(literal, pa.float64())))
+    return pc.or_kleene(comparison, nan) if op in {Op.GT, Op.GE} else comparison
 
 
 def _is_in(column: Any, own: Any, values: Any, kind: Kind) -> Any:
     members = values.drop_null()
     if kind is Kind.FLOAT:
-        found = _float_is_in(column, members)
+        is_member = _float_is_in(column, members)
     else:
-        found = pc.is_in(column, value_set=members.cast(own), skip_nulls=True)
+        is_member = pc.is_in(column, value_set=members.cast(own), skip_nulls=True)
     # Null where the column is, or where the list holds a null and no member is equal.
     vague = _constant(None) if values.null_count else pc.and_kleene(pc.is_null(column), _constant(None))
-    return pc.or_kleene(found, vague)
+    return pc.or_kleene(is_member, vague)
 
 
 def _float_is_in(column: Any, members: Any) -> Any:
@@ -210,7 +210,7 @@ def _float_is_in(column: Any, members: Any) -> Any:
     if (numbers == 0).any():
         numbers = np.concatenate([numbers, [0.0, -0.0]])
     value_set = pa.Array.from_buffers(pa.float64(), len(numbers), [None, pa.py_buffer(numbers.tobytes())])
-    found = pc.is_in(column, value_set=value_set, skip_nulls=True)
+    is_member = pc.is_in(column, value_set=value_set, skip_nulls=True)
     if not nan.any():
-        return found
-    return pc.or_kleene(found, pc.and_kleene(pc.is_valid(column), pc.is_nan(column)))
+        return is_member
+    return pc.or_kleene(is_member, pc.and_kleene(pc.is_valid(column), pc.is_nan(column)))

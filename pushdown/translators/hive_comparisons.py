@@ -24,8 +24,11 @@ from pushdown.translators.hive_nodes import Literal, Operand, arguments_of, func
 
 # More texts than these that only a beginning is known of are not worth a term each.
 _MANY = 100
-
 _NEGATED = frozenset({Op.NE, Op.GT, Op.GE, Op.NULL_SAFE_NE})
+# Years of which every day is one of the calendar that Hive and the files have in common.
+_FIRST_YEAR, _LAST_YEAR = 1583, 9998
+_EQUALITIES = frozenset({Op.EQ, Op.NE, Op.NULL_SAFE_EQ, Op.NULL_SAFE_NE})
+_LAST_OF_TWO_BYTES = "\uffff"
 
 
 def compared(op: Op, column: str, kind: HiveType, literal: Any, time_zone: str) -> HudiExpression:
@@ -155,14 +158,6 @@ def _begins(column: str, kind: HiveType, beginning: str, what: str) -> HudiExpre
     return all_of(Predicate(Op.STARTS_WITH, column, (beginning,)), unknown) if beginning else unknown
 
 
-# Years of which every day is one of the calendar that Hive and the files have in common.
-_FIRST_YEAR, _LAST_YEAR = 1583, 9998
-
-_EQUALITIES = frozenset({Op.EQ, Op.NE, Op.NULL_SAFE_EQ, Op.NULL_SAFE_NE})
-
-_LAST_OF_TWO_BYTES = "\uffff"
-
-
 @dataclass(frozen=True)
 class _Comparison:
     """A function's operand under a comparison with a literal that is not NULL."""
@@ -193,45 +188,54 @@ def compared_function(op: Op, node: Any, literal: Any, time_zone: str) -> HudiEx
     return translate(_Comparison(op, operand, arguments[1:], literal, time_zone))
 
 
-def _to_date(asked: _Comparison) -> HudiExpression | None:
-    kind = asked.operand.kind
-    if asked.rest or kind is None or type(asked.literal) is not dt.date or asked.literal.year > _LAST_YEAR:
+def _to_date(comparison: _Comparison) -> HudiExpression | None:
+    kind = comparison.operand.kind
+    if (
+        comparison.rest
+        or kind is None
+        or type(comparison.literal) is not dt.date
+        or comparison.literal.year > _LAST_YEAR
+    ):
         return None
     if kind.base == "date":
-        return compared(asked.op, asked.operand.column, kind, asked.literal, asked.time_zone)
-    if kind.base != "timestamp" or not _plain_midnights(asked, asked.literal, asked.literal + dt.timedelta(days=1)):
+        return compared(comparison.op, comparison.operand.column, kind, comparison.literal, comparison.time_zone)
+    if kind.base != "timestamp" or not _plain_midnights(
+        comparison, comparison.literal, comparison.literal + dt.timedelta(days=1)
+    ):
         return None
-    return Predicate(asked.op, asked.operand.column, (asked.literal,), function=cast(pa.date32()))
+    return Predicate(comparison.op, comparison.operand.column, (comparison.literal,), function=cast(pa.date32()))
 
 
-def _year(asked: _Comparison) -> HudiExpression | None:
-    kind, number = asked.operand.kind, asked.literal
-    if asked.rest or kind is None or type(number) is not int or not _FIRST_YEAR <= number <= _LAST_YEAR:
+def _year(comparison: _Comparison) -> HudiExpression | None:
+    kind, number = comparison.operand.kind, comparison.literal
+    if comparison.rest or kind is None or type(number) is not int or not _FIRST_YEAR <= number <= _LAST_YEAR:
         return None
-    is_time = kind.base == "timestamp" and _plain_midnights(asked, dt.date(number, 1, 1), dt.date(number + 1, 1, 1))
+    is_time = kind.base == "timestamp" and _plain_midnights(
+        comparison, dt.date(number, 1, 1), dt.date(number + 1, 1, 1)
+    )
     if kind.base != "date" and not is_time:
         return None
-    return Predicate(asked.op, asked.operand.column, (number,), function=year())
+    return Predicate(comparison.op, comparison.operand.column, (number,), function=year())
 
 
-def _plain_midnights(asked: _Comparison, *days: dt.date) -> bool:
+def _plain_midnights(comparison: _Comparison, *days: dt.date) -> bool:
     """Whether no change of clocks touches the midnights that the days begin with."""
     try:
         for day in days:
-            check_clock_time(dt.datetime.combine(day, dt.time.min), asked.time_zone)
+            check_clock_time(dt.datetime.combine(day, dt.time.min), comparison.time_zone)
     except LiteralNotUnderstoodError:
         return False
     return True
 
 
-def _substring(asked: _Comparison) -> HudiExpression | None:
+def _substring(comparison: _Comparison) -> HudiExpression | None:
     """The beginning of a text: Hive's row operators count UTF-16 units, the vectorised ones characters.
 
     They agree on equality with a text whose characters are one unit each, and not on order.
     """
-    kind, literal = asked.operand.kind, asked.literal
-    start, length = (_whole(argument, asked.time_zone) for argument in (*asked.rest, None, None)[:2])
-    if len(asked.rest) != 2 or start != 1 or length is None or length < 1 or asked.op not in _EQUALITIES:
+    kind, literal = comparison.operand.kind, comparison.literal
+    start, length = (_whole(argument, comparison.time_zone) for argument in (*comparison.rest, None, None)[:2])
+    if len(comparison.rest) != 2 or start != 1 or length is None or length < 1 or comparison.op not in _EQUALITIES:
         return None
     if (
         kind is None
@@ -240,12 +244,12 @@ def _substring(asked: _Comparison) -> HudiExpression | None:
         or max(literal, default="") > _LAST_OF_TWO_BYTES
     ):
         return None
-    return Predicate(asked.op, asked.operand.column, (literal,), function=prefix16(length))
+    return Predicate(comparison.op, comparison.operand.column, (literal,), function=prefix16(length))
 
 
 def _whole(node: Any, time_zone: str) -> int | None:
-    found = read_operand(node, time_zone)
-    return found.value if isinstance(found, Literal) and type(found.value) is int else None
+    operand = read_operand(node, time_zone)
+    return operand.value if isinstance(operand, Literal) and type(operand.value) is int else None
 
 
 FUNCTIONS: dict[str, Callable[[_Comparison], HudiExpression | None]] = {

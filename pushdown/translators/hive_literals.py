@@ -16,12 +16,9 @@ import numpy as np
 from pushdown.temporal import TextNotUnderstoodError, parse_date, parse_timestamp, zone_of
 
 _NAME = re.compile(r"([a-z][a-z ]*?)(?:\((\d{1,9})(?:,\s*(\d{1,9}))?\))?\Z")
-
 # How many decimal digits the values of an integer type have at most, and how many bits.
 _INTEGERS = {"tinyint": (3, 8), "smallint": (5, 16), "int": (10, 32), "bigint": (19, 64)}
-
 _FLOAT_BITS = {"float": 24, "double": 53}
-
 _FAMILIES = {
     **dict.fromkeys((*_INTEGERS, "float", "double", "decimal"), "number"),
     **dict.fromkeys(("string", "varchar", "char"), "text"),
@@ -29,6 +26,13 @@ _FAMILIES = {
     "boolean": "boolean",
     "binary": "binary",
 }
+_INTEGER = re.compile(r"[+-]?\d{1,19}\Z", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,4})?\Z", re.ASCII)
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
+# Hive reads older days in files of other writers by the Julian calendar, and older clock times by local mean time.
+_FIRST_DATE = dt.date(1582, 10, 15)
+_FIRST_YEAR_OF_CLOCKS = 1900
 
 
 @dataclass(frozen=True)
@@ -122,20 +126,6 @@ def _cast_integer(own: HiveType, to: HiveType) -> HiveType | None:
     return HiveType("double", rounded=True) if to.base == "double" else None
 
 
-_INTEGER = re.compile(r"[+-]?\d{1,19}\Z", re.ASCII)
-
-_NUMBER = re.compile(r"[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,4})?\Z", re.ASCII)
-
-_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-
-_INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
-
-# Hive reads older days in files of other writers by the Julian calendar, and older clock times by local mean time.
-_FIRST_DATE = dt.date(1582, 10, 15)
-
-_FIRST_YEAR_OF_CLOCKS = 1900
-
-
 class LiteralNotUnderstoodError(ValueError):
     """A literal that has no value here; the message says why."""
 
@@ -157,10 +147,10 @@ def hive_literal(value: Any, kind: HiveType, time_zone: str) -> Any:
     reader = _READERS.get(kind.base)
     if reader is None:
         raise LiteralNotUnderstoodError(f"a literal of type {kind.base}")
-    found = reader(value, kind)
-    if isinstance(found, dt.datetime):
-        check_clock_time(found, time_zone)
-    return found
+    literal = reader(value, kind)
+    if isinstance(literal, dt.datetime):
+        check_clock_time(literal, time_zone)
+    return literal
 
 
 def check_clock_time(moment: dt.datetime, time_zone: str) -> None:
@@ -238,17 +228,17 @@ def _text(value: Any, kind: HiveType) -> str:
 
 
 def _date(value: Any, kind: HiveType) -> dt.date:
-    found: dt.date = _parsed(parse_date, value, kind)
-    if found < _FIRST_DATE:
-        raise LiteralNotUnderstoodError(f"{found} is before {_FIRST_DATE}")
-    return found
+    date: dt.date = _parsed(parse_date, value, kind)
+    if date < _FIRST_DATE:
+        raise LiteralNotUnderstoodError(f"{date} is before {_FIRST_DATE}")
+    return date
 
 
 def _timestamp(value: Any, kind: HiveType) -> dt.datetime:
-    found: dt.datetime = _parsed(parse_timestamp, value, kind)
-    if found.tzinfo is not None:
+    timestamp: dt.datetime = _parsed(parse_timestamp, value, kind)
+    if timestamp.tzinfo is not None:
         raise _not_understood(value, kind)
-    return found
+    return timestamp
 
 
 def _parsed(parse: Callable[[str], Any], value: Any, kind: HiveType) -> Any:

@@ -105,8 +105,8 @@ def function_of(node: Any) -> str | None:
 
 def arguments_of(node: Any) -> list[Any]:
     """The arguments of a function node; none when it has no list of them."""
-    found = node.get("a") if is_object(node) else None
-    return list(found) if isinstance(found, list | tuple) else []
+    arguments = node.get("a") if is_object(node) else None
+    return list(arguments) if isinstance(arguments, list | tuple) else []
 
 
 def read_operand(node: Any, time_zone: str) -> Operand | Literal | NotUnderstood:
@@ -132,11 +132,11 @@ def read_operand(node: Any, time_zone: str) -> Operand | Literal | NotUnderstood
 
 def read_struct(node: Any, time_zone: str, types: list[HiveType | None]) -> tuple[Any, ...] | None:
     """The fields of a constant struct, as literals of the given types; None when they are not understood."""
-    found = node.get("v") if is_object(node) else None
-    if not isinstance(found, list | tuple) or len(found) != len(types):
+    values = node.get("v") if is_object(node) else None
+    if not isinstance(values, list | tuple) or len(values) != len(types):
         return None
     fields = []
-    for value, kind in zip(found, types, strict=True):
+    for value, kind in zip(values, types, strict=True):
         if kind is None:
             return None
         try:

@@ -121,11 +121,11 @@ class _Translator:
 
     def bare(self, node: Any) -> HudiExpression:
         """A boolean column or constant."""
-        found = read_operand(node, self.time_zone)
-        if isinstance(found, Operand) and found.kind is not None and found.kind.base == "boolean":
-            return Predicate(Op.EQ, found.column, (True,))
-        if isinstance(found, Literal) and (found.value is None or isinstance(found.value, bool)):
-            return Constant(found.value)
+        operand = read_operand(node, self.time_zone)
+        if isinstance(operand, Operand) and operand.kind is not None and operand.kind.base == "boolean":
+            return Predicate(Op.EQ, operand.column, (True,))
+        if isinstance(operand, Literal) and (operand.value is None or isinstance(operand.value, bool)):
+            return Constant(operand.value)
         return Unknown(shown(node))
 
     def compare(self, op: Op, left: Any, right: Any) -> HudiExpression:
@@ -136,12 +136,12 @@ class _Translator:
             return Unknown(second.reason if isinstance(second, NotUnderstood) else "columns are compared")
         if isinstance(first, Operand) and first.kind is not None:
             return compared(op, first.column, first.kind, second.value, self.time_zone)
-        found = compared_function(op, left, second.value, self.time_zone)
-        return Unknown(shown(left)) if found is None else found
+        comparison = compared_function(op, left, second.value, self.time_zone)
+        return Unknown(shown(left)) if comparison is None else comparison
 
     def null_test(self, node: Any, arguments: list[Any], op: Op) -> HudiExpression:
-        found = read_operand(arguments[0], self.time_zone) if len(arguments) == 1 else None
-        return Predicate(op, found.column) if isinstance(found, Operand) else Unknown(shown(node))
+        operand = read_operand(arguments[0], self.time_zone) if len(arguments) == 1 else None
+        return Predicate(op, operand.column) if isinstance(operand, Operand) else Unknown(shown(node))
 
     def is_null(self, node: Any, arguments: list[Any]) -> HudiExpression:
         return self.null_test(node, arguments, Op.IS_NULL)
@@ -182,10 +182,10 @@ class _Translator:
         operands = [read_operand(field, self.time_zone) for field in fields]
         kinds = [operand.kind if isinstance(operand, Operand) else None for operand in operands]
         tuples = [read_struct(member, self.time_zone, kinds) for member in members]
-        if not fields or any(found is None for found in tuples):
+        if not fields or any(values is None for values in tuples):
             return Unknown(shown(node))
         columns = [operand.column for operand in operands if isinstance(operand, Operand)]
-        rows = [found for found in tuples if found is not None]
+        rows = [values for values in tuples if values is not None]
         if len(rows) <= _MANY:
             return any_of(*(self.equal_fields(columns, kinds, row) for row in rows))
         vague = Unknown(f"{len(rows):,} combinations of {', '.join(columns)}")

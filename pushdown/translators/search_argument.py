@@ -109,8 +109,8 @@ def _tree(root: Any, leaves: list[HudiExpression]) -> HudiExpression:
 
 
 def _children(node: Mapping[str, Any]) -> list[Any]:
-    found = node.get("children")
-    return list(found) if isinstance(found, list | tuple) else []
+    children = node.get("children")
+    return list(children) if isinstance(children, list | tuple) else []
 
 
 def _operands(node: Mapping[str, Any], operator: str) -> Iterator[Any]:
@@ -191,11 +191,11 @@ class _Leaves:
             if "literal" not in leaf:
                 raise LiteralNotUnderstoodError("a leaf without its literal")
             return [hive_literal(leaf.get("literal"), kind, self.time_zone)]
-        found = leaf.get("literalList")
+        values = leaf.get("literalList")
         # Empty where Hive will only know the values when the query runs.
-        if not isinstance(found, list | tuple) or not found or (operator == "BETWEEN" and len(found) != 2):
+        if not isinstance(values, list | tuple) or not values or (operator == "BETWEEN" and len(values) != 2):
             raise LiteralNotUnderstoodError("a leaf without its literals")
-        return [hive_literal(value, kind, self.time_zone) for value in found]
+        return [hive_literal(value, kind, self.time_zone) for value in values]
 
     def condition(self, operator: str, column: str, kind: HiveType, literals: list[Any]) -> HudiExpression:
         kind = self.column_kind(column, kind, literals)

@@ -70,13 +70,13 @@ def block_values(block: Any, kind: str) -> list[Any]:
     if present != [field]:
         raise MalformedDomainError(f"a value of type {kind} as {', '.join(present) or 'nothing'}")
     data = getattr(block, field)
-    found = getattr(data, list_name, None)
-    if not isinstance(found, list | tuple):
+    items = getattr(data, list_name, None)
+    if not isinstance(items, list | tuple):
         raise MalformedDomainError("not one value")
     nulls = getattr(data, "nulls", None)
-    if nulls is not None and list(nulls) != [False] * len(found):
+    if nulls is not None and list(nulls) != [False] * len(items):
         raise MalformedDomainError("a null, or not one value")
-    return _texts(found, getattr(data, "bytes", None)) if list_name == "sizes" else [read(value) for value in found]
+    return _texts(items, getattr(data, "bytes", None)) if list_name == "sizes" else [read(value) for value in items]
 
 
 def _whole(value: Any) -> int:

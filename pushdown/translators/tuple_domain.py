@@ -68,8 +68,10 @@ def _value_set(name: str, domain: Any, kind: str | None, type_name: str | None) 
     """The condition on values that are not null; a constant when it holds for all of them or for none."""
     if type(getattr(domain, "nullAllowed", None)) is not bool:
         raise MalformedDomainError("a domain that does not say whether null passes")
-    found = getattr(domain, "valueSet", None)
-    sets = {field: getattr(found, field, None) for field in ("allOrNoneValueSet", "equatableValueSet", "rangeValueSet")}
+    value_set = getattr(domain, "valueSet", None)
+    sets = {
+        field: getattr(value_set, field, None) for field in ("allOrNoneValueSet", "equatableValueSet", "rangeValueSet")
+    }
     present = [field for field, value in sets.items() if value is not None]
     if len(present) != 1:
         raise MalformedDomainError("a domain without exactly one set of values")
@@ -110,17 +112,17 @@ class _Range(NamedTuple):
 
 
 def _ranges(name: str, values: Any, kind: str | None, type_name: str | None) -> HudiExpression:
-    found = getattr(values, "ranges", None)
-    ends = getattr(found, "ends", None)
-    if ends is None and not isinstance(found, list | tuple):
+    listed = getattr(values, "ranges", None)
+    ends = getattr(listed, "ends", None)
+    if ends is None and not isinstance(listed, list | tuple):
         raise MalformedDomainError("a set of ranges without them")
-    if not found:
+    if not listed:
         return Constant(value=False)
-    if len(found) == 1 and _is_unlimited(found[0]):
+    if len(listed) == 1 and _is_unlimited(listed[0]):
         return Constant(value=True)
     if kind is None:
         return Unknown(f"{name} is of type {type_name}, whose values are not compared")
-    ranges = [_range(one, kind) for one in found] if ends is None else _packed(ends, closed=found.closed, kind=kind)
+    ranges = [_range(one, kind) for one in listed] if ends is None else _packed(ends, closed=listed.closed, kind=kind)
     _check_order(ranges)
     points = [one.low for one in ranges if one.is_point]
     joined = _without_holes([one for one in ranges if not one.is_point])
@@ -148,9 +150,9 @@ def _is_unlimited(one: Any) -> bool:
 
 
 def _bound(marker: Any) -> int:
-    found = getattr(marker, "bound", None)
-    if isinstance(found, int) and not isinstance(found, bool) and found in {_BELOW, _EXACTLY, _ABOVE}:
-        return int(found)
+    bound = getattr(marker, "bound", None)
+    if isinstance(bound, int) and not isinstance(bound, bool) and bound in {_BELOW, _EXACTLY, _ABOVE}:
+        return int(bound)
     raise MalformedDomainError("a marker without a bound")
 
 
