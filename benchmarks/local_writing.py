@@ -64,7 +64,7 @@ def rows_of(path: Path) -> pa.Table:
 
 
 def changed(rows: pa.Table, columns: list[str]) -> pa.Table:
-    """One row in a hundred, drawn at random, with other values in some columns; in all but the key where none is named."""
+    """One row in a hundred, drawn at random, with other values in some columns: all but the key where none is named."""
     draw = np.random.default_rng(1)
     chosen = rows.take(pa.array(np.flatnonzero(draw.random(rows.num_rows) < 0.01)))
     for name in columns or [name for name in rows.column_names if name not in lineitem.KEY]:
@@ -110,7 +110,7 @@ def copied(source: Path, target: Path) -> Path:
 
 
 def measure(folder: Path, repeats: int, *, apache: bool = True) -> tuple[list[Job], Memory]:
-    """Each side does each job in turn, after one uncounted round; upserts start from a copy of the bulk_insert's table."""
+    """Each side does each job in turn, after one uncounted round; upserts start from a copy of bulk_insert's table."""
     source = lineitem.source(folder / "data")
     rows = rows_of(source)
     executor = LocalExecutor()
@@ -145,9 +145,7 @@ def measure(folder: Path, repeats: int, *, apache: bool = True) -> tuple[list[Jo
     return list(jobs.values()), bounded(folder, rows)
 
 
-def measure_apache(
-    folder: Path, source: Path, batches: dict[str, pa.Table], jobs: dict[tuple[str, str], Job]
-) -> None:
+def measure_apache(folder: Path, source: Path, batches: dict[str, pa.Table], jobs: dict[tuple[str, str], Job]) -> None:
     """One counted run of each job in a warm Spark session."""
     with contextlib.closing(ApacheHudi(RIVAL, folder)) as session:
         for name, batch in {BULK: None, **batches}.items():
@@ -196,7 +194,7 @@ def _write_bounded(data: Path, path: Path, limit: int, answer: "multiprocessing.
 
 def table(jobs: list[Job], memory: Memory) -> Iterator[str]:
     """The rows of a Markdown table."""
-    yield "| job | side | runs (s) | median (s) | times delta-rs's | processors (s) | times delta-rs's | data files (MB) |"
+    yield "| job | side | runs (s) | median (s) | times delta-rs | processors (s) | times delta-rs | data files (MB) |"
     yield "|---|---|---|---|---|---|---|---|"
     for job in jobs:
         rival = next(other for other in jobs if other.name == job.name and other.side == DELTA)

@@ -168,9 +168,11 @@ class KeyGenerator:
         if not self.spec.prefixed:
             _refuse(pc.fill_null(pc.equal(texts[0], ""), fill_value=True), self.spec.record_key_fields)
             return _plain(texts[0])
-        parts = [_key_part(text) for text in texts]
-        blank = [pc.is_in(part, pa.array([NULL_KEY_PART, EMPTY_KEY_PART])) for part in parts]
-        _refuse(_all_of(blank), self.spec.record_key_fields)
+        always = [self._always_has_text(batch, field) for field in self.spec.record_key_fields]
+        parts = [text if has_text else _key_part(text) for text, has_text in zip(texts, always, strict=True)]
+        if not any(always):
+            blank = [pc.is_in(part, pa.array([NULL_KEY_PART, EMPTY_KEY_PART])) for part in parts]
+            _refuse(_all_of(blank), self.spec.record_key_fields)
         names = [f"{',' if i else ''}{field}:" for i, field in enumerate(self.spec.record_key_fields)]
         pieces = [piece for pair in zip(names, parts, strict=True) for piece in pair]
         keys: pa.Array[Any] = pc.binary_join_element_wise(*pieces, "")
@@ -209,6 +211,11 @@ class KeyGenerator:
         if not prefixed:
             return bucket_ids([keys], bucket_count)
         return bucket_ids([text_column(batch, field) for field in all_fields if field in fields], bucket_count)
+
+    def _always_has_text(self, batch: Batch, field: str) -> bool:
+        """Whether no value of a key column is null or an empty text, as its type and nulls tell."""
+        column = raw_column(batch, field)
+        return column.null_count == 0 and pa.types.is_integer(column.type)
 
     def _holds_any(self, batch: Batch, separators: str) -> bool:
         """Whether a key value holds what separates the parts of composite keys; numbers and dates never do."""

@@ -7,6 +7,7 @@ in the table.
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
@@ -233,8 +234,21 @@ class SlotStore:
 
 def _together(rows: Sequence[tuple[pa.Table, Positions]]) -> tuple[pa.Table, Positions]:
     tables = [table for table, _ in rows]
-    whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
-    return whole.unify_dictionaries().combine_chunks(), np.concatenate([slots for _, slots in rows])
+    whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables).unify_dictionaries()
+    columns = [_in_one_piece(column) for column in whole.columns]
+    return pa.table(columns, schema=whole.schema), np.concatenate([slots for _, slots in rows])
+
+
+def _in_one_piece(column: Any) -> Any:
+    """A column as one array. Slices that follow each other in an array are joined without a copy."""
+    chunks = [chunk for chunk in column.chunks if len(chunk)]
+    if not chunks or pa.types.is_nested(column.type) or isinstance(column.type, pa.DictionaryType):
+        return column.combine_chunks()
+    places = [[None if buffer is None else buffer.address for buffer in chunk.buffers()] for chunk in chunks]
+    offsets = list(itertools.accumulate((len(chunk) for chunk in chunks), initial=chunks[0].offset))
+    if any(place != places[0] for place in places) or [chunk.offset for chunk in chunks] != offsets[:-1]:
+        return column.combine_chunks()
+    return pa.Array.from_buffers(column.type, len(column), chunks[0].buffers(), offset=chunks[0].offset)
 
 
 def _fits_one_array(rows: Sequence[tuple[pa.Table, Positions]]) -> bool:

@@ -110,11 +110,11 @@ class ArrowRows(RowSource):
             step = -(-rows.num_rows // count)
             for start in range(0, rows.num_rows, max(1, step)):
                 part = rows.slice(start, step)
-                chunk.append(part)
-                size += part.nbytes
-                if size >= most:
+                if chunk and size + part.nbytes > most:
                     yield chunk
                     chunk, size = [], 0
+                chunk.append(part)
+                size += part.nbytes
         if chunk:
             yield chunk
 
