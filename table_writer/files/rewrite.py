@@ -1,4 +1,4 @@
-"""Files that are written as a whole: the first of a file group, and merged ones that surgery does not pay for."""
+"""Writing files whole: the first file of a file group, and merges that surgery does not do."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from table_writer.plan.plan import FilePlan
 from table_writer.rows.merge import merged_rows
 from table_writer.rows.values import merged_values, with_constants
 
-# Bytes of a value in a dictionary-encoded chunk, its share of the dictionary included: about 1000 distinct values.
+# Bytes a value in a dictionary-encoded chunk, dictionary included: about 1000 distinct values.
 _FEW_VALUES_BYTES = 1.5
 
 
-def few_valued_columns(found: BaseFileFooter) -> list[str]:
-    """String columns of a base file whose values are few, as its footer's sizes tell.
+def few_valued_columns(base_file: BaseFileFooter) -> list[str]:
+    """String columns of a base file with few distinct values, by the sizes in its footer.
 
-    Read as dictionaries they need not be spelled out, moved and looked up again to be written.
+    They are read as dictionaries, which are cheaper to merge and to write.
     """
-    strings = {field.name for field in found.schema if pa.types.is_string(field.type)} - {RECORD_KEY}
-    if found.metadata.num_row_groups == 0:
+    strings = {field.name for field in base_file.schema if pa.types.is_string(field.type)} - {RECORD_KEY}
+    if base_file.metadata.num_row_groups == 0:
         return []
-    group = found.metadata.row_group(0)
+    group = base_file.metadata.row_group(0)
     chunks = [group.column(index) for index in range(group.num_columns)]
     return [
         chunk.path_in_schema
@@ -68,7 +68,7 @@ def rewrite_whole(change: FileChange) -> WrittenFile | None:
 
 
 def current_rows(plan: FilePlan, path: str) -> pa.Table:
-    """A file's rows in the table's schema, without the two columns that are one text in each file."""
+    """A file's rows in the table's schema, without the constant meta columns of partition and file name."""
     schema = pa.schema([*META_FIELDS, *plan.schema])
     names = [name for name in schema.names if name not in (PARTITION_PATH, FILE_NAME)]
     few = few_valued_columns(footer(plan.storage, path)) if plan.history is None else ()
@@ -77,7 +77,7 @@ def current_rows(plan: FilePlan, path: str) -> pa.Table:
 
 
 def encoded_whole(result: BaseFileResult) -> EncodedWork:
-    """The work of a file all of whose column chunks were encoded."""
+    """The work of a file with all column chunks encoded."""
     groups = [result.metadata.row_group(number) for number in range(result.metadata.num_row_groups)]
     sizes = [group.column(index).total_compressed_size for group in groups for index in range(group.num_columns)]
     return EncodedWork(bytes_encoded=sum(sizes), chunks_encoded=len(sizes), groups_touched=len(groups))

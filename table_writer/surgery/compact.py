@@ -1,4 +1,4 @@
-"""Thrift's compact protocol without a description of the structs, so that fields nobody here knows survive.
+"""Thrift's compact protocol without struct definitions, so that unknown fields survive a rewrite.
 
 A struct is a dictionary from field id to (type, value), in the order of the bytes. Types are those of the protocol:
 1 and 2 booleans, 3 byte, 4 to 6 whole numbers, 7 double (as its bytes), 8 binary, 9 list, 10 set, 11 map, 12 struct.
@@ -18,14 +18,14 @@ _DEEPEST = 64
 
 
 class CompactError(ValueError):
-    """Bytes that are no struct of the compact protocol."""
+    """The bytes are not a struct of the compact protocol."""
 
 
 def read_struct(data: bytes, position: int = 0) -> tuple[Struct, int]:
     """A struct and the position behind it.
 
     Raises:
-        CompactError: the bytes end early, or are something else.
+        CompactError: the bytes end early, or are not a struct.
     """
     try:
         return _struct(data, position, 0)
@@ -34,7 +34,7 @@ def read_struct(data: bytes, position: int = 0) -> tuple[Struct, int]:
 
 
 def write_struct(struct: Struct) -> bytes:
-    """The bytes of a struct; what `read_struct` gave comes back the same as canonical writers wrote it."""
+    """The bytes of a struct; structs from `read_struct` give the same bytes if a canonical writer wrote them."""
     out = bytearray()
     _put_struct(out, struct)
     return bytes(out)

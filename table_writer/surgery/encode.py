@@ -1,4 +1,4 @@
-"""Rows encoded as column chunks that fit into a given Parquet file."""
+"""Encoding rows as column chunks that fit into an existing Parquet file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pc: Any = compute  # the stubs lag behind the functions
 parquet: Any = pq
 types: Any = pa.types
 
-# New in pyarrow 20; without it such columns are refused, like any that comes out in another form.
+# New in pyarrow 20; without it such columns are refused, like any column that is written in another form.
 _HAS_INTEGER_DECIMALS = "store_decimal_as_integer" in inspect.signature(parquet.ParquetWriter.__init__).parameters
 _TAIL = 8
 
@@ -31,8 +31,8 @@ class EncodedColumns:
     """Some columns of one row group.
 
     Attributes:
-        source: where their bytes are.
-        chunks: descriptions by ordinal of the leaf in the file that they are for; places are those in `source`.
+        source: their bytes.
+        chunks: `ColumnChunk` structs by ordinal of the leaf in the target file; offsets are those in `source`.
         rows: rows of the group.
     """
 
@@ -44,17 +44,17 @@ class EncodedColumns:
 def encode_columns(table: pa.Table, footer: Footer, options: BaseFileOptions, *, indexed: bool) -> EncodedColumns:
     """Encode rows as one row group of a file's columns.
 
-    Lists of two levels, as Apache Hudi writes them, come out as well: a list of three whose element is required has
-    the same levels and values.
+    Two-level lists, as Apache Hudi writes them, are possible: a three-level list with a required element has the same
+    levels and values.
 
     Args:
         table: some or all top-level columns of the file, of the file's types.
         footer: the file's.
         options: how to encode; the file's own encodings do not matter.
-        indexed: whether to make column and offset indexes.
+        indexed: whether to write column and offset indexes.
 
     Raises:
-        CannotSplice: pyarrow writes a column in another form than the file has it (INT96, decimals as text, …).
+        CannotSplice: pyarrow writes a column in another form than the file's (INT96, decimals as text, …).
     """
     table = _as_in_file(table, footer)
     arguments = {**options.writer_arguments(table), "write_page_index": indexed}
@@ -75,16 +75,16 @@ def encode_columns(table: pa.Table, footer: Footer, options: BaseFileOptions, *,
 
 
 def _matched(encoded: Footer, footer: Footer, columns: list[str]) -> dict[int, Struct]:
-    """The encoded chunks by the leaves of the file that they stand for."""
+    """The encoded chunks by the ordinals of their leaves in the file."""
     wanted = [(ordinal, leaf) for name in columns for ordinal, leaf in enumerate(footer.leaves) if leaf.column == name]
     chunks = chunks_of(encoded.groups[0])
     if len(wanted) != len(chunks):
         raise CannotSplice("the columns have other leaves than the file's")
     result = {}
-    for (ordinal, leaf), mine, chunk in zip(wanted, encoded.leaves, chunks, strict=True):
-        if mine.column != leaf.column or not leaf.holds_the_same(mine):
+    for (ordinal, leaf), encoded_leaf, chunk in zip(wanted, encoded.leaves, chunks, strict=True):
+        if encoded_leaf.column != leaf.column or not leaf.holds_the_same(encoded_leaf):
             path = ".".join(name.decode() for name in leaf.path)
-            raise CannotSplice(f"{path} is stored as {leaf.meaning}, and would be written as {mine.meaning}")
+            raise CannotSplice(f"{path} is stored as {leaf.meaning}, and would be written as {encoded_leaf.meaning}")
         metadata = {**chunk[ChunkField.METADATA][1], MetadataField.PATH: (LIST, (BINARY, list(leaf.path)))}
         result[ordinal] = {**chunk, ChunkField.METADATA: (chunk[ChunkField.METADATA][0], metadata)}
     return result
@@ -96,7 +96,7 @@ def _has_integer_decimals(footer: Footer, columns: list[str]) -> bool:
 
 
 def _as_in_file(table: pa.Table, footer: Footer) -> pa.Table:
-    """The columns with the names and nullability that they have inside and outside in the file."""
+    """The columns with the file's nested names and nullability."""
     schema = footer.parquet.schema.to_arrow_schema()
     fields, columns = [], []
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -128,7 +128,7 @@ def _converted(name: str, column: Any, kind: Any) -> Any:
 
 
 def _differs_in_names_only(left: Any, right: Any) -> bool:
-    """Whether two types are the same but for the names of elements of lists and maps, and for what may be null."""
+    """Whether two types differ only in the names of list and map elements and in nullability."""
     if types.is_list(left) and types.is_list(right):
         return _differs_in_names_only(left.value_type, right.value_type)
     if types.is_map(left) and types.is_map(right):
@@ -136,15 +136,15 @@ def _differs_in_names_only(left: Any, right: Any) -> bool:
             left.item_type, right.item_type
         )
     if types.is_struct(left) and types.is_struct(right):
-        mine, others = ([kind.field(i) for i in range(kind.num_fields)] for kind in (left, right))
-        return [field.name for field in mine] == [field.name for field in others] and all(
-            _differs_in_names_only(one.type, other.type) for one, other in zip(mine, others, strict=True)
+        left_fields, right_fields = ([kind.field(i) for i in range(kind.num_fields)] for kind in (left, right))
+        return [field.name for field in left_fields] == [field.name for field in right_fields] and all(
+            _differs_in_names_only(one.type, other.type) for one, other in zip(left_fields, right_fields, strict=True)
         )
     return bool(left == right)
 
 
 def _hides_nulls(array: Any, kind: Any) -> bool:
-    """Whether an array has nulls where the fields of its type say there are none."""
+    """Whether an array has nulls where a nested field of its type is not nullable."""
     if types.is_list(kind):
         return _nulls_in(array.flatten(), kind.value_field)
     if types.is_map(kind):

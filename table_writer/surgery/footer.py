@@ -1,4 +1,4 @@
-"""The Parquet footer as structs of Thrift: what stands where in it, and which of it can be moved.
+"""The Parquet footer as Thrift structs: reading it, and structs for moved column chunks and new row groups.
 
 Source: `parquet.thrift` of the Parquet format 2.12.
 """
@@ -32,7 +32,7 @@ from table_writer.surgery.source import Source
 
 MAGIC = b"PAR1"
 _ENCRYPTED_MAGIC = b"PARE"
-# Some writers say of a whole number that it is one.
+# Some writers annotate plain integers with their own width.
 _PLAIN_NUMBERS = {
     "INT32": {"Type": "Int", "bitWidth": 32, "isSigned": True},
     "INT64": {"Type": "Int", "bitWidth": 64, "isSigned": True},
@@ -45,7 +45,7 @@ class FileField:
     """Fields of `FileMetaData`."""
 
     SCHEMA, ROWS, GROUPS, TEXTS, CREATED_BY, ORDERS = 2, 3, 4, 5, 6, 7
-    KNOWN = frozenset(range(1, 8))  # 8 and 9 speak of encryption
+    KNOWN = frozenset(range(1, 8))  # 8 and 9 are of encryption
 
 
 class GroupField:
@@ -59,7 +59,7 @@ class ChunkField:
     """Fields of `ColumnChunk`."""
 
     OFFSET, METADATA, OFFSET_INDEX, OFFSET_INDEX_SIZE, COLUMN_INDEX, COLUMN_INDEX_SIZE = range(2, 8)
-    KNOWN = frozenset(range(2, 8))  # 1 names another file; 8 and 9 speak of encryption
+    KNOWN = frozenset(range(2, 8))  # 1 names another file; 8 and 9 are of encryption
 
 
 class MetadataField:
@@ -84,8 +84,8 @@ class Leaf:
     Attributes:
         column: the top-level column that it belongs to.
         path: names from the top-level column down.
-        repetitions: OPTIONAL (1) and REPEATED (2) of the elements on the path, which alone make the levels.
-        meaning: physical type, length and logical type, so far as they tell values and their order apart.
+        repetitions: OPTIONAL (1) and REPEATED (2) of the elements on the path, which determine the levels.
+        meaning: physical type, length and logical type, as far as values and their order depend on them.
     """
 
     column: str
@@ -94,7 +94,7 @@ class Leaf:
     meaning: tuple[Any, ...]
 
     def holds_the_same(self, other: Leaf) -> bool:
-        """Whether the pages of the one can stand in place of the other's; names on the way do not matter."""
+        """Whether pages of one leaf can replace those of the other; names on the path do not matter."""
         return self.repetitions == other.repetitions and self.meaning == other.meaning
 
 
@@ -104,7 +104,7 @@ class Footer:
 
     Attributes:
         meta: `FileMetaData`.
-        start: where it starts in the file, bytes.
+        start: its offset in the file, bytes.
         parquet: pyarrow's view of it.
         leaves: the leaf columns.
     """
@@ -117,15 +117,15 @@ class Footer:
     @property
     def groups(self) -> list[Struct]:
         """The row groups."""
-        found: list[Struct] = self.meta[FileField.GROUPS][1][1] if FileField.GROUPS in self.meta else []
-        return found
+        groups: list[Struct] = self.meta[FileField.GROUPS][1][1] if FileField.GROUPS in self.meta else []
+        return groups
 
 
 def read_footer(source: Source) -> Footer:
-    """The footer of a file whose parts can be moved.
+    """Read the footer of a file whose parts can be moved.
 
     Raises:
-        CannotSplice: the file is encrypted, cut off, or has something in it that nobody here knows.
+        CannotSplice: the file is encrypted, truncated, or has unknown fields in its footer.
     """
     if source.size < TAIL + len(MAGIC):
         raise CannotSplice("the file is too short for a Parquet file")
@@ -143,10 +143,10 @@ def read_footer(source: Source) -> Footer:
 
 
 def parse_footer(data: bytes, start: int) -> Footer:
-    """A footer out of its bytes, which start at `start` in their file.
+    """Parse the bytes of a footer, which starts at offset `start` of its file.
 
     Raises:
-        CannotSplice: the bytes are no footer.
+        CannotSplice: the bytes are not a footer.
     """
     try:
         with _without_collector():
@@ -162,7 +162,7 @@ def parse_footer(data: bytes, start: int) -> Footer:
 
 
 def parsed_by_pyarrow(data: bytes) -> pq.FileMetaData:
-    """What pyarrow makes of the bytes of a footer."""
+    """Pyarrow's view of the bytes of a footer."""
     whole = b"".join([MAGIC, data, len(data).to_bytes(4, "little"), MAGIC])
     read: Any = pq.read_metadata
     result: pq.FileMetaData = read(pa.BufferReader(whole))
@@ -173,9 +173,9 @@ def footer_bytes(footer: Footer, groups: list[Struct], texts: Mapping[str, str |
     """The same footer with other row groups.
 
     Args:
-        footer: of the file that was.
-        groups: the row groups of the file to be.
-        texts: key-values to set; None takes one away.
+        footer: of the source file.
+        groups: row groups of the new file.
+        texts: key-values to set; None removes a key.
     """
     meta = dict(footer.meta)
     meta[FileField.ROWS] = (I64, sum(group[GroupField.ROWS][1] for group in groups))
@@ -188,12 +188,12 @@ def footer_bytes(footer: Footer, groups: list[Struct], texts: Mapping[str, str |
 
 def chunks_of(group: Struct) -> list[Struct]:
     """The column chunks of a row group."""
-    found: list[Struct] = group[GroupField.CHUNKS][1][1]
-    return found
+    chunks: list[Struct] = group[GroupField.CHUNKS][1][1]
+    return chunks
 
 
 def chunk_range(chunk: Struct) -> tuple[int, int]:
-    """Where the pages of a column chunk start, and their bytes; as parquet-java and pyarrow reckon it."""
+    """Offset of the pages of a column chunk, and their bytes, computed as parquet-java and pyarrow do."""
     metadata = chunk[ChunkField.METADATA][1]
     first = metadata[MetadataField.DATA_PAGE][1]
     dictionary = metadata[MetadataField.DICTIONARY_PAGE][1] if MetadataField.DICTIONARY_PAGE in metadata else 0
@@ -201,9 +201,9 @@ def chunk_range(chunk: Struct) -> tuple[int, int]:
 
 
 def moved_chunk(chunk: Struct, distance: int) -> Struct:
-    """A copy of a chunk's description with its pages so many bytes further on.
+    """A copy of a `ColumnChunk` whose pages are moved by some bytes.
 
-    What stands outside the pages (indexes, bloom filter) still has its old place.
+    Offsets of its indexes and bloom filter, which are not among the pages, stay.
     """
     metadata = dict(chunk[ChunkField.METADATA][1])
     for field in (MetadataField.DATA_PAGE, MetadataField.INDEX_PAGE, MetadataField.DICTIONARY_PAGE):
@@ -211,20 +211,20 @@ def moved_chunk(chunk: Struct, distance: int) -> Struct:
             metadata[field] = (I64, metadata[field][1] + distance)
     start, size = chunk_range(chunk)
     offset = chunk[ChunkField.OFFSET][1] if ChunkField.OFFSET in chunk else 0
-    # Deprecated, and used for several things: only one that points into the pages is known to move along.
+    # Deprecated, and used for several things: only an offset into the pages is known to move with them.
     offset = offset + distance if start <= offset < start + size else 0
     return dict(sorted({**chunk, ChunkField.OFFSET: (I64, offset), ChunkField.METADATA: (STRUCT, metadata)}.items()))
 
 
-def group_of_chunks(model: Struct, chunks: list[Struct], rows: int, start: int, ordinal: int) -> Struct:
+def row_group_of(model: Struct, chunks: list[Struct], rows: int, start: int, ordinal: int) -> Struct:
     """A row group of these chunks.
 
     Args:
-        model: a row group that tells which optional fields to give; its sorting columns are taken over.
+        model: a row group with the optional fields to write; its sorting columns are copied.
         chunks: one a leaf.
         rows: rows of the group.
-        start: where its pages start.
-        ordinal: its place in the file.
+        start: offset of its pages.
+        ordinal: its position among the row groups.
     """
     group = {
         **model,
@@ -244,23 +244,23 @@ def group_of_chunks(model: Struct, chunks: list[Struct], rows: int, start: int, 
 
 
 def sorting_columns(group: Struct) -> list[int]:
-    """Ordinals of the leaves that a row group says it is sorted by."""
+    """Ordinals of the leaves that a row group is declared to be sorted by."""
     if GroupField.SORTING not in group:
         return []
     return [column[1][1] for column in group[GroupField.SORTING][1][1]]
 
 
 def place(struct: Struct, offset: int, size: int, offset_field: int, size_field: int) -> None:
-    """Note where an index or a filter stands."""
+    """Set the offset and size of an index or a bloom filter."""
     struct[offset_field] = (I64, offset)
     struct[size_field] = (I32, size)
 
 
 def bloom_size(header: bytes) -> int:
-    """Bytes of a bloom filter, header included, from the first bytes of it.
+    """Bytes of a bloom filter, header included, read from its header.
 
     Raises:
-        CannotSplice: they are no header of a bloom filter.
+        CannotSplice: the bytes are not the header of a bloom filter.
     """
     try:
         struct, end = read_struct(header)
@@ -277,9 +277,9 @@ def _sum(chunks: list[Struct], field: int) -> int:
 def _with_texts(meta: Struct, texts: Mapping[str, str | None]) -> list[Struct]:
     keys = {key.encode() for key in texts}
     old: list[Struct] = meta[FileField.TEXTS][1][1] if FileField.TEXTS in meta else []
-    kept = [pair for pair in old if pair[1][1] not in keys]
+    others = [pair for pair in old if pair[1][1] not in keys]
     new = [{1: (BINARY, k.encode()), 2: (BINARY, v.encode())} for k, v in texts.items() if v is not None]
-    return kept + new
+    return others + new
 
 
 def _leaves(meta: Struct, parquet: pq.FileMetaData) -> Iterator[Leaf]:
@@ -308,7 +308,7 @@ def _leaves(meta: Struct, parquet: pq.FileMetaData) -> Iterator[Leaf]:
 
 
 def _meaning(column: Any) -> tuple[Any, ...]:
-    """What tells the values of a leaf apart: texts of any kind are bytes in the order of their bytes."""
+    """Types of a leaf that values depend on; strings of any logical type are bytes in the order of their bytes."""
     logical = column.logical_type
     kind = logical.type
     if column.physical_type == "BYTE_ARRAY" and kind in ("NONE", "STRING", "ENUM", "JSON", "BSON"):
@@ -325,7 +325,7 @@ def _check(footer: Footer) -> None:
     meta = footer.meta
     created_by = meta[FileField.CREATED_BY][1].decode("utf-8", "replace") if FileField.CREATED_BY in meta else ""
     if old_java(created_by):
-        raise CannotSplice(f"readers treat files of {created_by!r} otherwise")
+        raise CannotSplice(f"readers treat files of {created_by!r} differently")
     # A column order is a union; its first field is the order of the type, the only one that pyarrow writes.
     if any(tuple(order) != (1,) for order in (meta[FileField.ORDERS][1][1] if FileField.ORDERS in meta else ())):
         raise CannotSplice("a column has an order that is not its type's")
@@ -362,12 +362,12 @@ def _check_group(group: Struct, footer: Footer) -> None:
 
 def _only_known(struct: Struct, known: frozenset[int], what: str) -> None:
     if not struct.keys() <= known:
-        raise CannotSplice(f"{what} has fields {sorted(struct.keys() - known)}, of encryption or not known")
+        raise CannotSplice(f"{what} has fields {sorted(struct.keys() - known)}, of encryption or unknown")
 
 
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
-    """Thousands of new dictionaries make the garbage collector look through all of them, three times as slow."""
+    """Switch the garbage collector off: scanning thousands of new dictionaries takes three times as long with it."""
     enabled = gc.isenabled()
     gc.disable()
     try:

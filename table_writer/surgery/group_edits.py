@@ -27,13 +27,13 @@ types = pa.types
 
 
 def changed_columns(old: pa.Table, new: pa.Table, names: Iterable[str]) -> list[str]:
-    """The columns in which some row differs; any doubt counts as a difference.
+    """The columns in which some row differs; where that is not certain they count as different.
 
-    Values are the same when they are so bit by bit: 0.0 is not -0.0, and NaN is the same NaN only.
+    Values are equal when their bits are: 0.0 differs from -0.0, and NaNs are equal with equal bits.
 
     Args:
         old: rows as they are.
-        new: the rows that take their places, one by one.
+        new: the rows that replace them, one by one.
         names: columns of both to compare.
     """
     return [name for name in names if not _same(_values(old, name), _values(new, name))]
@@ -50,7 +50,7 @@ def _same(old: Any, new: Any) -> bool:
     if types.is_floating(old.type):
         return _same_bits(old, new)
     if _holds_floating(old.type):
-        return False  # Arrow takes 0.0 for -0.0 there
+        return False  # Arrow does not distinguish 0.0 and -0.0 there
     return bool(old.equals(new))
 
 
@@ -81,15 +81,15 @@ def _none() -> Rows:
 
 @dataclass(slots=True)
 class Touched:
-    """What a write does to a row group.
+    """Changes of a write to one row group.
 
     Attributes:
-        number: of the group.
-        replaced: rows of it that take another row's values.
+        number: ordinal of the group.
+        replaced: its rows that get new values.
         by: the batch's row for each of them.
-        gone: rows of it that are deleted.
-        inserted: rows of the batch that are added among them.
-        folded: its rows go to the end of the file, with the new ones there.
+        gone: its rows that are deleted.
+        inserted: rows of the batch that are added to it.
+        folded: its rows move to the end of the file, together with new ones.
     """
 
     number: int
@@ -101,12 +101,12 @@ class Touched:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of its columns are encoded."""
+        """Whether all of its columns are encoded again."""
         return bool(len(self.gone) or len(self.inserted) or self.folded)
 
 
 class GroupEdits:
-    """Makes the edits of one file."""
+    """Computes the edits of one file."""
 
     def __init__(self, change: FileChange, opened: OpenedFile, policy: SurgeryPolicy) -> None:
         self._change = change
@@ -119,7 +119,7 @@ class GroupEdits:
     def make(
         self, touched: Sequence[Touched], appended: Rows, full: int
     ) -> tuple[dict[int, GroupEdit], list[pa.Table]]:
-        """The edits of row groups, and the row groups behind them.
+        """The edits of row groups by ordinal, and the new row groups behind them.
 
         Args:
             touched: row groups with changes.
@@ -135,9 +135,9 @@ class GroupEdits:
         sampled = False
         for group in touched:
             if not group.is_whole:
-                edits[group.number] = found = self._updated(group)
+                edits[group.number] = columns = self._updated(group)
                 if not sampled:
-                    self._refuse(touched, len(appended), found.table.column_names)
+                    self._refuse(touched, len(appended), columns.table.column_names)
                     sampled = True
                 continue
             rows = self._rebuilt(group)
@@ -149,7 +149,7 @@ class GroupEdits:
         return edits, self._at_end(behind, appended, full)
 
     def _updated(self, group: Touched) -> NewColumns:
-        """The columns in which the updated rows differ, and the two that say when they were written."""
+        """The columns in which updated rows differ, and the meta columns of commit time and sequence number."""
         new = self._change.added
         old = self._opened.read([group.number], [*_STAMPS, *self._user])
         changed = changed_columns(old.take(from_numpy(group.replaced)), new.take(from_numpy(group.by)), self._user)
@@ -159,7 +159,7 @@ class GroupEdits:
         return NewColumns(merged_values(old, new, rows, np.arange(len(old))))
 
     def _rebuilt(self, group: Touched) -> pa.Table:
-        """All rows of a group after the write, without the two columns of one text."""
+        """All rows of a group after the write, without the constant meta columns of partition and file name."""
         old = self._opened.read([group.number], self._rows)
         changes = RowChanges(group.replaced, group.by, group.gone, group.inserted)
         keys = one_chunk(old.column(RECORD_KEY))
@@ -170,7 +170,7 @@ class GroupEdits:
         return like.slice(0, 0) if self._change.plan.delete else self._change.added
 
     def _at_end(self, behind: list[pa.Table], appended: Rows, full: int) -> list[pa.Table]:
-        """New row groups of the new rows and of those that go with them."""
+        """Row groups of appended rows and of those of folded row groups."""
         if len(appended):
             new = self._change.added.select(self._rows).take(from_numpy(appended))
             behind = [*behind, _as_plain(new)]
@@ -188,13 +188,12 @@ class GroupEdits:
         return with_constants(rows, self._change.partition, self._change.name)
 
     def _refuse(self, touched: Sequence[Touched], appended: int, changed: Sequence[str] | None) -> None:
-        """Stop where too many bytes would be encoded, as far as can be told.
+        """Refuse an edit that would encode too many bytes, by an estimate.
 
         Args:
             touched: row groups with changes.
             appended: new rows at the end.
-            changed: columns that changed in the first updated row group, taken for those that do in all; None when
-                nobody has looked yet.
+            changed: columns that changed in the first updated row group, assumed for all; None before it is compared.
         """
         sizes = self._opened.chunk_sizes
         names = _STAMPS if changed is None else changed
@@ -212,7 +211,7 @@ class GroupEdits:
 
 
 def _as_plain(rows: pa.Table) -> pa.Table:
-    """Without dictionaries, so that rows of several origins have one schema."""
+    """Without dictionaries, so that rows from several tables have one schema."""
     columns: list[Any] = [one_chunk(column) for column in rows.columns]
     plain = [column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column for column in columns]
     return pa.table(plain, names=rows.column_names)

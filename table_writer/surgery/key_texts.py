@@ -1,4 +1,4 @@
-"""What Hudi says in a footer about a file's record keys, after surgery: the bloom filter, the first and last key."""
+"""Hudi's footer texts about a file's record keys after surgery: the bloom filter, the first and the last key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pc: Any = compute  # the stubs lag behind the functions
 parquet: Any = pq
 
 _OLD_BLOOM = "com.uber.hoodie.bloomfilter"
-# A filter that keys were added to may give so many times the false positives of a new one.
+# A filter with added keys may have this many times the false positives of a new one.
 _WORSE = 2.0
 _PRIVATE_USE, _SUPPLEMENTARY = 0xE000, 0x10000
 
@@ -39,11 +39,10 @@ def key_texts(
     *,
     inserted: pa.Array[Any] | None = None,
 ) -> dict[str, str | None]:
-    """The texts to set in `FileEdit.texts` so that readers by key find all rows of the new file.
+    """The texts to set in `FileEdit.texts` so that look-ups by key find all rows of the new file.
 
-    The first and last key are those that remain. Keys are added to the bloom filter; deleted ones stay in it. It is
-    made anew out of all keys when there is none, when it would be over-full, and when a vector of a dynamic filter
-    is.
+    Keys are added to the bloom filter, and deleted ones stay in it. It is rebuilt from all keys when there is none,
+    when its false positives would be too many, and when the last vector of a dynamic filter is full.
 
     Args:
         storage: the table's.
@@ -51,10 +50,10 @@ def key_texts(
         footer: its footer.
         edit: what changes.
         options: as for a new file.
-        inserted: the keys that were not in the file; by default all keys of the edit's rows are looked at.
+        inserted: the keys that were not in the file; by default all keys of the edit's rows.
 
     Returns:
-        Texts to set; None for one to take away. Nothing for a file without record keys.
+        Texts to set; None for one to remove. Empty for a file without record keys.
     """
     if RECORD_KEY not in footer.schema.names:
         return {}
@@ -63,7 +62,7 @@ def key_texts(
 
 
 class _Keys:
-    """The record keys of the new file: those of row groups that keep them, and those of the edit's rows."""
+    """The record keys of the new file: of row groups whose keys do not change, and of the edit's rows."""
 
     def __init__(self, storage: Storage, source: str, footer: BaseFileFooter, edit: FileEdit) -> None:
         self.storage = storage
@@ -71,7 +70,7 @@ class _Keys:
         self.footer = footer
         tables = [group.table for group in edit.groups.values() if isinstance(group, NewColumns)]
         self.new = [t.column(RECORD_KEY) for t in (*tables, *edit.appended) if RECORD_KEY in t.column_names]
-        self.kept = [
+        self.unchanged = [
             ordinal
             for ordinal in range(footer.metadata.num_row_groups)
             if ordinal not in edit.groups or _keeps_keys(edit.groups[ordinal])
@@ -80,30 +79,30 @@ class _Keys:
     @property
     def count(self) -> int:
         """Rows of the new file."""
-        kept = sum(self.footer.metadata.row_group(ordinal).num_rows for ordinal in self.kept)
-        return kept + sum(len(column) for column in self.new)
+        rows = sum(self.footer.metadata.row_group(ordinal).num_rows for ordinal in self.unchanged)
+        return rows + sum(len(column) for column in self.new)
 
     def bounds(self) -> dict[str, str | None]:
         """The first and last key, in the order of Java's strings."""
-        found: list[str] = []
+        bounds: list[str] = []
         unknown = []
-        for ordinal in self.kept:
-            told = self._told(ordinal)
-            if told is None:
+        for ordinal in self.unchanged:
+            group_bounds = self._footer_bounds(ordinal)
+            if group_bounds is None:
                 unknown.append(ordinal)
             else:
-                found += told
+                bounds += group_bounds
         columns = [*self.new, *([self._read(unknown)] if unknown else ())]
         for column in columns:
-            found += key_range(column) or ()
-        if not found:
+            bounds += key_range(column) or ()
+        if not bounds:
             return {MIN_KEY: None, MAX_KEY: None}
-        ordered = sorted(found, key=_java_order)
+        ordered = sorted(bounds, key=_java_order)
         return {MIN_KEY: ordered[0], MAX_KEY: ordered[-1]}
 
     def all(self) -> pa.ChunkedArray[Any]:
         """All keys of the new file."""
-        columns = [*([self._read(self.kept)] if self.kept else ()), *self.new]
+        columns = [*([self._read(self.unchanged)] if self.unchanged else ()), *self.new]
         return pa.chunked_array([_plain(chunk) for column in columns for chunk in column.chunks], pa.string())
 
     def added(self) -> pa.Array[Any]:
@@ -111,8 +110,8 @@ class _Keys:
         chunks = [_plain(chunk) for column in self.new for chunk in column.chunks]
         return pa.concat_arrays(chunks) if chunks else pa.array([], pa.string())
 
-    def _told(self, ordinal: int) -> tuple[str, str] | None:
-        """The bounds that the footer has for a row group, where these are keys and first and last for Java as well.
+    def _footer_bounds(self, ordinal: int) -> tuple[str, str] | None:
+        """Bounds of a row group in the footer, if they are exact and the same in Java's order of strings.
 
         Java orders strings by UTF-16 units, Parquet by UTF-8 bytes. They differ between characters from U+E000 to
         U+FFFF and those above.
@@ -184,7 +183,7 @@ def _bloom_texts(
 
 
 def _with_keys(bloom: BloomFilter, keys: pa.Array[Any]) -> BloomFilter | None:
-    """The filter with more keys; None when they go beyond the last vector of a dynamic one."""
+    """The filter with more keys; None when the last vector of a dynamic one is too full for them."""
     count = bloom.records_in_last + len(keys)
     if bloom.records_per_vector and count > bloom.records_per_vector:
         return None
@@ -194,7 +193,7 @@ def _with_keys(bloom: BloomFilter, keys: pa.Array[Any]) -> BloomFilter | None:
 
 
 def _rate(bloom: BloomFilter) -> float:
-    """The share of false positives, by the bits that are set."""
+    """Rate of false positives, from the share of bits that are set."""
     shares = [int(np.unpackbits(vector).sum()) / bloom.bits for vector in bloom.vectors]
     return float(sum(share**bloom.hashes for share in shares))
 

@@ -1,4 +1,4 @@
-"""Which row groups of a file may hold some record keys, as its footer tells, before a row is read."""
+"""Locating record keys in a file: the row groups that may hold them, by its footer, before rows are read."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ Mask = npt.NDArray[np.bool_]
 
 # So many keys of a batch seldom lie between the pages of a row group in whose range they are.
 _ASKED_KEYS_PER_PAGED_KEY = 100
-# The filter is asked where that is sure to cost less than the keys that it may spare: a key of the batch costs about as
-# much as ten keys of the file.
-_ROWS_PER_ASKED_KEY = 10
+# Looking a key up in the bloom filter costs about as much as reading ten keys of the file.
+_ROWS_PER_BLOOM_PROBE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +31,8 @@ class KeyRange:
 
     Attributes:
         rows: of the group.
-        first: a text at or before its least key, by bytes; None where the footer does not tell.
-        last: a text at or after its greatest key.
+        first: a lower bound of its keys, by bytes; None where it is unknown.
+        last: an upper bound of its keys.
     """
 
     rows: int
@@ -42,7 +41,7 @@ class KeyRange:
 
 
 def key_ranges(metadata: pq.FileMetaData) -> list[KeyRange]:
-    """The keys of each row group by its statistics, which may be cut but hold."""
+    """The keys of each row group by its statistics, which may be truncated bounds."""
     ranges = []
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
@@ -58,27 +57,27 @@ def candidate_groups(
 ) -> list[int]:
     """Numbers of the row groups that may hold one of some keys.
 
-    Where the keys are few, the file's bloom filter of keys is asked, and the pages of row groups.
+    For few keys the file's bloom filter is probed, and the page indexes of row groups.
 
     Args:
         footer: of the file.
         ranges: see `key_ranges`.
         keys: record keys in their order by bytes, a string array without nulls.
-        pages: gives the keys of each page of a row group, None where nobody knows them all.
+        pages: returns the keys of each page of a row group; None where some are unknown.
     """
     if len(keys) == 0:
         return []
-    found = _in_ranges(ranges, keys)
-    rows = sum(ranges[number].rows for number in found)
-    if len(keys) * _ROWS_PER_ASKED_KEY >= rows:
-        return found
+    candidates = _in_ranges(ranges, keys)
+    rows = sum(ranges[number].rows for number in candidates)
+    if len(keys) * _ROWS_PER_BLOOM_PROBE >= rows:
+        return candidates
     known = _may_be_known(footer, keys)
     if known is not None and not known.all():
         keys = keys.take(from_numpy(np.flatnonzero(known)))
-        found = _in_ranges(ranges, keys)
-    if pages is None or len(keys) * _ROWS_PER_ASKED_KEY * _ASKED_KEYS_PER_PAGED_KEY >= rows:
-        return found
-    return [number for number in found if _may_hold(pages(number), keys)]
+        candidates = _in_ranges(ranges, keys)
+    if pages is None or len(keys) * _ROWS_PER_BLOOM_PROBE * _ASKED_KEYS_PER_PAGED_KEY >= rows:
+        return candidates
+    return [number for number in candidates if _may_hold(pages(number), keys)]
 
 
 def _in_ranges(ranges: Sequence[KeyRange], keys: Any) -> list[int]:
@@ -87,12 +86,12 @@ def _in_ranges(ranges: Sequence[KeyRange], keys: Any) -> list[int]:
     firsts = pa.array([ranges[number].first for number in bounded], pa.string())
     lasts = pa.array([ranges[number].last for number in bounded], pa.string())
     up_to_last = positions_after(keys, lasts)
-    # keys before the first: those at or before it, less the one that equals it
+    # keys before the first: those at or before it, without one that equals it
     up_to_first = positions_after(keys, firsts)
     at_first = _equal_before(keys, firsts, up_to_first)
     inside = (up_to_last > up_to_first) | at_first
-    asked = set(range(len(ranges))) - set(bounded) if len(keys) else set()
-    return sorted(asked | {number for number, is_inside in zip(bounded, inside, strict=True) if is_inside})
+    unbounded = set(range(len(ranges))) - set(bounded) if len(keys) else set()
+    return sorted(unbounded | {number for number, is_inside in zip(bounded, inside, strict=True) if is_inside})
 
 
 def _may_hold(pages: Sequence[KeyRange] | None, keys: Any) -> bool:
@@ -113,7 +112,7 @@ def _may_be_known(footer: BaseFileFooter, keys: Any) -> Mask | None:
     try:
         bloom = footer.bloom
     except CorruptFileError:
-        return None  # a filter that cannot be read tells nothing
+        return None  # without a readable filter any key may be there
     return None if bloom is None else bloom.may_contain(keys)
 
 
@@ -130,8 +129,8 @@ def _bounds(group: Any) -> tuple[str, str] | tuple[None, None]:
             return None, None
         least, greatest = statistics.min, statistics.max
     except (UnicodeDecodeError, pa.ArrowException):
-        return None, None  # a bound that was cut within a character
-    # pyarrow before 20 gives an empty text for a bound that is not there, as where one of the keys is very long.
+        return None, None  # a bound that was truncated within a character
+    # pyarrow before 20 returns an empty text for a missing bound, e.g. where a key is very long.
     if not (isinstance(least, str) and isinstance(greatest, str) and greatest):
         return None, None
     return least, greatest

@@ -36,12 +36,12 @@ _SMALL = 0.5
 
 @dataclass(frozen=True, slots=True)
 class InsertPlaces:
-    """Where new rows go.
+    """Row groups for new rows.
 
     Attributes:
         into: rows for row groups that are encoded anyway.
         appended: rows for new row groups at the end.
-        folded: small row groups whose rows go there together with them.
+        folded: small row groups whose rows move to the end with them.
     """
 
     appended: Rows
@@ -50,25 +50,25 @@ class InsertPlaces:
 
 
 def is_small(rows: int, full: int) -> bool:
-    """Whether a row group of so many rows is small, where a full one has `full`."""
+    """Whether a row group is small, where a full one has `full` rows."""
     return rows < _SMALL * full
 
 
 def place_inserts(
     ranges: Sequence[KeyRange], keys: Any, inserted: Rows, *, encoded: Collection[int], full: int, most_small: int
 ) -> InsertPlaces:
-    """Choose a place for each new row.
+    """Choose a row group for each new row.
 
-    Small row groups are taken along to the end where the rows that go there are at least half as many, as in a log-
-    structured merge: a file that gets a few rows at a time has few small groups, and each row is moved a few times.
+    Small row groups are merged with the rows at the end where those are at least half as many, as in a log-structured
+    merge: a file that gets a few rows at a time has few small groups, and each row moves only a few times.
 
     Args:
         ranges: of the file's row groups.
         keys: record keys of the batch, in order.
-        inserted: rows of it that are new.
+        inserted: rows of the batch that are new.
         encoded: row groups all of whose columns are encoded anyway.
         full: rows of a full row group.
-        most_small: small groups that the file may have.
+        most_small: how many small groups the file may have.
     """
     if len(inserted) == 0:
         return InsertPlaces(inserted)
@@ -92,10 +92,10 @@ def _into(
         return {}
     firsts = pa.array([bounds.first for bounds in ranges], pa.string())
     groups = np.maximum(positions_after(firsts, keys.take(from_numpy(inserted))) - 1, 0)
-    found = {number: inserted[groups == number] for number in encoded}
+    rows_by_group = {number: inserted[groups == number] for number in encoded}
     return {
         number: rows
-        for number, rows in found.items()
+        for number, rows in rows_by_group.items()
         if len(rows) and ranges[number].rows + len(rows) <= _OVERFULL * max(full, ranges[number].rows)
     }
 
@@ -127,8 +127,7 @@ def merge_by_surgery(change: FileChange) -> WrittenFile | None:
         None when nothing changes.
 
     Raises:
-        CannotSplice: the file is to be written anew as a whole, because it or the options or the bounds of the policy
-            ask for it.
+        CannotSplice: the file has to be rewritten whole, because of the file, the options or the policy's bounds.
         HudiError: as for a whole rewrite.
     """
     plan = change.plan
@@ -136,7 +135,7 @@ def merge_by_surgery(change: FileChange) -> WrittenFile | None:
     if policy.mode is Mode.NEVER:
         raise CannotSplice("the options say so")
     if plan.history is not None and not plan.history.is_current(change.path):
-        raise CannotSplice("the table's columns have changed since")
+        raise CannotSplice("the table's columns have changed since the file was written")
     with open_file(plan.storage, change.path, avro_to_arrow(plan.footer_schema)) as opened:
         _refuse(policy.too_small(opened.footer.size))
         return _Merge(change, policy, opened).run()
@@ -155,7 +154,7 @@ class _Merge:
         self.settings = BaseFileOptions.of(change.plan.file_options)
 
     def run(self) -> WrittenFile | None:
-        """Locate, compare, edit."""
+        """Locate the keys, compare rows, edit the file; None when nothing changes."""
         opened = self.opened
         with opened.key_pages() as pages:
             candidates = candidate_groups(opened.footer, opened.ranges, self.change.incoming.keys, pages)
@@ -176,7 +175,7 @@ class _Merge:
         return self._spliced(edit, old_keys, changes)
 
     def _touched(self, candidates: list[int], changes: RowChanges) -> tuple[list[Touched], Rows]:
-        """The row groups to edit, and the new rows that go behind them."""
+        """The row groups to edit, and the new rows to append."""
         touched = _by_group(candidates, [bounds.rows for bounds in self.opened.ranges], changes)
         encoded = {group.number for group in touched if len(group.gone)}
         full = self._full_rows()
@@ -188,16 +187,16 @@ class _Merge:
             full=full,
             most_small=self.policy.max_small,
         )
-        found = {group.number: group for group in touched}
+        by_number = {group.number: group for group in touched}
         for number, rows in places.into.items():
-            found[number].inserted = rows
+            by_number[number].inserted = rows
         for number in places.folded:
-            found.setdefault(number, Touched(number)).folded = True
-        self._check_order(list(found.values()), places.appended, full)
-        return [found[number] for number in sorted(found)], places.appended
+            by_number.setdefault(number, Touched(number)).folded = True
+        self._check_order(list(by_number.values()), places.appended, full)
+        return [by_number[number] for number in sorted(by_number)], places.appended
 
     def _check_order(self, touched: list[Touched], appended: Rows, full: int) -> None:
-        """Refuse an edit that leaves the file in too many or too mixed row groups."""
+        """Refuse an edit that leaves too many small row groups, or too many with overlapping keys."""
         after = dict(enumerate(self.opened.ranges))
         at_end = len(appended)
         for group in touched:
@@ -264,7 +263,7 @@ class _Merge:
 
 
 def _by_group(candidates: list[int], rows: list[int], changes: RowChanges) -> list[Touched]:
-    """Changes to rows of the candidate groups, one after the other, as changes to rows of each."""
+    """Changes to the concatenated rows of the candidate groups, as changes to rows of each group."""
     ends = np.cumsum([rows[number] for number in candidates])
     touched = []
     for number, end in zip(candidates, ends, strict=True):

@@ -33,7 +33,7 @@ class OpenedFile:
     Attributes:
         footer: of the file.
         schema: of the table, meta columns included.
-        structs: the footer as structs of Thrift, once somebody needed it.
+        structs: the footer as Thrift structs, once it was needed.
     """
 
     def __init__(self, storage: Storage, file: Any, footer: BaseFileFooter, schema: pa.Schema) -> None:
@@ -50,18 +50,18 @@ class OpenedFile:
 
     @contextlib.contextmanager
     def key_pages(self) -> Iterator[Callable[[int], Sequence[KeyRange] | None]]:
-        """The keys of each page of a row group, see `candidate_groups`; the footer is read when they are asked for."""
+        """The keys of each page of a row group, see `candidate_groups`; the footer is read on the first call."""
         with open_source(self._storage, self.footer.path) as source:
             pages: Callable[[int], Sequence[KeyRange] | None] | None = None
 
-            def ask(group: int) -> Sequence[KeyRange] | None:
+            def pages_of(group: int) -> Sequence[KeyRange] | None:
                 nonlocal pages
                 if pages is None:
                     self.structs = read_footer(source)
                     pages = key_pages(source, self.structs)
                 return pages(group)
 
-            yield ask
+            yield pages_of
 
     @cached_property
     def chunk_sizes(self) -> list[dict[str, int]]:
@@ -70,21 +70,21 @@ class OpenedFile:
         sizes: list[dict[str, int]] = []
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
-            found: dict[str, int] = {}
+            group_sizes: dict[str, int] = {}
             for index in range(group.num_columns):
                 chunk = group.column(index)
                 name = chunk.path_in_schema.split(".", 1)[0]
-                found[name] = found.get(name, 0) + chunk.total_compressed_size
-            sizes.append(found)
+                group_sizes[name] = group_sizes.get(name, 0) + chunk.total_compressed_size
+            sizes.append(group_sizes)
         return sizes
 
     @cached_property
     def size_of_chunks(self) -> int:
-        """Compressed bytes of all of them."""
+        """Compressed bytes of all column chunks."""
         return sum(sum(group.values()) for group in self.chunk_sizes)
 
     def read(self, groups: Sequence[int], names: Sequence[str]) -> pa.Table:
-        """Some columns of some row groups in the table's types, each column in one piece."""
+        """Some columns of some row groups in the table's types, each column in one chunk."""
         names = list(names)
         rows = self._file.read_row_groups(list(groups), columns=names).select(names).replace_schema_metadata(None)
         wanted = pa.schema([self.schema.field(name) for name in names])
@@ -101,7 +101,7 @@ def open_file(storage: Storage, path: str, schema: pa.Schema) -> Iterator[Opened
         schema: of the table, meta columns included.
 
     Raises:
-        CannotSplice: its columns are not those of the table, or it cannot be spliced for another reason.
+        CannotSplice: its columns are not the table's, or it cannot be spliced for another reason.
     """
     with storage.open_input(path) as stream, named_corruption(path, stream):
         first = parquet.ParquetFile(stream, coerce_int96_timestamp_unit="us")
@@ -131,11 +131,11 @@ def _other_columns(file: pa.Schema, table: pa.Schema) -> str | None:
 
 
 def _same_type(left: Any, right: Any) -> bool:
-    """Whether two types are the same but for names of list elements and what may be null."""
+    """Whether two types differ only in names of list elements and in nullability."""
     if not pa.types.is_nested(left):
         return bool(left == right)
     if left.id != right.id or left.num_fields != right.num_fields:
         return False
     members = [(left.field(index), right.field(index)) for index in range(left.num_fields)]
     names_count = pa.types.is_struct(left) and storage_type(left) != storage_type(right)
-    return not names_count and all(_same_type(mine.type, other.type) for mine, other in members)
+    return not names_count and all(_same_type(one.type, other.type) for one, other in members)

@@ -21,8 +21,8 @@ from table_writer.surgery.source import Source
 
 Numbers = npt.NDArray[np.int64]
 
-# A page location as writers put it: field 1 (i64), its number, field 2 (i32), field 3 (i64), the end: seven pieces,
-# each of which ends with a byte below 128.
+# A page location as writers encode it: field 1 (i64), its number, field 2 (i32), its number, field 3 (i64), its number,
+# the end: seven pieces, each of which ends with a byte below 128.
 _PIECES = 7
 
 _FIXED = {0: 0x16, 2: 0x15, 4: 0x16, 6: 0x00}
@@ -33,10 +33,10 @@ _MOST_BYTES = 9
 
 
 def moved_offset_indexes(indexes: list[bytes], distances: list[int]) -> list[bytes]:
-    """Offset indexes whose pages stand so many bytes further on.
+    """Offset indexes of pages that moved by some bytes each.
 
     Raises:
-        CannotSplice: one of them is not an offset index.
+        CannotSplice: the bytes are not an offset index.
     """
     quick = _moved_in_place(indexes, distances)
     return [
@@ -60,7 +60,7 @@ def _moved(data: bytes, distance: int) -> bytes:
 
 
 def _moved_in_place(indexes: list[bytes], distances: list[int]) -> list[bytes | None]:
-    """The moved indexes; None for those that are not of the common form, or whose numbers change their length."""
+    """The moved indexes; None for those of another form, or with numbers that change their length."""
     whole = np.frombuffer(b"".join(indexes), np.uint8).copy()
     starts = np.concatenate([[0], np.cumsum([len(index) for index in indexes], dtype=np.int64)])
     heads = [_list_head(index) for index in indexes]
@@ -93,7 +93,7 @@ def _moved_in_place(indexes: list[bytes], distances: list[int]) -> list[bytes | 
 
 
 def _list_head(index: bytes) -> tuple[int, int]:
-    """How many page locations there are, and the bytes before the first; no locations where that is unclear."""
+    """Count of page locations, and the bytes before the first; 0 locations where the form is another."""
     try:
         if index[0] != _LIST_FIELD or index[1] & 15 != STRUCT:
             return 0, 0
@@ -108,7 +108,7 @@ def _list_head(index: bytes) -> tuple[int, int]:
 def _shift(
     whole: npt.NDArray[np.uint8], begin: Numbers, lengths: Numbers, distances: Numbers, good: npt.NDArray[Any]
 ) -> None:
-    """Add to the numbers that begin there; `good` becomes false for those that would take another length."""
+    """Add to the numbers that begin there; `good` becomes false for those whose length would change."""
     longest = int(lengths[good].max(initial=0))
     values = np.zeros(len(begin), np.int64)
     for byte in range(longest):
@@ -131,11 +131,11 @@ _NULL_PAGES, _LEAST, _GREATEST = 1, 2, 3  # fields of ColumnIndex
 
 
 def key_pages(source: Source, footer: Footer) -> Callable[[int], Sequence[KeyRange] | None]:
-    """A look-up of the pages of a row group by its number; None where the column index does not tell all of them.
+    """A function from the number of a row group to the key ranges of its pages; None where some are unknown.
 
-    Bounds of pages may be cut, but they hold (Parquet's `ColumnIndex`).
+    Bounds of pages may be truncated, but they are bounds (Parquet's `ColumnIndex`).
     """
-    leaf = next((i for i, found in enumerate(footer.leaves) if found.path == (RECORD_KEY.encode(),)), None)
+    leaf = next((i for i, column in enumerate(footer.leaves) if column.path == (RECORD_KEY.encode(),)), None)
 
     def pages(group: int) -> Sequence[KeyRange] | None:
         if leaf is None:
@@ -158,8 +158,8 @@ def _ranges(data: bytes) -> list[KeyRange] | None:
         firsts, lasts = [text.decode() for text in least], [text.decode() for text in greatest]
     except (CompactError, LookupError, TypeError, AttributeError, UnicodeDecodeError):
         return None
-    # an empty text is what some writers give for a bound that they left out
-    told = len(firsts) == len(lasts) == len(empty) > 0 and not any(empty) and all(lasts)
-    if not told or any(first > last for first, last in zip(firsts, lasts, strict=True)):
+    # some writers put an empty text for a bound that they leave out
+    complete = len(firsts) == len(lasts) == len(empty) > 0 and not any(empty) and all(lasts)
+    if not complete or any(first > last for first, last in zip(firsts, lasts, strict=True)):
         return None
     return [KeyRange(0, first, last) for first, last in zip(firsts, lasts, strict=True)]

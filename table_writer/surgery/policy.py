@@ -19,11 +19,11 @@ from table_writer.surgery.locate import KeyRange
 _OLD_JAVA = re.compile(r"parquet-mr(?: version 1\.[0-7](?:\D|$)|\s*$| version 0)")
 
 
-class CannotSplice(Exception):  # noqa: N818 - a signal to whoever called, who writes the file anew; no error of users
-    """The file, or the edit, is not one that surgery can do for certain; the file is to be written anew.
+class CannotSplice(Exception):  # noqa: N818 - a signal to the caller, not an error of users
+    """Surgery is not certain to be right for this file or edit; the caller rewrites the file whole.
 
     Attributes:
-        reason: why, for the log.
+        reason: for the log.
     """
 
     def __init__(self, reason: str) -> None:
@@ -32,15 +32,15 @@ class CannotSplice(Exception):  # noqa: N818 - a signal to whoever called, who w
 
 
 def why_not(footer: BaseFileFooter) -> str | None:
-    """Why a file cannot be spliced at all, as far as pyarrow's view of its footer tells; None when it may be.
+    """Why a file cannot be spliced, by pyarrow's view of its footer; None when it may be.
 
-    It is cheap, and saves the look at the rows. `splice` looks closer and may still refuse.
+    This cheap check saves reading rows. `splice` checks more and may still refuse.
     """
     metadata = footer.metadata
     if metadata.num_row_groups == 0:
         return "the file has no row groups"
     if old_java(metadata.created_by or ""):
-        return f"readers treat files of {metadata.created_by!r} otherwise"
+        return f"readers treat files of {metadata.created_by!r} differently"
     names = footer.schema.names
     if len(set(names)) != len(names):
         return "two columns have one name"
@@ -50,12 +50,12 @@ def why_not(footer: BaseFileFooter) -> str | None:
 
 
 def old_java(created_by: str) -> bool:
-    """Whether the creator is a release of parquet-java whose files readers treat in another way."""
+    """Whether the creator is an old release of parquet-java, whose files readers treat differently."""
     return _OLD_JAVA.match(created_by) is not None
 
 
 class Mode(Enum):
-    """What `hoodie.catalog.write.surgery` says."""
+    """Values of `hoodie.catalog.write.surgery`."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -67,11 +67,11 @@ class SurgeryPolicy:
     """Bounds of surgery.
 
     Attributes:
-        mode: `always` splices wherever it can be done, `never` nowhere.
+        mode: `always` splices wherever it is possible, `never` nowhere.
         max_touched: share of a file's bytes that may be encoded again.
-        max_loose: share of its rows that may lie in row groups whose keys lie among those of groups before them.
-        max_small: row groups that may be smaller than half of the size of a row group.
-        min_file: bytes of a file below which it is written anew.
+        max_loose: share of its rows that may be in row groups whose keys overlap those of groups before them.
+        max_small: row groups that may be smaller than half a full one.
+        min_file: bytes of a file below which it is rewritten whole.
     """
 
     mode: Mode
@@ -82,7 +82,7 @@ class SurgeryPolicy:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SurgeryPolicy:
-        """Read the bounds out of write options.
+        """Read the bounds from write options.
 
         Raises:
             OptionError: a value that cannot be used.
@@ -97,35 +97,35 @@ class SurgeryPolicy:
         )
 
     def too_small(self, size: int) -> str | None:
-        """Why a file of so many bytes is not worth it."""
+        """Why a file of this many bytes is rewritten whole; None when it is not."""
         if self.mode is Mode.AUTO and size < self.min_file:
-            return f"a file of {size:,} bytes is written anew as fast"
+            return f"a file of {size:,} bytes is rewritten as fast"
         return None
 
     def too_much(self, encoded: int, whole: int) -> str | None:
-        """Why so many bytes are too many of a file's to encode again."""
+        """Why this many bytes are too many to encode again; None when they are not."""
         if self.mode is Mode.AUTO and encoded > self.max_touched * whole:
             return f"{encoded:,} of {whole:,} bytes would be encoded again"
         return None
 
     def too_many_small(self, small: int) -> str | None:
-        """Why so many small row groups are too many."""
+        """Why this many small row groups are too many; None when they are not."""
         if self.mode is Mode.AUTO and small > self.max_small:
             return f"{small} row groups would be small"
         return None
 
     def too_loose(self, ranges: Sequence[KeyRange]) -> str | None:
-        """Why a file of such row groups is to be put in order."""
+        """Why a file of such row groups is to be sorted anew; None when it is not."""
         share = loose_share(ranges)
         if self.mode is Mode.AUTO and share > self.max_loose:
-            return f"{share:.0%} of the rows would lie in row groups whose keys lie among those of others"
+            return f"{share:.0%} of the rows would be in row groups whose keys overlap those of others"
         return None
 
 
 def loose_share(ranges: Sequence[KeyRange]) -> float:
-    """Share of the rows in row groups whose keys lie among those of row groups before them in the file.
+    """Share of the rows in row groups whose keys overlap those of row groups before them in the file.
 
-    Groups whose keys nobody knows count as such.
+    Groups of unknown keys count as overlapping.
     """
     firsts: list[str] = []
     lasts: list[str] = []

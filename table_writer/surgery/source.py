@@ -1,4 +1,4 @@
-"""Bytes from one file to another, by the kernel where both are local."""
+"""Copying byte ranges from one file to another, by the kernel where both are local."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORTH_PAGES = 256
 
 
 class Source(Protocol):
-    """Something to read ranges of bytes from.
+    """A file or buffer to read byte ranges from.
 
     Attributes:
         size: bytes.
@@ -28,27 +28,27 @@ class Source(Protocol):
     size: int
 
     def read(self, offset: int, size: int) -> bytes:
-        """Exactly so many bytes from `offset` on."""
+        """Read exactly `size` bytes at `offset`."""
 
 
 class MemorySource:
-    """A Parquet file that was just encoded."""
+    """A buffer with a Parquet file that was just encoded."""
 
     def __init__(self, buffer: pa.Buffer) -> None:
         self.buffer = buffer
         self.size: int = buffer.size
 
     def read(self, offset: int, size: int) -> bytes:
-        """Exactly so many bytes from `offset` on."""
+        """Read exactly `size` bytes at `offset`."""
         return bytes(self.view(offset, size))
 
     def view(self, offset: int, size: int) -> memoryview:
-        """The same without a copy."""
+        """`read` without a copy."""
         return memoryview(self.buffer)[offset : offset + size]
 
 
 class LocalSource:
-    """A file of this machine."""
+    """A local file."""
 
     def __init__(self, descriptor: int, path: str) -> None:
         self.descriptor = descriptor
@@ -56,7 +56,7 @@ class LocalSource:
         self.size: int = os.fstat(descriptor).st_size
 
     def read(self, offset: int, size: int) -> bytes:
-        """Exactly so many bytes from `offset` on."""
+        """Read exactly `size` bytes at `offset`."""
         parts = []
         while size > 0:
             part = os.pread(self.descriptor, size, offset)
@@ -77,7 +77,7 @@ class StreamSource:
         self.size: int = stream.size()
 
     def read(self, offset: int, size: int) -> bytes:
-        """Exactly so many bytes from `offset` on."""
+        """Read exactly `size` bytes at `offset`."""
         data = bytes(self.stream.read_at(size, offset))
         if len(data) != size:
             raise CorruptFileError(self.path, offset + len(data), "the file ends early")
@@ -87,11 +87,11 @@ class StreamSource:
 class Target:
     """A file that is written from its start to its end.
 
-    Copies that continue each other are made as one, so that whole runs of row groups go in one call or request.
+    Adjacent copies are made as one, so that whole runs of row groups go in one call or request.
 
     Attributes:
-        position: bytes so far.
-        copied: those of them that came out of a file.
+        position: bytes written so far.
+        copied: bytes of them that were copied from another file.
     """
 
     def __init__(self, descriptor: int | None, stream: Any, path: str) -> None:
@@ -124,11 +124,10 @@ class Target:
         self._pending = (source, offset, size)
 
     def align(self, source: Source, offset: int, size: int) -> None:
-        """Make the next copy, of so many bytes, start where pages of memory lie alike in both files.
+        """Pad so that the next copy, of `size` bytes, has the same offset within a memory page in both files.
 
-        The kernel then copies whole pages, of up to 64 KiB each; otherwise it takes 1.4 times as long. At most a 256th
-        of the copy's bytes is put between; nothing where the copy continues the one before, or the kernel does not
-        copy.
+        The kernel then copies whole pages of up to 64 KiB; otherwise it takes 1.4 times as long. The padding is at most
+        a 256th of the copy; there is none where the copy continues the one before, or the kernel does not copy.
         """
         page = next((page for page in _MEMORY_PAGES if size >= page * _WORTH_PAGES), None)
         if page is None or self._descriptor is None or not isinstance(source, LocalSource):
@@ -137,7 +136,7 @@ class Target:
             self.write(bytes((offset - self.position) % page))
 
     def flush(self) -> None:
-        """Make the copies that were put off."""
+        """Make the pending copies."""
         if self._pending is None:
             return
         source, offset, size = self._pending
@@ -160,7 +159,7 @@ class Target:
 
 
 def _copied_by_kernel(source: int, target: int, offset: int, size: int) -> int:
-    """How many bytes the kernel has copied; none where it cannot between these two files."""
+    """How many bytes the kernel has copied; 0 where it cannot copy between these two files."""
     copy = getattr(os, "copy_file_range", None)  # Linux only
     done = 0
     while copy is not None and done < size:
@@ -198,7 +197,7 @@ def open_source(storage: Storage, path: str) -> Iterator[Source]:
 
 @contextlib.contextmanager
 def open_target(storage: Storage, path: str) -> Iterator[Target]:
-    """A file of a table, written anew; taken away when something fails.
+    """Open a file of a table to write it; it is deleted when something fails.
 
     Raises:
         StorageError: it cannot be written.

@@ -1,4 +1,4 @@
-"""A new version of a Parquet file: bytes of what did not change, and a few column chunks that are encoded anew."""
+"""Splicing a Parquet file: unchanged column chunks are copied as bytes, changed ones are encoded again."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from table_writer.surgery.footer import (
     chunk_range,
     chunks_of,
     footer_bytes,
-    group_of_chunks,
     moved_chunk,
     parsed_by_pyarrow,
     place,
     read_footer,
+    row_group_of,
     sorting_columns,
 )
 from table_writer.surgery.page_index import moved_offset_indexes
@@ -41,16 +41,16 @@ _BLOOM_HEADER = 64
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """The row group goes, with all its rows."""
+    """The row group is dropped with all its rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewColumns:
-    """Columns of a row group that are written anew.
+    """Columns of a row group that are encoded again.
 
     Attributes:
-        table: some top-level columns, with as many rows as the row group has, or all of them, with any number of rows
-            above zero. Columns of `FileEdit.constants` may be left out and do not matter.
+        table: some top-level columns, with as many rows as the row group has, or all columns, with any number of rows
+            above zero. Columns of `FileEdit.constants` are ignored and may be left out.
     """
 
     table: pa.Table
@@ -61,13 +61,13 @@ GroupEdit = Dropped | NewColumns
 
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """What becomes of a Parquet file.
+    """The changes of a Parquet file.
 
     Attributes:
-        groups: what becomes of row groups, by their ordinals; the others stay.
+        groups: edits of row groups by ordinal; the others stay as they are.
         appended: rows behind the last row group, each table a row group of its own, with all columns.
-        constants: text columns that become one text in all rows of the file.
-        texts: key-values of the footer to set, or to take away (None).
+        constants: text columns that get one value in all rows of the file.
+        texts: key-values of the footer to set; None removes a key.
     """
 
     groups: Mapping[int, GroupEdit] = field(default_factory=dict)
@@ -78,16 +78,16 @@ class FileEdit:
 
 @dataclass(frozen=True, slots=True)
 class SpliceResult:
-    """What was written.
+    """A spliced file.
 
     Attributes:
         size: bytes of the file.
         row_count: its rows.
         metadata: its Parquet footer.
-        bytes_copied: bytes of column chunks that came out of the old file.
-        bytes_encoded: bytes of column chunks that were encoded; with `bytes_copied` all chunks of the file.
-        chunks_encoded: how many chunks these are: the columns of edited and appended row groups, and one a row group
-            for each constant.
+        bytes_copied: bytes of column chunks that were copied.
+        bytes_encoded: bytes of column chunks that were encoded.
+        chunks_encoded: chunks that were encoded: columns of edited and appended row groups, and one a row group for
+            each constant.
         groups_touched: row groups that were dropped, edited or appended; constants do not count.
     """
 
@@ -111,19 +111,19 @@ def splice(
 ) -> SpliceResult:
     """Write a new version of a Parquet file, copying what does not change.
 
-    Pages are copied with their checksums, column indexes and bloom filters as they are; offset indexes and the footer
-    get the new places. Encoded chunks have no Parquet bloom filter.
+    Pages with their checksums, column indexes and bloom filters are copied unchanged; offset indexes and the footer
+    get the new offsets. Encoded chunks have no Parquet bloom filter.
 
     Args:
         storage: the table's.
         source: path of the file.
-        target: path of the new version; what stands there is replaced, and taken away when this fails.
-        edit: what changes.
-        options: how to encode what is encoded.
-        footer: the source's, where it is known already.
+        target: path of the new version; a file there is replaced, and deleted on failure.
+        edit: the changes.
+        options: how to encode.
+        footer: the source's, if it was read already.
 
     Raises:
-        CannotSplice: the file or the edit needs a whole rewrite; nothing is left of the target then.
+        CannotSplice: the file or the edit needs a whole rewrite; the target is deleted.
         MissingFileError: there is no source.
         StorageError: a file cannot be read or written.
     """
@@ -163,7 +163,7 @@ def _check_table(table: pa.Table, needed: set[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A column chunk to be placed."""
+    """A column chunk to write, copied or encoded."""
 
     source: Source
     chunk: Struct
@@ -172,7 +172,7 @@ class _Part:
 
 @dataclass(slots=True)
 class _Placed:
-    """A column chunk of the new file; its indexes where it was encoded, since its source is not kept."""
+    """A column chunk of the new file; with its indexes where it was encoded, whose source is dropped."""
 
     chunk: Struct
     distance: int
@@ -234,7 +234,7 @@ class _Splice:
         )
 
     def _write_group(self, old: Struct | None, table: pa.Table | None) -> None:
-        """One row group: of the file, with some columns anew, or of new rows altogether."""
+        """Write one row group: of the file with some columns encoded, or of new rows."""
         rows = len(table) if table is not None else old[GroupField.ROWS][1] if old is not None else 0
         parts = {} if old is None else {i: _Part(self.source, chunk, False) for i, chunk in enumerate(chunks_of(old))}
         replaced: set[int] = set()
@@ -251,10 +251,10 @@ class _Splice:
         model = dict(old if old is not None else self._model())
         if old is None or not replaced.isdisjoint(sorting_columns(old)):
             model.pop(GroupField.SORTING, None)
-        self.groups.append(group_of_chunks(model, chunks, rows, start, len(self.groups)))
+        self.groups.append(row_group_of(model, chunks, rows, start, len(self.groups)))
 
     def _encode_next(self) -> None:
-        """Encode the next rows while the bytes before them are copied; both leave Python's lock to others."""
+        """Encode the next rows while bytes before them are copied; both release the GIL."""
         table = next(self.tables, None)
         self.ahead = None if table is None else self.pool.submit(self._encode_rows, table)
 
@@ -268,7 +268,7 @@ class _Splice:
         return encode_columns(table, self.footer, self.options, indexed=self.indexed)
 
     def _encoded(self, table: pa.Table | None, rows: int) -> Iterator[EncodedColumns]:
-        """The columns of a row group that do not come out of the file; constants last, since they stand for all."""
+        """The encoded columns of a row group; constants last, since they replace others."""
         if table is not None and self.ahead is not None:
             self.out.flush()
             encoded = self.ahead.result()
@@ -281,7 +281,7 @@ class _Splice:
             yield self.constants[rows]
 
     def _model(self) -> Struct:
-        """Of which fields a new row group has to give: those of the others."""
+        """Template for a new row group's footer fields."""
         return self.footer.groups[-1] if self.footer.groups else {}
 
     def _write_chunk(self, part: _Part) -> Struct:
@@ -340,7 +340,7 @@ class _Splice:
 
 
 def _runs(parts: list[_Part]) -> list[int]:
-    """For each chunk that is copied, the bytes from it on that are copied at once; 0 for those that are encoded."""
+    """Bytes that are copied at once from each chunk on; 0 for encoded chunks."""
     runs: list[int] = []
     run = 0
     for part in reversed(parts):
@@ -350,20 +350,20 @@ def _runs(parts: list[_Part]) -> list[int]:
 
 
 def _indexes(source: Source, chunk: Struct) -> tuple[bytes | None, bytes | None]:
-    """Column index and offset index of a chunk, as they stand."""
-    found: list[bytes | None] = []
+    """Bytes of the column index and the offset index of a chunk; None for one that it does not have."""
+    indexes: list[bytes | None] = []
     for offset, size in (
         (ChunkField.COLUMN_INDEX, ChunkField.COLUMN_INDEX_SIZE),
         (ChunkField.OFFSET_INDEX, ChunkField.OFFSET_INDEX_SIZE),
     ):
         if (offset in chunk) != (size in chunk):
             raise CannotSplice("an index has no place or no size")
-        found.append(source.read(chunk[offset][1], chunk[size][1]) if offset in chunk else None)
-    return found[0], found[1]
+        indexes.append(source.read(chunk[offset][1], chunk[size][1]) if offset in chunk else None)
+    return indexes[0], indexes[1]
 
 
 class _IndexReader:
-    """The part of a file that holds the page indexes, read at once: they are thousands of small pieces."""
+    """Reads all page indexes of a file at once, since they are thousands of small ranges."""
 
     def __init__(self, source: Source, footer: Footer) -> None:
         self.source = source

@@ -1,4 +1,4 @@
-"""Column statistics of a spliced file, without a look at the pages whose footer tells enough."""
+"""Column statistics of a spliced file, from its footer where that has exact bounds."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def spliced_statistics(
     file_name: str,
     partition: str,
 ) -> pa.Table:
-    """Statistics of a file by its footer, the same that `collect_statistics` finds in its rows.
+    """Statistics of a file from its footer, equal to those that `collect_statistics` computes from its rows.
 
-    Chunks are only decoded where the footer does not tell the exact bounds: those of floating-point numbers, since a
-    footer is silent about NaN, chunks without statistics, and texts of writers that cut bounds.
+    Chunks are decoded only where the footer has no exact bounds: floating-point numbers, since a footer does not show
+    NaN, chunks without statistics, and texts of writers that truncate bounds.
 
     Args:
         storage: the table's.
@@ -51,18 +51,18 @@ def spliced_statistics(
     footer = BaseFileFooter(metadata.schema.to_arrow_schema().remove_metadata(), {}, metadata, 0, path)
     extremes = [_Extremes(footer, schema.field(name)) for name in indexed_columns if name in schema.names]
     everywhere = range(metadata.num_row_groups)
-    untold: dict[int, list[_Extremes]] = defaultdict(list)
+    undecided: dict[int, list[_Extremes]] = defaultdict(list)
     for column in extremes:
         if not column.take_from_footer(everywhere):
             for group in everywhere:
                 if not column.take_from_footer([group]):
-                    untold[group].append(column)
-    if untold:
+                    undecided[group].append(column)
+    if undecided:
         with storage.open_input(path) as stream, named_corruption(path, stream):
             # one text, and not certain by the footer where it is the empty one
             few = [name for name in (PARTITION_PATH,) if name in footer.schema.names]
             file = parquet.ParquetFile(stream, read_dictionary=few, coerce_int96_timestamp_unit="us", pre_buffer=True)
-            for group, columns in untold.items():
+            for group, columns in undecided.items():
                 rows = file.read_row_group(group, columns=[column.field.name for column in columns])
                 rows = as_schema(rows, pa.schema([column.field for column in columns]))
                 for column in columns:
@@ -87,7 +87,7 @@ class _Extremes:
         return pa.chunked_array(self._bounds, self.field.type) if self._bounds else nulls(1, self.field.type)
 
     def take_from_footer(self, groups: Sequence[int]) -> bool:
-        """Add some row groups; False, and nothing done, when the footer does not tell their bounds exactly."""
+        """Add some row groups; returns False, and adds nothing, when the footer has no exact bounds."""
         kind = self.field.type
         statistics = exact_statistics(self._footer, self.field.name, kind, groups)
         if statistics is None:

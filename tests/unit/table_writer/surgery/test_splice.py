@@ -241,8 +241,8 @@ def test_files_of_old_writers_are_refused(folder):
     old = "parquet-mr version 1.7.0".ljust(len(name)).encode()
     with open(os.path.join(folder, "old.parquet"), "wb") as stream:
         stream.write(data.replace(name.encode(), old))
-    assert "otherwise" in refused(folder, FileEdit(appended=[rows(3)]))
-    assert "otherwise" in why_not(footer(Storage(folder), "old.parquet"))
+    assert "differently" in refused(folder, FileEdit(appended=[rows(3)]))
+    assert "differently" in why_not(footer(Storage(folder), "old.parquet"))
 
 
 def test_encrypted_files_are_refused(folder):

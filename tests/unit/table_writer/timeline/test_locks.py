@@ -87,9 +87,9 @@ def test_a_lock_that_is_cut_off_at_any_change_stands_in_nobodys_way(storage, at,
         pass
 
 
-def test_a_wait_is_told(storage, caplog, monkeypatch):
+def test_a_wait_logs_warnings(storage, caplog, monkeypatch):
     monkeypatch.setattr(locks, "_WARN_AFTER", 0.05)
-    monkeypatch.setattr(locks, "_TELL_EVERY", 0.05)
+    monkeypatch.setattr(locks, "_WARN_EVERY", 0.05)
     patient = LockOptions(retries=5, wait_ms=60)
     with caplog.at_level(logging.WARNING), FileSystemLock(storage, QUICK), pytest.raises(LockError):
         FileSystemLock(storage, patient).acquire()
