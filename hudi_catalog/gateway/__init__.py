@@ -1,1 +1,1 @@
-"""Proxy in front of Trino that rewrites queries over Hudi tables to read only the files they need."""
+"""The gateway before Trino: queries over Hudi tables get the list of files that they need."""

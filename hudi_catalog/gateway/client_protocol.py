@@ -1,8 +1,4 @@
-"""Trino's client protocol as it passes by: URIs in responses, and which queries are still running.
-
-URIs stand before the rows, so they are read and rewritten without parsing the rows. A response without a next URI is a
-query's last.
-"""
+"""The URIs in Trino's answers: found without reading the rows, and led back through the gateway where need be."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# Members that a client follows; they precede `columns` and `data` in Trino's responses.
+# Members that a client follows. They stand before `columns` and `data` in Trino's answers.
 _FOLLOWED = ("infoUri", "partialCancelUri", "nextUri")
 
 _OPENING = re.compile(rb"\s*\{")
@@ -25,48 +21,48 @@ _SEGMENT_URI = re.compile(r'("(?:uri|ackUri)"\s*:\s*")([^"\\]*)(?=")')
 
 HEAD = 65_536
 
-"""Bytes at the start of a response in which URIs are looked for."""
+"""Bytes of an answer in which its URIs are looked for."""
 
 
 @dataclass(frozen=True)
-class LeadingMembers:
-    """The string members at the start of a JSON object.
+class Opening:
+    """The texts with which an answer's object begins.
 
     Attributes:
-        members: name to the span of its value, up to the first member that is not a plain string.
-        complete: whether that member or the object's end was seen, so that no further string member can follow.
+        members: name to the value's place in the bytes, up to the first member that is no plain text.
+        whole: whether that first other member, or the end, has been seen: none of the texts can come later.
     """
 
     members: dict[str, tuple[int, int]]
-    complete: bool
+    whole: bool
 
 
-def leading_members(body: bytes) -> LeadingMembers:
-    """Read the first members of a JSON object, up to the first whose value is not a plain string."""
+def opening_of(body: bytes) -> Opening:
+    """Read the first members of a JSON object as far as they are plain texts."""
     members: dict[str, tuple[int, int]] = {}
     start = _OPENING.match(body)
     if start is None:
-        return LeadingMembers(members, complete=bool(body.strip()))
+        return Opening(members, whole=bool(body.strip()))
     position = start.end()
-    while (member := _MEMBER.match(body, position)) is not None:
-        members[member[1].decode()] = member.span(2)
-        position = member.end()
-        if member[3] == b"}":
-            return LeadingMembers(members, complete=True)
-    # A value of another kind: `"stats":{`, `"columns":[`, `"data":null`.
+    while (found := _MEMBER.match(body, position)) is not None:
+        members[found[1].decode()] = found.span(2)
+        position = found.end()
+        if found[3] == b"}":
+            return Opening(members, whole=True)
+    # Another kind of value begins right after its name: `"stats":{`, `"columns":[`, `"data":null`.
     other = re.compile(rb'\s*("[^"]*"\s*:\s*[^"\s]|\})').match(body, position)
-    return LeadingMembers(members, complete=other is not None)
+    return Opening(members, whole=other is not None)
 
 
 def readable_head(body: bytes, encoding: str) -> bytes | None:
-    """The first bytes of a response body, decompressed.
+    """The first bytes of an answer's text.
 
     Args:
-        body: first bytes of the body as received.
-        encoding: content encoding: empty, `identity` or `gzip`.
+        body: its first bytes as they arrived.
+        encoding: of the content: empty, `identity` or `gzip`.
 
     Returns:
-        None for an unsupported encoding.
+        None for an encoding that is not read here.
     """
     if encoding in {"", "identity"}:
         return body[:HEAD]
@@ -78,26 +74,26 @@ def readable_head(body: bytes, encoding: str) -> bytes | None:
         return None
 
 
-def rewrite_uris(body: bytes, gateway: str, trino: str) -> bytes:
-    """Replace the prefix of the URIs at the start of a response.
+def lead_back(body: bytes, own: str, theirs: str) -> bytes:
+    """Exchange the beginning of the URIs with which an answer opens.
 
     Args:
-        body: the response's first bytes, with all its leading members.
-        gateway: prefix that leads to the gateway, `https://host:port`.
-        trino: prefix that Trino writes.
+        body: the answer's first bytes, with its whole `opening_of`.
+        own: the beginning that leads to the gateway, `https://host:port`.
+        theirs: the one that leads to Trino.
     """
-    members = leading_members(body).members
+    members = opening_of(body).members
     places = sorted((members[name] for name in _FOLLOWED if name in members), reverse=True)
     for start, end in places:
-        uri = rebased(body[start:end].decode(), gateway, trino)
+        uri = moved(body[start:end].decode(), own, theirs)
         body = body[:start] + uri.encode() + body[end:]
     return body
 
 
-def rewrite_segment_uris(body: bytes, gateway: str, trino: str) -> bytes:
-    """Replace the prefix of spooled segments' URIs where a response's `data` is a list of segments.
+def lead_segments_back(body: bytes, own: str, theirs: str) -> bytes:
+    """Exchange the beginning of the URIs of spooled segments, when an answer's `data` is a list of segments.
 
-    Rows are never changed.
+    Rows are left alone, whatever stands in them.
     """
     try:
         text = body.decode()
@@ -107,21 +103,21 @@ def rewrite_segment_uris(body: bytes, gateway: str, trino: str) -> bytes:
     if span is None:
         return body
     start, end = span
-    data = _SEGMENT_URI.sub(lambda match: match[1] + rebased(match[2], gateway, trino), text[start:end])
+    data = _SEGMENT_URI.sub(lambda found: found[1] + moved(found[2], own, theirs), text[start:end])
     return (text[:start] + data + text[end:]).encode()
 
 
-def rebased(uri: str, gateway: str, trino: str) -> str:
-    """A URI with its prefix replaced, if it has that prefix."""
-    rest = uri[len(trino) :]
-    return gateway + rest if uri.startswith(trino) and (not rest or rest[0] in "/?#") else uri
+def moved(uri: str, own: str, theirs: str) -> str:
+    """A URI with another beginning, if it has that one."""
+    rest = uri[len(theirs) :]
+    return own + rest if uri.startswith(theirs) and (not rest or rest[0] in "/?#") else uri
 
 
 def _data_span(text: str) -> tuple[int, int] | None:
-    """Start and end of the member `data` of a JSON object, if it is an object itself."""
+    """Where the value of the object's member `data` stands, when it is an object."""
     decoder = json.JSONDecoder()
     spaces = re.compile(r"[\s,:{]*")
-    position = spaces.match(text, 0).end()  # type: ignore[union-attr]  # also matches empty text
+    position = spaces.match(text, 0).end()  # type: ignore[union-attr]  # it matches nothing too
     while position < len(text) and text[position] == '"':
         name, position = decoder.raw_decode(text, position)
         position = re.compile(r"[\s:]*").match(text, position).end()  # type: ignore[union-attr]
@@ -142,11 +138,11 @@ _QUERY_OF_PATH = re.compile(r"/v1/statement/(?:queued/|executing/)?(?:partialCan
 
 
 class RunningQueries:
-    """Queries that clients are still polling. Bounded; queries that nobody polls are forgotten.
+    """The queries that clients still ask about. Bounded; one that nobody asks about any more is forgotten.
 
     Args:
-        abandoned_after: seconds without a request after which a query counts as abandoned.
-        clock: monotonic seconds.
+        abandoned_after: seconds without a request until a query counts as given up.
+        clock: seconds that only grow.
     """
 
     def __init__(self, abandoned_after: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -163,42 +159,42 @@ class RunningQueries:
 
     @property
     def busy(self) -> bool:
-        """Whether a query is running, or a client fetched spooled rows a moment ago."""
+        """Whether a query runs, or a client fetched spooled rows just now."""
         return len(self) > 0 or self._clock() - self._spooled < _SPOOLED_SECONDS
 
     def asked(self, path: str) -> None:
-        """Record a client's request for a query's next rows, or for spooled rows."""
-        match = _QUERY_OF_PATH.match(path)
-        if match is not None and match[1] in self._seen:
-            self._touch(match[1])
+        """A request for a query or for spooled rows came in."""
+        found = _QUERY_OF_PATH.match(path)
+        if found is not None and found[1] in self._seen:
+            self._touch(found[1])
         elif path.startswith("/v1/spooled/"):
             self._spooled = self._clock()
 
     def answered(self, method: str, path: str, status: int, head: bytes, encoding: str) -> str | None:
-        """Record the response to a statement or to a request for its next rows.
+        """An answer to a statement, or to a request for its next rows, went by.
 
         Args:
             method: of the request.
             path: of the request.
-            status: of the response.
-            head: the response's first bytes.
-            encoding: its content encoding.
+            status: of the answer.
+            head: the answer's first bytes.
+            encoding: of its content.
 
         Returns:
-            The query's id, None if the response does not contain one.
+            The query's id, None when the answer does not tell.
         """
-        match = _QUERY_OF_PATH.match(path)
-        if match is not None and (status in {204, 404, 410} or (method == "DELETE" and "/partialCancel/" not in path)):
-            self._seen.pop(match[1], None)
-            return match[1]
+        found = _QUERY_OF_PATH.match(path)
+        if found is not None and (status in {204, 404, 410} or (method == "DELETE" and "/partialCancel/" not in path)):
+            self._seen.pop(found[1], None)
+            return found[1]
         text = readable_head(head, encoding) if status == 200 else None
         if text is None:
             return None
-        opening = leading_members(text)
+        opening = opening_of(text)
         identity = _member(text, opening.members, "id")
         if identity is None:
             return None
-        if "nextUri" in opening.members or (not opening.complete and len(text) >= HEAD):
+        if "nextUri" in opening.members or (not opening.whole and len(text) >= HEAD):
             self._touch(identity)
         else:
             self._seen.pop(identity, None)

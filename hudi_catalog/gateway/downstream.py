@@ -1,8 +1,7 @@
-"""The proxy's side to clients: the listening socket, and Trino's responses relayed as they are.
+"""An answer whose header lines are not UTF-8, sent to the client byte for byte.
 
-Status, header lines and body bytes pass unchanged, except for URIs that must lead back through the gateway. aiohttp
-writes header lines as UTF-8 and drops what is not, but Trino writes Latin-1 (such as the schema that USE has set), so
-a response with such lines is written to the socket directly, byte for byte.
+Trino writes header lines as Latin-1, such as the schema that USE has chosen. aiohttp writes UTF-8 and leaves out what
+is none, which would make another schema of it. Such an answer is written to the connection directly, which then ends.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 
-from hudi_catalog.gateway.client_protocol import HEAD, rebased, rewrite_segment_uris, rewrite_uris
-from hudi_catalog.gateway.headers import forwarded_headers, header_values, is_utf8, replace_header
+from hudi_catalog.gateway.client_protocol import HEAD, lead_back, lead_segments_back, moved
+from hudi_catalog.gateway.headers import exact, passed_on, replace_all, values_of
 from hudi_catalog.gateway.options import ProxySettings
-from hudi_catalog.gateway.upstream import UpstreamError, UpstreamResponse
+from hudi_catalog.gateway.upstream import Answer, UpstreamError
 from hudi_catalog.server.http_listener import HttpListener
 
 _MOST_WAITING = 1_048_576
@@ -30,26 +29,26 @@ _MOST_WAITING = 1_048_576
 _POLL_SECONDS = 0.01
 
 
-class RawResponse:
-    """A response with header lines that are not UTF-8; has the interface of aiohttp's `StreamResponse`.
+class ExactResponse:
+    """Written like aiohttp's `StreamResponse`.
 
     Args:
         answer: of Trino.
-        headers: for the client; bytes that are not UTF-8 are lone surrogates.
+        headers: lines for the client; bytes that are no UTF-8 stand as lone surrogates.
 
     Attributes:
-        headers: of the response.
+        headers: as given.
         prepared: whether the head has been sent.
     """
 
-    def __init__(self, answer: UpstreamResponse, headers: CIMultiDict[str]) -> None:
+    def __init__(self, answer: Answer, headers: CIMultiDict[str]) -> None:
         self.headers = headers
         self.prepared = False
         self._status = f"HTTP/1.1 {answer.status} {answer.reason or ''}"
         self._transport: asyncio.WriteTransport | None = None
 
     async def prepare(self, request: web.Request) -> None:
-        """Send the head; the body ends with the connection."""
+        """Send the head; without a length of the body, its end is that of the connection."""
         transport = request.transport
         if not isinstance(transport, asyncio.WriteTransport):
             raise ConnectionResetError("the client is gone")
@@ -59,10 +58,10 @@ class RawResponse:
         await self.write("\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape"))
 
     async def write(self, data: bytes) -> None:
-        """Send part of the body, waiting while the client is slow to read.
+        """Send bytes of the body, once the client has taken most of those before.
 
         Raises:
-            ConnectionResetError: the client has disconnected.
+            ConnectionResetError: the client is gone.
         """
         transport = self._transport
         if transport is None or transport.is_closing():
@@ -72,7 +71,7 @@ class RawResponse:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def write_eof(self) -> None:
-        """Flush and close the connection."""
+        """Send what is left, then end the connection."""
         if self._transport is not None:
             self._transport.close()
 
@@ -86,64 +85,62 @@ _MOVED_HEADERS = ("Location", "WWW-Authenticate")
 _SPOOLED_MOST = 8_000_000
 
 
-class RelayedResponse(web.StreamResponse):
-    """A response with only Trino's headers."""
+class Relayed(web.StreamResponse):
+    """An answer whose header lines are Trino's alone."""
 
     def own_lines_only(self) -> None:
-        """Remove the headers that aiohttp adds by itself; called just before the head is sent."""
+        """Take back what aiohttp adds to an answer by itself; called when its header is ready to go."""
         for name in self.added:
             self.headers.popall(name, None)
 
-    def __init__(self, answer: UpstreamResponse, headers: CIMultiDict[str]) -> None:
+    def __init__(self, answer: Answer, headers: CIMultiDict[str]) -> None:
         super().__init__(status=answer.status, reason=answer.reason, headers=headers)
         self.added = [name for name in _ADDED if name not in headers]
 
 
-async def drop_added_headers(_request: web.Request, response: web.StreamResponse) -> None:
-    """Signal handler of the application: see `RelayedResponse.own_lines_only`."""
-    if isinstance(response, RelayedResponse):
+async def drop_added_lines(_request: web.Request, response: web.StreamResponse) -> None:
+    """Signal handler of the application: see `Relayed.own_lines_only`."""
+    if isinstance(response, Relayed):
         response.own_lines_only()
 
 
-class UriMapping:
-    """URI prefixes on both sides of the gateway, for responses whose URIs are rewritten.
+class Way:
+    """The beginnings of URIs on both sides of the gateway, where answers have to be changed.
 
     Args:
-        gateway: `https://host:port` by which the client called the gateway.
-        trino: the prefix of the URIs that Trino writes.
+        own: `https://host:port` by which the client called the gateway.
+        theirs: the beginning that Trino puts before its paths.
     """
 
-    def __init__(self, gateway: str, trino: str) -> None:
-        self.gateway = gateway
-        self.trino = trino
+    def __init__(self, own: str, theirs: str) -> None:
+        self.own = own
+        self.theirs = theirs
 
 
-async def relay(
-    request: web.Request, answer: UpstreamResponse, mapping: UriMapping | None, head: bytearray
-) -> web.StreamResponse:
-    """Forward a response to the client.
+async def relay(request: web.Request, answer: Answer, way: Way | None, head: bytearray) -> web.StreamResponse:
+    """Pass an answer on.
 
     Args:
         request: of the client.
         answer: of Trino; its body has not been read yet.
-        mapping: how URIs are rewritten; None to change nothing.
-        head: receives the first bytes of the body, even if the client disconnects early.
+        way: None to change nothing.
+        head: gets the first bytes of the body, also when the client leaves before the end of it.
 
     Returns:
-        The response to the client.
+        The answer to the client.
 
     Raises:
-        UpstreamError: Trino broke off before anything was sent to the client.
-        ConnectionResetError: the client has disconnected, or Trino broke off later, which ends the client's connection.
+        UpstreamError: Trino broke off before the client got anything.
+        ConnectionResetError: the client is gone, or Trino broke off later: then the connection to the client ends.
     """
-    headers = forwarded_headers(answer.raw_headers)
-    if mapping is not None:
-        _move_headers(headers, mapping)
-    if mapping is not None and _has_uris(request.path, answer):
-        chunk = await _changed_beginning(answer, headers, mapping)
+    headers = passed_on(answer.raw_headers)
+    if way is not None:
+        _move_headers(headers, way)
+    if way is not None and _has_uris(request.path, answer):
+        chunk = await _changed_beginning(answer, headers, way)
     else:
         chunk = await answer.read()
-    response = RelayedResponse(answer, headers) if is_utf8(headers) else RawResponse(answer, headers)
+    response = Relayed(answer, headers) if exact(headers) else ExactResponse(answer, headers)
     try:
         await response.prepare(request)
         while chunk:
@@ -152,19 +149,19 @@ async def relay(
             await response.write(chunk)
             chunk = await answer.read()
     except UpstreamError as error:
-        # The client must notice that rows are missing: neither a short body nor a regular end.
+        # Neither a shorter body nor an end that looks like one: the client must see that rows are missing.
         _LOGGER.warning("%s %s: %s", request.method, request.path, error)
         _reset(request)
         raise ConnectionResetError(str(error)) from error
     await response.write_eof()
-    if isinstance(response, RelayedResponse):
+    if isinstance(response, Relayed):
         return response
-    # aiohttp must return something; the connection is closed already.
+    # The connection ends: what aiohttp would send on it finds nobody.
     return web.Response(status=answer.status)
 
 
 def _reset(request: web.Request) -> None:
-    """Reset a client's connection, so that no client takes this for the end of the body."""
+    """End a client's connection in a way that no client takes for the end of a body."""
     transport = request.transport
     if transport is None:
         return
@@ -174,32 +171,32 @@ def _reset(request: web.Request) -> None:
     transport.abort()
 
 
-async def _changed_beginning(answer: UpstreamResponse, headers: CIMultiDict[str], mapping: UriMapping) -> bytes:
-    """The first bytes of a response with its URIs rewritten; the whole body unless it is large."""
+async def _changed_beginning(answer: Answer, headers: CIMultiDict[str], way: Way) -> bytes:
+    """The first bytes of an answer, all of it unless it is large, with the URIs exchanged."""
     body = bytearray()
     while len(body) <= _SPOOLED_MOST and (chunk := await answer.read()):
         body += chunk
-    changed = rewrite_uris(bytes(body), mapping.gateway, mapping.trino)
+    changed = lead_back(bytes(body), way.own, way.theirs)
     headers.popall("Content-Length", None)
     if len(body) <= _SPOOLED_MOST:
-        changed = rewrite_segment_uris(changed, mapping.gateway, mapping.trino) if b'"segments"' in changed else changed
+        changed = lead_segments_back(changed, way.own, way.theirs) if b'"segments"' in changed else changed
         headers["Content-Length"] = str(len(changed))
     return changed
 
 
-def _has_uris(path: str, answer: UpstreamResponse) -> bool:
+def _has_uris(path: str, answer: Answer) -> bool:
     plain = answer.header("Content-Encoding") in {"", "identity"}
     return plain and "json" in answer.header("Content-Type") and path.startswith(("/v1/statement", "/oauth2/"))
 
 
-def _move_headers(headers: CIMultiDict[str], mapping: UriMapping) -> None:
+def _move_headers(headers: CIMultiDict[str], way: Way) -> None:
     for name in _MOVED_HEADERS:
-        uris = [rebased(value, mapping.gateway, mapping.trino) for value in header_values(headers, name)]
-        replace_header(headers, name, [uri.replace(f'"{mapping.trino}/', f'"{mapping.gateway}/') for uri in uris])
+        uris = [moved(value, way.own, way.theirs) for value in values_of(headers, name)]
+        replace_all(headers, name, [uri.replace(f'"{way.theirs}/', f'"{way.own}/') for uri in uris])
 
 
 def refusal(status: int, message: str, headers: dict[str, str] | None = None) -> web.Response:
-    """An error response of the gateway itself: a JSON object with the message."""
+    """An answer of the gateway's own, a JSON object with the reason."""
     body = json.dumps({"error": {"source": "hudi-catalog gateway", "message": message}}) + "\n"
     return web.Response(status=status, text=body, content_type="application/json", headers=headers)
 
@@ -217,14 +214,14 @@ _STOP_SECONDS = 1.0
 _LINGER_SECONDS = 1.0
 
 
-class ClientListener:
-    """An HTTP server that passes every request to one handler.
+class Listening:
+    """An HTTP server that hands every request to one function.
 
-    Connections beyond the limit are closed at once; those with an unfinished request after a timeout
-    (`hudi_catalog.server.http_listener`), idle ones after ten minutes.
+    Connections beyond the limit are closed at once. So is one, after a while, in which a request is left unfinished
+    (`hudi_catalog.server.http_listener`), and one that has been idle for ten minutes.
 
     Args:
-        handler: answers a request; cancelled when the client disconnects.
+        handler: answers a request; it is cancelled when the client goes away.
         settings: address and limits.
         tls: None for HTTP.
     """
@@ -238,18 +235,18 @@ class ClientListener:
 
     @property
     def connections(self) -> int:
-        """Number of open client connections."""
+        """Of clients, open now."""
         return 0 if self._listener is None else len(self._listener)
 
     async def start(self) -> int:
-        """Listen; returns the port.
+        """Listen; the port.
 
         Raises:
-            ServiceError: the address is in use or not an address of this machine.
+            ServiceError: the address is taken, or not one of this machine.
         """
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._clocked)
-        app.on_response_prepare.append(drop_added_headers)
+        app.on_response_prepare.append(drop_added_lines)
         self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -281,7 +278,7 @@ class ClientListener:
             raise
 
     async def stop(self) -> None:
-        """Stop listening and close all connections; open requests get one second."""
+        """Stop listening and close all connections; open requests get a second."""
         if self._listener is not None:
             self._listener.close()
         if self._runner is not None:
@@ -297,7 +294,7 @@ class ClientListener:
 
 
 def _http_logger() -> logging.Logger:
-    """Aiohttp's logger; a malformed request is logged as one line instead of a traceback."""
+    """Aiohttp's messages; a request that is no HTTP is one line, not a traceback."""
 
     def shorter(record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None

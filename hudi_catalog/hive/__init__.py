@@ -1,1 +1,1 @@
-"""The service for Hive: plans the splits that its storage handler reads."""
+"""Hive: the service that its storage handler asks which splits a query reads."""

@@ -1,10 +1,10 @@
-"""Storage of materialized files: which exist, which process makes one, and when they are deleted.
+"""Where copies of file slices lie: which are there, which one makes, and when they go.
 
-They lie inside the table's folder, since the storage handler reads no others. A file `<slice>.<number>.parquet` is
-complete from the start and never changes, because splits refer to its row groups; each maker picks its own number.
-Processes coordinate without locks: `<slice>.making` announces that a process is at work, and if two are all the same,
-there are two files of the same content. The modification time of `….used` beside a file is its last use. A file unused
-for `retention` is deleted; one unused for half of it is not used any more but made anew.
+They lie inside the table's folder, for the storage handler reads no others. A file `<slice>.<number>.parquet` is
+complete from the start and never changes, because splits were cut by its row groups; who makes one takes a number of
+its own. Processes need no lock between them: `<slice>.making` says that somebody is at it, and if two are all the
+same, there are two files of one content. Beside a file, `….used` is as young as its last use. One that was not used for
+the time of `retention` goes; nobody begins to use one that was not used for half of that, but makes another.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAKING: Final = ".making"
 
 _WRITING: Final = ".writing"
 
-# A claim older than this is taken over: its process may have died.
+# Somebody who has been at it for longer may have died.
 _MAKING_SECONDS: Final = 60.0
 
 _POLL_SECONDS: Final = 0.1
@@ -39,13 +39,13 @@ _LEFTOVER_SECONDS: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class MaterializedFile:
+class MadeFile:
     """A complete file.
 
     Attributes:
-        path: relative to the table's folder.
+        path: inside the table's folder.
         size: bytes.
-        used: time of its last use, in seconds since the epoch by the storage's clock.
+        used: its last use, seconds since the epoch by the storage's clock.
     """
 
     path: str
@@ -53,12 +53,12 @@ class MaterializedFile:
     used: float
 
 
-class MaterializedFiles:
-    """The materialized files of one table.
+class MadeFiles:
+    """The files of one table.
 
     Args:
-        storage: of the table.
-        retention: seconds that a file is kept after its last use.
+        storage: the table's.
+        retention: seconds for which a file outlives its last use.
     """
 
     def __init__(self, storage: Storage, retention: float) -> None:
@@ -67,69 +67,69 @@ class MaterializedFiles:
 
     @property
     def uri(self) -> str:
-        """Their folder's URI."""
+        """Where they lie."""
         return self._storage.full_uri(FOLDER)
 
     @property
     def table_folder(self) -> str:
-        """The table's folder, as its file system names it."""
+        """The folder of the table, as its file system names it."""
         return self._storage.base
 
-    def find(self, folder: str) -> dict[str, MaterializedFile]:
-        """The usable files by slice name.
+    def find(self, folder: str) -> dict[str, MadeFile]:
+        """Those that may be used, by slice.
 
         Args:
-            folder: see `materialization.folder_name`.
+            folder: name of what they have in common, see `slice_names`.
         """
         entries = self._storage.list(f"{FOLDER}/{folder}")
-        newest: dict[str, MaterializedFile] = {}
+        found: dict[str, MadeFile] = {}
         for entry, used in _with_use(entries):
             name = entry.name.split(".")[0]
-            if name not in newest or newest[name].used < used:
-                newest[name] = MaterializedFile(entry.path, entry.size, used)
-        return {name: made for name, made in newest.items() if self.may_be_used(made)}
+            if name not in found or found[name].used < used:
+                found[name] = MadeFile(entry.path, entry.size, used)
+        return {name: made for name, made in found.items() if self.may_be_used(made)}
 
-    def may_be_used(self, made: MaterializedFile) -> bool:
-        """Whether a file is far from being deleted."""
+    def may_be_used(self, made: MadeFile) -> bool:
+        """Whether a file is far from going."""
         return time.time() - made.used < self._retention / 2
 
-    def is_in_use(self, made: MaterializedFile) -> bool:
-        """Whether a file was marked as used recently."""
+    def is_in_use(self, made: MadeFile) -> bool:
+        """Whether somebody said a short time ago that a file is used."""
         return time.time() - made.used < self._retention / 8
 
-    def use(self, made: MaterializedFile) -> MaterializedFile:
-        """Mark a file as used now, unless this process cannot write there."""
+    def use(self, made: MadeFile) -> MadeFile:
+        """Say that a file is used now; it may lie where this process cannot write."""
         with contextlib.suppress(StorageError):
             _touch(self._storage, made.path + _USED)
-        return MaterializedFile(made.path, made.size, time.time())
+        return MadeFile(made.path, made.size, time.time())
 
-    def make(self, folder: str, name: str, write: Callable[[str], int]) -> MaterializedFile:
-        """Make the file of a slice, or wait for the process that is making it.
+    def make(self, folder: str, name: str, write: Callable[[str], int]) -> MadeFile:
+        """Make the file of a slice, or wait for somebody who is at it.
 
         Args:
             folder: as for `find`.
             name: of the slice.
-            write: writes a file at a path and returns its size.
+            write: writes the file of a path, and returns its size.
 
         Raises:
             StorageError: the folder cannot be written to.
-            HudiError: raised by `write`.
+            HudiError: what `write` raises.
         """
         claim = f"{FOLDER}/{folder}/{name}{_MAKING}"
         while not self._claim(claim):
-            existing = self.find(folder).get(name)
-            if existing is not None:
-                return existing
+            found = self.find(folder).get(name)
+            if found is not None:
+                return found
             time.sleep(_POLL_SECONDS)
         try:
-            existing = self.find(folder).get(name)
-            return existing or self._make(f"{FOLDER}/{folder}/{name}.{uuid.uuid4().hex[:8]}", write)
+            found = self.find(folder).get(name)
+            return found or self._make(f"{FOLDER}/{folder}/{name}.{uuid.uuid4().hex[:8]}", write)
         finally:
             with contextlib.suppress(StorageError):
                 self._storage.delete(claim)
 
     def clean(self) -> int:
-        """Delete unused files, and leftovers of processes that died.
+        """Delete files that were not used for long, and what processes that died left.
 
         Returns:
             How many files were deleted.
@@ -162,12 +162,12 @@ class MaterializedFiles:
             return False
         except StorageError as error:
             raise StorageError(
-                f"{path}: materialized files for Hive cannot be written there: {error}; let the service write to "
+                f"{path}: copies of files for Hive are written there, which failed: {error}; let the service write to "
                 f"the table's folder, or set {MATERIALIZE}=false to have such queries refused"
             ) from error
         return True
 
-    def _make(self, path: str, write: Callable[[str], int]) -> MaterializedFile:
+    def _make(self, path: str, write: Callable[[str], int]) -> MadeFile:
         try:
             size = write(path + _WRITING)
             self._storage.move(path + _WRITING, path + _MADE)
@@ -175,11 +175,11 @@ class MaterializedFiles:
             with contextlib.suppress(StorageError):
                 self._storage.delete(path + _WRITING)
             raise
-        return MaterializedFile(path + _MADE, size, time.time())
+        return MadeFile(path + _MADE, size, time.time())
 
 
 def _with_use(entries: list[FileEntry]) -> list[tuple[FileEntry, float]]:
-    """Complete files with the time of their last use."""
+    """Complete files, and the last use of each."""
     ages = {entry.path: entry.mtime_ms / 1000 for entry in entries}
     return [
         (entry, max(ages[entry.path], ages.get(entry.path + _USED, 0.0)))
@@ -189,6 +189,6 @@ def _with_use(entries: list[FileEntry]) -> list[tuple[FileEntry, float]]:
 
 
 def _touch(storage: Storage, path: str) -> None:
-    # only the modification time matters, so the file need not survive a crash
+    # only the file's time counts, so it need not outlive a crash
     with storage.open_output(path) as stream:
         stream.write(b"used")

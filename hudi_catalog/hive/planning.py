@@ -1,4 +1,4 @@
-"""Plans scans for Hive: resolves the table and the snapshot, binds the filter, and makes splits of the plan."""
+"""Scans of Hive: the filter becomes an expression, the expression a plan, and the plan the splits that Hive reads."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ from table_format.errors import ServiceError, TableNotFoundError
 
 
 class TableFolders(TableCache):
-    """Open tables of a warehouse by path; "" is a warehouse that is a table itself."""
+    """Tables of a warehouse by path, "" for a warehouse that is a table; opened once and held."""
 
     @property
     def uri(self) -> str:
-        """URI of the warehouse as engines write it."""
+        """Of the warehouse, as engines spell it."""
         return self.warehouse.storage.full_uri("")
 
     def _folder(self, name: str) -> str:
         return self.warehouse.storage.full_path(name)
 
-    def _place(self, name: str) -> str:
+    def _location(self, name: str) -> str:
         uri = self.warehouse.storage.uri
         return f"{uri.rstrip('/')}/{name}" if name else uri
 
 
-# Hadoop's schemes for S3, all the same store.
+# Hadoop's names of S3, which is one store under all of them.
 _S3 = re.compile(r"s3[an]?://", re.IGNORECASE)
 
 _DOTS = frozenset({".", ".."})
 
 
-class LocationResolver:
-    """Resolves Hive's locations to folders of a warehouse.
+class Places:
+    """Folders of a warehouse by Hive's locations.
 
     Args:
         warehouse: its URI.
-        locations: how Hive writes URIs.
+        locations: how Hive spells places.
     """
 
     def __init__(self, warehouse: str, locations: Locations) -> None:
@@ -64,10 +64,10 @@ class LocationResolver:
         """The path of a table's folder in the warehouse, "" for the warehouse itself.
 
         Args:
-            location: Hive's URI; its path is literal, without escapes.
+            location: a URI as Hive has it; paths in it are literal, without any escaping.
 
         Raises:
-            TableNotFoundError: it is outside the warehouse, or cannot be a table's.
+            TableNotFoundError: it lies elsewhere, or cannot be a table's.
         """
         if any(part in _DOTS for part in location.split("/")):
             raise TableNotFoundError(f"{location}: write the location without . and ..")
@@ -75,16 +75,16 @@ class LocationResolver:
         if place != self._root and not place.startswith(self._root.rstrip("/") + "/"):
             raise TableNotFoundError(
                 f"{location} is not in the warehouse {self._warehouse}; serve the warehouse that holds it, or set "
-                "hoodie.catalog.hive.locations if Hive only writes it differently"
+                "hoodie.catalog.hive.locations if Hive only calls it by another name"
             )
         path = place[len(self._root) :].strip("/")
         if any(part.startswith(".") for part in path.split("/")):
-            raise TableNotFoundError(f"{location}: a folder inside a hidden folder is not a table")
+            raise TableNotFoundError(f"{location}: a folder in a hidden one is no table's")
         return path
 
 
 def _plain(uri: str) -> str:
-    """One form for all spellings of a folder's URI."""
+    """One text for all spellings of a folder."""
     place = _S3.sub("s3://", normal_uri(uri))
     scheme, slashes, rest = place.partition("://")
     host, slash, path = rest.partition("/")
@@ -101,7 +101,7 @@ class _Lease:
 
 
 class QueryLeases:
-    """Pins by query and table, for queries that do not send the pin from their compilation; thread-safe.
+    """Remembers pins by query and table; threads may share it.
 
     Args:
         idle_seconds: a pin that nobody asked for so long is forgotten.
@@ -117,11 +117,11 @@ class QueryLeases:
         self._leases: OrderedDict[Hashable, _Lease] = OrderedDict()  # the one asked for last at the end
 
     def __len__(self) -> int:
-        """Number of pins."""
+        """How many are kept."""
         return len(self._leases)
 
     def take(self, key: Hashable, newest: Callable[[], str]) -> str:
-        """The pin stored under a key, or a new one, which is then stored.
+        """The pin that is kept under a key, or a new one, which then is.
 
         Args:
             key: what all requests of a query for a table have in common.
@@ -153,23 +153,23 @@ class QueryLeases:
         return lease.pin
 
 
-# Smaller splits would make millions of a large file.
+# Of smaller splits, large files would have millions.
 _LEAST_SPLIT = 1 << 20
 _FOOTER_THREADS = 16
-# Smallest file whose footer is read for pruning row groups.
+# Of a file from this size on, a filter may leave out so many bytes that its footer is worth a look.
 _PRUNE_BYTES = 8 << 20
 _FOOTER_MEMORY = 256 << 20
 
 
 @dataclass(frozen=True)
 class PlannedScan:
-    """Result of planning a scan.
+    """What a scan reads.
 
     Attributes:
-        pin: of the planned snapshot.
-        splits: file slices to read, or parts of their files.
-        files_total: number of files in the snapshot.
-        files_kept: number of files to read.
+        pin: of the snapshot that was planned for.
+        splits: file slices to be read, or parts of their files.
+        files_total: files of the snapshot.
+        files_kept: those that are read.
     """
 
     pin: str
@@ -179,7 +179,7 @@ class PlannedScan:
 
 
 class HivePlanner:
-    """Answers requests of Hive's storage handler; thread-safe.
+    """Answers requests of Hive's storage handler; threads may share it.
 
     Args:
         tables: of the warehouse.
@@ -189,7 +189,7 @@ class HivePlanner:
 
     def __init__(self, tables: TableFolders, options: HiveOptions, log: QueryLog) -> None:
         self._tables = tables
-        self._places = LocationResolver(tables.uri, options.locations)
+        self._places = Places(tables.uri, options.locations)
         self._options = options
         self._log = log
         self._leases = QueryLeases(options.lease_idle)
@@ -205,69 +205,69 @@ class HivePlanner:
         )
 
     def close(self) -> None:
-        """Materialize nothing more; files in progress are finished."""
+        """Write no more files for Hive; those that are begun are finished."""
         self._files.close()
 
-    def pin(self, request: Any) -> str:
-        """The snapshot that a query reads of a table: the newest, or that of the requested time.
+    def pin(self, asked: Any) -> str:
+        """The snapshot that a query is to read of a table: the newest one, or that of the time it is asked for.
 
         Args:
-            request: a `ScanRequest`.
+            asked: a `ScanRequest`.
 
         Raises:
-            HudiError: the table is not in the warehouse or cannot be read.
+            HudiError: there is no such table in the warehouse, or it cannot be read.
         """
-        path = self._places.path(request.location)
+        path = self._places.path(asked.location)
         with self._tables.watched(path):
-            return self._pinned(request, path, ScanSettings.parse(request.settings))
+            return self._pinned(asked, path, ScanSettings.parse(asked.settings))
 
-    def splits(self, request: Any) -> PlannedScan:
+    def splits(self, asked: Any) -> PlannedScan:
         """The splits of a scan.
 
         Args:
-            request: a `ScanRequest`.
+            asked: a `ScanRequest`.
 
         Raises:
-            SplitError: the query's snapshot no longer exists.
-            HudiError: the table is not in the warehouse, or Hive cannot read it.
+            SplitError: the snapshot that the query reads is gone.
+            HudiError: there is no such table in the warehouse, or Hive cannot read it.
         """
-        path = self._places.path(request.location)
+        path = self._places.path(asked.location)
         with self._tables.watched(path):
-            return self._scan(request, path, ScanSettings.parse(request.settings))
+            return self._scan(asked, path, ScanSettings.parse(asked.settings))
 
-    def _scan(self, request: Any, path: str, settings: ScanSettings) -> PlannedScan:
+    def _scan(self, asked: Any, path: str, settings: ScanSettings) -> PlannedScan:
         begin = time.perf_counter()
-        pin = request.pin or self._pinned(request, path, settings)
+        pin = asked.pin or self._pinned(asked, path, settings)
         snapshot = self._tables.at(path, pin, settings.query_type)
-        check_columns(snapshot, settings, request.columns, request.table)
-        expression = bound_filter(snapshot, request.filter, agreed_zone(request.timeZone, request.zoneOffsets))
+        check_columns(snapshot, settings, asked.columns, asked.table)
+        expression = bound_filter(snapshot, asked.filter, agreed_zone(asked.timeZone, asked.zoneOffsets))
         plan = make_plan(snapshot, expression, self._options.scan)
         _check_links(snapshot, plan)
-        files = self._files.files(snapshot, plan.rows, columns=request.columns, materialize=settings.materialize)
-        splits = self._splits(plan, files, request.splitBytes)
+        files = self._files.files(snapshot, plan.rows, columns=asked.columns, materialize=settings.materialize)
+        splits = self._splits(plan, files, asked.splitBytes)
         self._log.planned(
             "hive",
-            request.table,
+            asked.table,
             plan,
-            received=request.filter,
+            received=asked.filter,
             seconds=time.perf_counter() - begin,
-            query=request.queryId,
-            columns=request.columns,
+            query=asked.queryId,
+            columns=asked.columns,
             query_type=settings.query_type,
             splits=len(splits),
             materialized=int(files.materialized.sum()),
         )
         return PlannedScan(pin, splits, plan.files_total, len({split.base for split in splits}))
 
-    def _pinned(self, request: Any, path: str, settings: ScanSettings) -> str:
-        if not request.queryId:
-            raise ServiceError(f"{request.table}: the request names no query; Hive has its id in hive.query.id")
+    def _pinned(self, asked: Any, path: str, settings: ScanSettings) -> str:
+        if not asked.queryId:
+            raise ServiceError(f"{asked.table}: the request names no query; Hive has its id in hive.query.id")
 
         def newest() -> str:
             return self._tables.pin(self._newest(path, settings))
 
-        # hashed, so that its size is bounded whatever a caller sends
-        key = hashlib.sha256(repr((request.queryId, path, settings.as_of)).encode()).digest()
+        # of a fixed size, whatever a caller sends
+        key = hashlib.sha256(repr((asked.queryId, path, settings.as_of)).encode()).digest()
         return self._leases.take(key, newest)
 
     def _newest(self, path: str, settings: ScanSettings) -> Snapshot:
@@ -286,10 +286,10 @@ class HivePlanner:
 
 
 def _check_links(snapshot: Snapshot, plan: Plan) -> None:
-    """Refuse files reached by links out of the warehouse, since Hive opens files itself and follows links.
+    """Refuse files to which links lead out of the warehouse: Hive opens them itself, and follows any link.
 
     Raises:
-        StorageError: such a file is in the plan.
+        StorageError: there is one.
     """
     storage = snapshot.client.storage
     if storage.within is not None:

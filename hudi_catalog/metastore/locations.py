@@ -1,7 +1,7 @@
-"""Mapping between our URIs of folders and the engine's.
+"""How an engine spells the places that we know by other URIs.
 
-One folder may be `file:/data/t` for us and `local:///t` for a Trino whose native file system has `/data` as its root.
-Engines compare such URIs literally, so paths are never percent-encoded or decoded here.
+The same folder may be `file:/data/t` to us and `local:///t` to a Trino whose native file system has `/data` as its
+root. Engines compare such texts as they stand, so paths are never percent-encoded nor decoded here.
 """
 
 from __future__ import annotations
@@ -19,27 +19,28 @@ _URI = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://([^/]*)(/.*)?", re.DOTALL)
 
 @dataclass(frozen=True)
 class Locations:
-    """A mapping of URI prefixes.
+    """A spelling of places.
 
     Attributes:
-        prefixes: pairs of our prefix and the engine's, both without a trailing slash; the longest match applies.
+        prefixes: pairs of one of our URIs and the engine's, both without a slash at their end; the longest that fits
+            counts.
     """
 
     prefixes: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Locations:
-        """Parse comma-separated pairs `ours=theirs`.
+        """Pairs `ours=theirs` with commas between.
 
         Raises:
-            OptionError: a malformed pair, or its second half is not a URI.
+            OptionError: a pair is none, or its second half is no URI.
         """
         pairs = []
         for part in filter(None, map(str.strip, text.split(","))):
             match = _PAIR.fullmatch(part)
             if match is None:
                 raise OptionError(f"location {part!r}: write ours=theirs, such as file:///data=local:///")
-            pairs.append((_without_trailing_slash(normal_uri(match[1])), _without_trailing_slash(match[2])))
+            pairs.append((_bare(normal_uri(match[1])), _bare(match[2])))
         return cls(tuple(pairs))
 
     def to_text(self) -> str:
@@ -47,17 +48,17 @@ class Locations:
         return ",".join(f"{ours}/={theirs}/" for ours, theirs in self.prefixes)
 
     def spelled(self, uri: str) -> str:
-        """The engine's URI of a folder, without a trailing slash.
+        """A folder as the engine spells it, without a slash at its end.
 
         >>> Locations.parse("file:///data=local:///").spelled("file:/data/a b/t%25")
         'local:///a b/t%25'
         >>> Locations().spelled("file:/data/t")
         'file:///data/t'
         """
-        return _rebased(normal_uri(uri), self.prefixes)
+        return _moved(normal_uri(uri), self.prefixes)
 
     def ours(self, uri: str) -> str:
-        """Our URI of a folder given by the engine's, without a trailing slash.
+        """A folder that the engine spells so, as we do, without a slash at its end.
 
         >>> Locations.parse("file:///data=local:///").ours("local:///a b/t%25")
         'file:///data/a b/t%25'
@@ -65,14 +66,14 @@ class Locations:
         'file:///data/t'
         """
         back = [
-            (_without_trailing_slash(normal_uri(theirs)) if theirs.startswith("file:") else theirs, ours)
+            (_bare(normal_uri(theirs)) if theirs.startswith("file:") else theirs, ours)
             for ours, theirs in self.prefixes
         ]
-        return normal_uri(_rebased(normal_uri(uri), back))
+        return normal_uri(_moved(normal_uri(uri), back))
 
 
-def _rebased(place: str, prefixes: Iterable[tuple[str, str]]) -> str:
-    """A URI with the longest matching prefix replaced."""
+def _moved(place: str, prefixes: Iterable[tuple[str, str]]) -> str:
+    """A place with the longest of the first halves that it begins with replaced by the second."""
     fitting = [pair for pair in prefixes if f"{place}/".startswith(f"{pair[0]}/")]
     if not fitting:
         return place
@@ -80,14 +81,14 @@ def _rebased(place: str, prefixes: Iterable[tuple[str, str]]) -> str:
     return new + place[len(old) :]
 
 
-def _without_trailing_slash(uri: str) -> str:
-    """Without trailing slashes; for a file system's root, `file:///`, the last one is dropped too."""
+def _bare(uri: str) -> str:
+    """Without slashes at the end; of a file system's root, `file:///`, the last one goes."""
     scheme, slashes, rest = uri.partition("://")
     return scheme + slashes + rest.rstrip("/")
 
 
 def normal_uri(uri: str) -> str:
-    """A folder's URI with a scheme and without a trailing slash; local ones as `file:///…`.
+    """A folder's URI with a scheme, without a slash at its end; local ones as `file:///…`.
 
     >>> normal_uri("/data//t/"), normal_uri("file:/data/t"), normal_uri("s3://b/t/")
     ('file:///data/t', 'file:///data/t', 's3://b/t')

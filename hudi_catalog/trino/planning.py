@@ -9,10 +9,10 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from catalog.concurrency.caches import LruCache
 from catalog.planner import make_plan
 from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.server.query_log import QueryLog
-from hudi_catalog.server.recent import Recent
 from hudi_catalog.server.tables import WarehouseTables
 from hudi_catalog.trino.batches import PlannedScan, SplitBatch, SplitBatches
 from hudi_catalog.trino.domains import bound_domain, bound_filter, domain_text
@@ -128,7 +128,7 @@ class IndexPlanner:
         self._batches = batches
         self._log = log
         self._leases = SnapshotLeases(options.lease_idle, options.lease_most)
-        self._lease_of: Recent[Hashable] = Recent(_FOLLOWED)
+        self._lease_of: LruCache[str, Hashable] = LruCache(_FOLLOWED)
 
     def splits(
         self,

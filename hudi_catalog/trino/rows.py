@@ -1,25 +1,23 @@
-"""Rows of a split in pages: only the columns asked for, only rows that the query may want, a piece at a time."""
+"""Rows of a split in pages: the requested columns of the rows that may match the query, a page per call."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from catalog.concurrency.caches import LruCache
 from catalog.rows.slice_rows import needed_columns, slice_batches
 from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
-from hudi_catalog.server.recent import Recent
 from hudi_catalog.trino.domains import bound_filter, expression_of, row_condition
 from hudi_catalog.trino.index_keys import KeySet, key_filter
 from hudi_catalog.trino.options import TrinoOptions
@@ -37,29 +35,28 @@ from table_format.errors import MissingFileError, ServiceError, SplitError
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
 _FILTERS = 64
-_CURSOR_BYTES = 4 << 20  # beside the rows: pages of the file that are not decoded yet
-_SLICE = 1 << 40  # rows that a slice has less of: the position of a row is its slice's number and its own in that
-_MOST_SECONDS = 10.0
-
-"""A page in which nothing matches is sent before Trino gives up waiting for it."""
+_CURSOR_BYTES = 4 << 20  # estimate for undecoded pages of the file, beside the rows
+_SLICE = 1 << 40  # position of a row in its split: slice ordinal times this, plus the row's offset in the slice
+_PAGE_SECONDS = 10.0
+"""A page without matching rows is sent after this time, before Trino times out."""
 
 
 class Snapshots(Protocol):
-    """Where pinned snapshots come from: `hudi_catalog.server.tables.WarehouseTables`."""
+    """Source of pinned snapshots, such as `hudi_catalog.server.tables.WarehouseTables`."""
 
     def at(self, name: str, when: str) -> Snapshot:
-        """The state of a table at an instant."""
+        """The snapshot of a pin."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Filter:
-    """What the rows of a scan's splits must meet.
+    """Filter of a scan's rows.
 
     Attributes:
-        columns: the table's, by name in Trino.
-        expression: of the constraint and the keys, for row groups.
-        condition: the part that can be told of rows; None for all.
-        keys: of an index look-up.
+        columns: the table's columns, by name in Trino.
+        expression: of constraint and keys, to prune row groups.
+        condition: the part of it that is evaluated on rows; None when all rows pass.
+        keys: of an index look-up; None for a scan.
     """
 
     columns: dict[str, ServedColumn]
@@ -68,53 +65,53 @@ class _Filter:
     keys: KeySet | None
 
     def served(self, names: Sequence[str]) -> list[ServedColumn]:
-        """The columns of some names.
+        """The columns of these names.
 
         Raises:
-            ServiceError: there is none of a name, or it cannot be served.
+            ServiceError: a column does not exist or cannot be read.
         """
-        found = []
+        columns = []
         for name in names:
             column = self.columns.get(name)
             if column is None:
                 raise ServiceError(f"there is no column {name} in the table as the query sees it")
             if column.problem is not None:
                 raise ServiceError(column.problem)
-            found.append(column)
-        return found
+            columns.append(column)
+        return columns
 
 
 @dataclass(frozen=True, eq=False)
 class _Batch:
-    """Rows as they are sent.
+    """Rows of a slice that are ready to be sent.
 
     Attributes:
-        columns: their cells.
-        places: position of each row in the slice; None where they follow the first one without a gap.
-        first: position of the first row.
-        rows: how many there are.
-        end: position behind the rows of the slice that were looked at.
-        memory: bytes of what they were read into.
+        columns: their cells by column.
+        offsets: offset of each row in the slice; None for consecutive rows.
+        first: offset of the first row.
+        rows: number of rows.
+        end: offset after the last row of the slice that was read, sent or not.
+        memory: bytes of the Arrow table that was read.
         start: position of the slice in the split.
     """
 
     columns: list[Cells]
-    places: NDArray[np.int64] | None
+    offsets: NDArray[np.int64] | None
     first: int
     rows: int
     end: int
     memory: int = 0
     start: int = 0
 
-    def place(self, row: int) -> int:
-        """The position in the split of a row; of that behind the last one, where to go on."""
+    def position(self, row: int) -> int:
+        """The position in the split of a row of the batch; after its last row, where to continue."""
         if row >= self.rows:
             return self.start + self.end
-        return self.start + (self.first + row if self.places is None else int(self.places[row]))
+        return self.start + (self.first + row if self.offsets is None else int(self.offsets[row]))
 
 
-class _Reading:
-    """A split that is read in part: the batches to come, and what is left of the one at hand."""
+class _Cursor:
+    """A partly read split: the current batch and the ones to come."""
 
     def __init__(self, batches: Generator[_Batch]) -> None:
         self._batches = batches
@@ -122,14 +119,14 @@ class _Reading:
         self.at = 0
 
     def next_batch(self) -> _Batch | None:
-        """The batch of which rows are left, or the one behind it; None when there is none."""
+        """The current batch if it has rows left, else the next one; None at the end."""
         if self.batch is None or self.at >= self.batch.rows:
             self.batch, self.at = next(self._batches, None), 0
         return self.batch
 
     @property
     def memory(self) -> int:
-        """Bytes held."""
+        """Bytes in memory."""
         batch = self.batch
         return _CURSOR_BYTES + (batch.memory + sum(cells.memory for cells in batch.columns) if batch else 0)
 
@@ -140,12 +137,12 @@ class _Reading:
 
 @dataclass(frozen=True)
 class Page:
-    """Encoded rows.
+    """A page of encoded rows.
 
     Attributes:
-        parts: of the struct, to be sent one behind the other.
-        rows: how many rows they hold.
-        is_last: whether the split has no more.
+        parts: buffers of the encoded struct, to be sent in order.
+        rows: number of rows.
+        is_last: whether the split has no more rows.
     """
 
     parts: Buffers
@@ -154,20 +151,25 @@ class Page:
 
 
 class RowServer:
-    """Serves the rows of splits. Threads may share it.
+    """Serves the rows of splits. Thread-safe.
 
-    A page is found again by its position alone; a reading that was kept only saves to read and skip.
+    A page can be computed from its position alone; a cached cursor saves reading and skipping the rows before it.
 
     Args:
-        tables: where snapshots come from.
+        tables: source of snapshots.
         options: of the service.
     """
 
     def __init__(self, tables: Snapshots, options: TrinoOptions | None = None) -> None:
         self._tables = tables
         self._options = options or TrinoOptions()
-        self._filters: Recent[_Filter] = Recent(_FILTERS)
-        self._readings: Cursors[_Reading] = Cursors(self._options.cursor_memory, self._options.cursor_idle)
+        self._filters: LruCache[str, _Filter] = LruCache(_FILTERS)
+        self._cursors: LruCache[Hashable, _Cursor] = LruCache(
+            self._options.cursor_memory,
+            lambda cursor: cursor.memory,
+            idle_seconds=self._options.cursor_idle,
+            on_evict=_Cursor.close,
+        )
 
     def page(
         self, split: TrinoSplit, columns: Sequence[str], max_bytes: int, position: int, seal: Callable[[int], bytes]
@@ -175,40 +177,40 @@ class RowServer:
         """The next rows of a split, as an encoded ``TrinoThriftPageResult``.
 
         Args:
-            split: what to read.
-            columns: names in Trino, in the order of the blocks wanted; none when rows are only counted.
-            max_bytes: of the page; a row that is larger goes alone.
-            position: 0, or what `seal` was given for this page.
-            seal: makes the token of the next page out of its position.
+            split: to be read.
+            columns: names in Trino, in the order of the blocks; empty when rows are only counted.
+            max_bytes: limit of the page; a larger row is sent alone.
+            position: 0, or the argument of `seal` for this page.
+            seal: makes the token of the next page from its position.
 
         Raises:
-            SplitError: a file of the split is gone.
-            ServiceError: a column is not there, or cannot be served.
+            SplitError: a file of the split no longer exists.
+            ServiceError: a column does not exist or cannot be read.
             HudiError: the table or a file cannot be read.
         """
         snapshot = self._tables.at(split.table, split.pin)
         wanted = self._filter(split, snapshot).served(columns)
         builder = PageBuilder([column.block for column in wanted], min(max_bytes, self._options.page_size))
-        reading = self._readings.take((split, tuple(columns), position))
-        if reading is None:
-            reading = _Reading(self._batches(split, snapshot, wanted, position))
-        with contextlib.ExitStack() as unless_kept:
-            unless_kept.callback(reading.close)
+        cursor = self._cursors.pop((split, tuple(columns), position))
+        if cursor is None:
+            cursor = _Cursor(self._batches(split, snapshot, wanted, position))
+        with contextlib.ExitStack() as cleanup:
+            cleanup.callback(cursor.close)
             try:
-                after = _fill(builder, reading)
+                after = _fill(builder, cursor)
             except MissingFileError as error:
-                why = "it was cleaned away while the query ran; run it again"
-                raise SplitError(f"{split.table}: {error}: {why}") from error
+                reason = "it was cleaned away while the query ran; run it again"
+                raise SplitError(f"{split.table}: {error}: {reason}") from error
             if after is None:
                 return Page(builder.parts(None), builder.rows, is_last=True)
             page = Page(builder.parts(seal(after)), builder.rows, is_last=False)
-            unless_kept.pop_all()
-        self._readings.put((split, tuple(columns), after), reading)
+            cleanup.pop_all()
+        self._cursors.put((split, tuple(columns), after), cursor)
         return page
 
     def close(self) -> None:
-        """Close all files that are read in part."""
-        self._readings.clear()
+        """Close all cursors."""
+        self._cursors.clear()
 
     def _filter(self, split: TrinoSplit, snapshot: Snapshot) -> _Filter:
         digest = hashlib.sha256(repr((split.table, split.pin)).encode())
@@ -268,10 +270,10 @@ def _filter_of(split: TrinoSplit, snapshot: Snapshot, options: TrinoOptions) -> 
 
 
 def _check_paths(table: str, piece: FileSlice) -> None:
-    """Refuse files outside the table: the signature of a split is no reason to open any file.
+    """Refuse files outside the table, even in a signed split.
 
     Raises:
-        SplitError: there is one.
+        SplitError: a path leads outside the table.
     """
     for path in (piece.base, *(path for path, _ in piece.logs)):
         if path is not None and not is_inside(path):
@@ -279,11 +281,12 @@ def _check_paths(table: str, piece: FileSlice) -> None:
 
 
 def _counted(snapshot: Snapshot, piece: FileSlice, position: int) -> _Batch:
+    """Rows without columns, counted from statistics or the file's footer."""
     rows = piece.record_count
     if rows is None:
-        found = footer(snapshot.client.storage, str(piece.base)).metadata
-        groups = range(found.num_row_groups) if piece.row_groups is None else piece.row_groups
-        rows = sum(found.row_group(group).num_rows for group in groups)
+        metadata = footer(snapshot.client.storage, str(piece.base)).metadata
+        groups = range(metadata.num_row_groups) if piece.row_groups is None else piece.row_groups
+        rows = sum(metadata.row_group(group).num_rows for group in groups)
     return _Batch([], None, position, max(0, rows - position), rows)
 
 
@@ -291,121 +294,35 @@ def _batch(
     first: int, table: pa.Table, wanted: Sequence[ServedColumn], keyed: Sequence[ServedColumn], chosen: _Filter
 ) -> _Batch:
     memory, end = table.get_total_buffer_size(), first + table.num_rows
-    places: NDArray[np.int64] | None = None
+    offsets: NDArray[np.int64] | None = None
     if chosen.condition is not None:
-        found = matches(chosen.condition, table, case_sensitive=True)
-        table, places = _kept(table, places, to_numpy(pc.fill_null(found, fill_value=False)).astype(np.bool_))
+        passing = matches(chosen.condition, table, case_sensitive=True)
+        table, offsets = _filtered(table, offsets, to_numpy(pc.fill_null(passing, fill_value=False)).astype(np.bool_))
     if chosen.keys is not None:
         served = {column.name: served_values(one_chunk(table.column(column.source)), column) for column in keyed}
-        table, places = _kept(table, places, chosen.keys.rows(served))
+        table, offsets = _filtered(table, offsets, chosen.keys.rows(served))
     columns = [cells_of(served_values(one_chunk(table.column(one.source)), one), one.block) for one in wanted]
     rows = table.num_rows
-    return _Batch(columns, None if places is None or not rows else places + first, first, rows, end, memory)
+    return _Batch(columns, None if offsets is None or not rows else offsets + first, first, rows, end, memory)
 
 
-def _kept(table: pa.Table, places: NDArray[np.int64] | None, keep: Mask) -> tuple[pa.Table, NDArray[np.int64] | None]:
-    """The rows that are kept, and where they were."""
+def _filtered(
+    table: pa.Table, offsets: NDArray[np.int64] | None, keep: Mask
+) -> tuple[pa.Table, NDArray[np.int64] | None]:
+    """The rows that pass, and their offsets."""
     if keep.all():
-        return table, places
+        return table, offsets
     at = np.flatnonzero(keep)
-    return table.filter(from_numpy(keep)), at if places is None else places[at]
+    return table.filter(from_numpy(keep)), at if offsets is None else offsets[at]
 
 
-def _fill(builder: PageBuilder, reading: _Reading) -> int | None:
-    """Take rows until the page is full; the position of the next page, None after the last one."""
-    deadline = time.monotonic() + _MOST_SECONDS
-    while (batch := reading.next_batch()) is not None:
-        count = builder.fitting(batch.columns, reading.at, batch.rows)
-        builder.add(batch.columns, reading.at, reading.at + count)
-        reading.at += count
-        if reading.at < batch.rows or time.monotonic() > deadline:
-            return batch.place(reading.at)
+def _fill(builder: PageBuilder, cursor: _Cursor) -> int | None:
+    """Add rows to the page until it is full; returns the position of the next page, None after the last one."""
+    deadline = time.monotonic() + _PAGE_SECONDS
+    while (batch := cursor.next_batch()) is not None:
+        count = builder.fitting(batch.columns, cursor.at, batch.rows)
+        builder.add(batch.columns, cursor.at, cursor.at + count)
+        cursor.at += count
+        if cursor.at < batch.rows or time.monotonic() > deadline:
+            return batch.position(cursor.at)
     return None
-
-
-class Cursor(Protocol):
-    """Something that was read in part."""
-
-    @property
-    def memory(self) -> int:
-        """Bytes that it holds."""
-
-    def close(self) -> None:
-        """Let go of files and memory."""
-
-
-C = TypeVar("C", bound=Cursor)
-
-
-class Cursors(Generic[C]):
-    """Cursors by key; those that were put away longest are closed first. Threads may share it.
-
-    A cursor is with whoever took it until it is put back, so that no two threads use one.
-
-    Args:
-        memory: bytes that they hold together at most, a single larger one excepted: of merged log files all rows are
-            held, and to merge them anew for each page would take the square of the time; 0 to keep none.
-        idle: seconds after which one is closed.
-        clock: seconds of any beginning.
-    """
-
-    def __init__(self, memory: int, idle: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._limit = memory
-        self._idle = idle
-        self._clock = clock
-        self._held: OrderedDict[Hashable, tuple[C, int, float]] = OrderedDict()
-        self._memory = 0
-        self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    @property
-    def memory(self) -> int:
-        """Bytes that they hold together."""
-        return self._memory
-
-    def take(self, key: Hashable) -> C | None:
-        """The cursor of a key, if it is still there."""
-        with self._lock:
-            found = self._held.pop(key, None)
-            if found is not None:
-                self._memory -= found[1]
-        self.expire()
-        return None if found is None else found[0]
-
-    def put(self, key: Hashable, cursor: C) -> None:
-        """Keep a cursor; another one under the key is closed."""
-        size = cursor.memory
-        with self._lock:
-            before = self._held.pop(key, None)
-            self._held[key] = (cursor, size, self._clock())
-            self._memory += size - (before[1] if before else 0)
-            gone = [before[0]] if before else []
-            while self._memory > self._limit and len(self._held) > (1 if self._limit else 0):
-                gone.append(self._drop_oldest())
-        _close(gone)
-
-    def expire(self) -> None:
-        """Close what nobody came back for."""
-        gone = []
-        with self._lock:
-            while self._held and self._clock() - next(iter(self._held.values()))[2] > self._idle:
-                gone.append(self._drop_oldest())
-        _close(gone)
-
-    def clear(self) -> None:
-        """Close all."""
-        with self._lock:
-            gone = [self._drop_oldest() for _ in range(len(self._held))]
-        _close(gone)
-
-    def _drop_oldest(self) -> C:
-        _, (cursor, size, _) = self._held.popitem(last=False)
-        self._memory -= size
-        return cursor
-
-
-def _close(cursors: list[C]) -> None:
-    for cursor in cursors:
-        cursor.close()

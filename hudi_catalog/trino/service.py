@@ -145,7 +145,7 @@ class TrinoService(ThriftCalls):
 
         with self._tables.watched(split.table):
             page = self._rows.page(split, columns, most, position, seal)
-        self._scans.asked(split.scan, finished=page.is_last)
+        self._scans.page_served(split.scan, is_last=page.is_last)
         if split.key_columns:
             self._index.reading(split.scan)
         if self._metrics is not None:

@@ -1,8 +1,8 @@
-"""Split ids and tokens: what a service gives to Trino to hold, and gets back from whoever connects.
+"""Split ids and tokens: signed bytes that the service hands to Trino and gets back.
 
-A split id says all that is needed to read the split, so that any instance of the service with the same secret can serve
-it, before or after a restart. It is signed: whoever forges one learns only that. Long constraints and very long lists
-of keys are the exception: they are kept here, by digest, and not repeated in each id.
+A split id has everything needed to read the split, so any instance of the service with the same secret can serve it,
+before or after a restart. Only long constraints and very long lists of keys are cached by the service instead, by
+digest, and not repeated in each id.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ import hashlib
 import json
 import posixpath
 import struct
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from catalog.concurrency.caches import LruCache
 from catalog.slices.file_slice import FileSlice
 from hudi_catalog.server.security import SIGNATURE_BYTES, Secret
 from hudi_catalog.trino.options import SPLIT_LIFETIME
@@ -31,29 +30,29 @@ _CLOCK_SKEW_SECONDS = 300.0
 
 
 class Purpose(Enum):
-    """What sealed bytes are for: a token is not taken for a split id."""
+    """Purpose of sealed bytes, so that a token is not accepted as a split id."""
 
     SPLIT = b"s"
     SPLITS_TOKEN = b"t"
     PAGE_TOKEN = b"p"
 
 
-_CALLED = {Purpose.SPLIT: "split id", Purpose.SPLITS_TOKEN: "token of splits", Purpose.PAGE_TOKEN: "page token"}
+_PURPOSE_NAMES = {Purpose.SPLIT: "split id", Purpose.SPLITS_TOKEN: "token of splits", Purpose.PAGE_TOKEN: "page token"}
 
 
 @dataclass(frozen=True, slots=True)
 class TrinoSplit:
-    """What one worker reads of one snapshot: a few small files, one file, or a part of a large one.
+    """The unit of work of one Trino worker: a few small files, one file, or a part of a large one.
 
     Attributes:
-        table: its name, such as `db.table`.
-        pin: of the snapshot, as `WarehouseTables.pin` says it.
+        table: the table's name, such as `db.table`.
+        pin: pin of the snapshot; see `WarehouseTables.pin`.
         slices: to be read in this order.
-        constraint: Thrift bytes of the TupleDomain that rows should meet; empty for none.
-        key_columns: names, in Trino, of the columns whose values are in `keys`; empty when no keys were asked for.
-        keys: an Arrow IPC stream with one column for each of `key_columns`, of values as they are served: only rows
-            with one of these key tuples are rows of the split.
-        scan: id of the scan that the split is of.
+        constraint: Thrift bytes of the TupleDomain that filters the rows; empty for none.
+        key_columns: names in Trino of the columns of `keys`; empty for a scan without keys.
+        keys: an Arrow IPC stream with a column for each of `key_columns`, of values as served: only rows with one of
+            these key tuples belong to the split.
+        scan: id of the split's scan.
     """
 
     table: str
@@ -65,53 +64,42 @@ class TrinoSplit:
     scan: str = ""
 
 
-class HeldBytes:
-    """Byte strings by their digest, the least recently used ones dropped; threads may share it.
+class ContentCache:
+    """Byte strings by their SHA-256 digest; the least recently used are evicted. Thread-safe.
 
     Args:
-        limit: bytes kept at most, a single longer one excepted.
+        capacity: in bytes; a single longer string is kept.
     """
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._size = 0
-        self._held: OrderedDict[bytes, bytes] = OrderedDict()
-        self._digests: dict[bytes, bytes] = {}  # Python hashes bytes once an object: no digest for each split
-        self._lock = threading.Lock()
+    def __init__(self, capacity: int) -> None:
+        # Computing a digest for each split is avoided: Python caches the hash of a bytes object.
+        self._digests: dict[bytes, bytes] = {}
+        self._contents: LruCache[bytes, bytes] = LruCache(
+            capacity, len, on_evict=lambda content: self._digests.pop(content, None)
+        )
 
     def put(self, content: bytes) -> bytes:
-        """Keep some bytes; returns their digest."""
-        with self._lock:
-            known = self._digests.get(content)
-            if known is not None:
-                self._held.move_to_end(known)
-                return known
+        """Cache a byte string; returns its digest."""
+        digest = self._digests.get(content)
+        if digest is None or self._contents.get(digest) is None:
             digest = self._digests[content] = hashlib.sha256(content).digest()
-            self._held[digest] = content
-            self._size += len(content)
-            while self._size > self._limit and len(self._held) > 1:
-                _, oldest = self._held.popitem(last=False)
-                del self._digests[oldest]
-                self._size -= len(oldest)
-            return digest
+            self._contents.setdefault(digest, content)
+        return digest
 
     def get(self, digest: bytes) -> bytes | None:
-        """The bytes of a digest; None when they are not kept any more."""
-        with self._lock:
-            if digest in self._held:
-                self._held.move_to_end(digest)
-            return self._held.get(digest)
+        """The byte string of a digest; None when it is no longer cached."""
+        return self._contents.get(digest)
 
 
 class SplitCodec:
-    """Signs and checks split ids and tokens (HMAC-SHA256 over a version, a purpose and the time).
+    """Signs and verifies split ids and tokens, by HMAC-SHA256 over version, purpose, time and payload.
 
     Args:
-        secret: shared by the instances of a service; a random one when None, which ends running scans with the service.
-        lifetime_seconds: how long an id or token is good for.
-        inline_bytes: longer constraints are kept here instead of in each id.
+        secret: shared by the instances of a service; random when None, so that a restart ends running scans.
+        lifetime_seconds: how long an id or token is valid.
+        inline_bytes: longer constraints are cached here instead of repeated in each id.
         inline_key_bytes: the same for keys.
-        held_bytes: bytes of either that are kept.
+        held_bytes: capacity of the cache of each.
         clock: seconds since 1970.
     """
 
@@ -129,12 +117,12 @@ class SplitCodec:
         self._lifetime = lifetime_seconds
         self._inline = inline_bytes
         self._inline_keys = inline_key_bytes
-        self._constraints = HeldBytes(held_bytes)
-        self._keys = HeldBytes(held_bytes)
+        self._constraints = ContentCache(held_bytes)
+        self._keys = ContentCache(held_bytes)
         self._clock = clock
 
     def seal(self, purpose: Purpose, payload: bytes) -> bytes:
-        """Bytes that only this service can have made."""
+        """A signed payload."""
         head = _HEAD.pack(_VERSION, purpose.value, int(self._clock() * 1000))
         return b"".join((head, payload, self._secret.sign(head + payload)))
 
@@ -142,25 +130,25 @@ class SplitCodec:
         """The payload of sealed bytes.
 
         Raises:
-            SplitError: they are forged, damaged, too old, or for another purpose.
+            SplitError: they are forged, damaged, expired, or for another purpose.
         """
-        what = _CALLED[purpose]
+        name = _PURPOSE_NAMES[purpose]
         if len(sealed) < _HEAD.size + SIGNATURE_BYTES:
-            raise SplitError(f"a {what} of {len(sealed)} bytes: this service gave out none like it")
+            raise SplitError(f"a {name} of {len(sealed)} bytes: this service issues none like it")
         signed, mac = sealed[:-SIGNATURE_BYTES], sealed[-SIGNATURE_BYTES:]
         if not self._secret.verify(signed, mac):
             raise SplitError(
-                f"a {what} that this service did not sign: it is forged, or of a service with another secret, or from "
+                f"a {name} that this service did not sign: it is forged, or of a service with another secret, or from "
                 "before a restart of a service without one. Run the query again; a shared secret lets scans outlive "
                 "restarts"
             )
-        version, found, issued = _HEAD.unpack_from(signed)
-        if version != _VERSION or found != purpose.value:
-            raise SplitError(f"a {what} is made of bytes of version {version} for purpose {found!r}")
+        version, sealed_for, issued = _HEAD.unpack_from(signed)
+        if version != _VERSION or sealed_for != purpose.value:
+            raise SplitError(f"a {name} is made of bytes of version {version} for purpose {sealed_for!r}")
         age = self._clock() - issued / 1000
         if not -_CLOCK_SKEW_SECONDS <= age <= self._lifetime:
             raise SplitError(
-                f"a {what} that was given out {age:,.0f} s ago; they are good for {self._lifetime:,.0f} s "
+                f"a {name} that was issued {age:,.0f} s ago; they are valid for {self._lifetime:,.0f} s "
                 f"({SPLIT_LIFETIME}). Run the query again"
             )
         return signed[_HEAD.size :]
@@ -171,8 +159,8 @@ class SplitCodec:
             (one.partition, one.file_id, one.base, one.instant, one.logs, one.row_groups, one.record_count)
             for one in split.slices
         ]
-        told = [split.table, split.pin, slices, split.key_columns, split.scan]
-        texts = json.dumps(told, separators=(",", ":")).encode()
+        fields = [split.table, split.pin, slices, split.key_columns, split.scan]
+        texts = json.dumps(fields, separators=(",", ":")).encode()
         parts = [_part(texts)]
         long_constraint = len(split.constraint) > self._inline
         parts.append(_part(self._constraints.put(split.constraint) if long_constraint else split.constraint))
@@ -184,10 +172,10 @@ class SplitCodec:
     def unpack(self, split_id: bytes) -> TrinoSplit:
         """The split of an id.
 
-        A long constraint that is no longer kept is left out: Trino filters the rows itself.
+        A long constraint that is no longer cached is dropped, since Trino filters the rows again.
 
         Raises:
-            SplitError: the id is forged, damaged or too old, or its keys are no longer kept.
+            SplitError: the id is forged, damaged or expired, or its keys are no longer cached.
         """
         payload = self.open(Purpose.SPLIT, split_id)
         try:
@@ -199,15 +187,15 @@ class SplitCodec:
         if flags & 1:
             constraint = self._constraints.get(constraint) or b""
         if flags & 2:
-            found = self._keys.get(keys)
-            if found is None:
+            cached = self._keys.get(keys)
+            if cached is None:
                 raise SplitError("the keys of this index look-up are no longer kept: run the query again")
-            keys = found
+            keys = cached
         return replace(split, constraint=constraint, keys=keys)
 
 
 def is_inside(path: str) -> bool:
-    """Whether a path relative to a table means a file below it, and is spelled so that nothing else can be meant."""
+    """Whether a path relative to a table is normalized and names a file inside the table."""
     return posixpath.normpath(path) == path and not path.startswith(("/", "..")) and "\0" not in path
 
 
@@ -216,17 +204,17 @@ def _part(content: bytes) -> bytes:
 
 
 def _parts(payload: bytes) -> tuple[bytes, bytes, bytes]:
-    found, at = [], 1
+    parts, at = [], 1
     for _ in range(3):
         (length,) = _LENGTH.unpack_from(payload, at)
         at += _LENGTH.size
-        found.append(payload[at : at + length])
-        if len(found[-1]) != length:
+        parts.append(payload[at : at + length])
+        if len(parts[-1]) != length:
             raise ValueError("it ends too early")
         at += length
     if at != len(payload):
-        raise ValueError("it goes on after its end")
-    return found[0], found[1], found[2]
+        raise ValueError("it has trailing bytes")
+    return parts[0], parts[1], parts[2]
 
 
 def _split(texts: bytes) -> TrinoSplit:
@@ -234,8 +222,8 @@ def _split(texts: bytes) -> TrinoSplit:
     return TrinoSplit(table, pin, tuple(map(_slice, slices)), key_columns=tuple(key_columns), scan=scan)
 
 
-def _slice(told: list[Any]) -> FileSlice:
-    partition, file_id, base, instant, logs, row_groups, record_count = told
+def _slice(fields: list[Any]) -> FileSlice:
+    partition, file_id, base, instant, logs, row_groups, record_count = fields
     log_files = tuple((path, size) for path, size in logs)
     for path in (base, *(log for log, _ in log_files)):
         if path is not None and not is_inside(path):

@@ -108,7 +108,7 @@ def test_splits_in_many_batches(
 
 
 def test_several_files_in_a_split(trino: Engine, catalog: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "_LEAST_SPLITS", 2)
+    monkeypatch.setattr(batches, "_MIN_SPLITS", 2)
     assert trino.query(f"SELECT {SUMS} FROM {catalog}.my_shop.orders_1") == NEWEST
     assert trino.query(f"SELECT count(*) FROM {catalog}.my_shop.orders_1") == [(1500,)]
     found = trino.query(f"SELECT DISTINCT hoodie_file_name FROM {catalog}.my_shop.orders_1 WHERE id < 100")

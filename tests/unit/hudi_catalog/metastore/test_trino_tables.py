@@ -236,14 +236,14 @@ def test_a_look_that_failed_is_not_shared(opened: Opened, monkeypatch: pytest.Mo
     held = trino_tables.NewestSnapshot(opened(), "snapshot")
     first = held.get()
     numbers = itertools.count()
-    look = held._look
+    look = held._load
 
     def sometimes() -> Any:
         if next(numbers) == 0:
             raise MetastoreError("once")
         return look()
 
-    monkeypatch.setattr(held, "_look", sometimes)
+    monkeypatch.setattr(held, "_load", sometimes)
     with pytest.raises(MetastoreError, match="once"):
         held.get()
     assert held.get() is first
@@ -251,14 +251,14 @@ def test_a_look_that_failed_is_not_shared(opened: Opened, monkeypatch: pytest.Mo
 
 def test_those_who_wait_share_one_look(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     held = trino_tables.NewestSnapshot(opened(), "snapshot")
-    look, looks = held._look, []
+    look, looks = held._load, []
 
     def slowly() -> Any:
         looks.append(time.monotonic())
         time.sleep(0.1)
         return look()
 
-    monkeypatch.setattr(held, "_look", slowly)
+    monkeypatch.setattr(held, "_load", slowly)
     threads = [threading.Thread(target=held.get) for _ in range(12)]
     for thread in threads:
         thread.start()

@@ -178,9 +178,9 @@ def test_few_snapshots_and_tables_are_held(warehouse: Path, trips: LocalTable) -
     for number in range(4):
         trips.write("upsert", rows(0, 20 + number))
         pins.append(tables.pin(tables.newest("db.trips")[1]))
-    held = tables._held.get("db.trips")
-    assert held is not None
-    assert [pin for pin in pins if ("snapshot", pin) in held.snapshots._values] == pins[-2:]
+    cached = tables._cached.get("db.trips")
+    assert cached is not None
+    assert [pin for pin in pins if ("snapshot", pin) in cached.snapshots] == pins[-2:]
 
 
 def test_names_are_those_of_the_warehouse(warehouse: Path, trips: LocalTable) -> None:

@@ -206,12 +206,12 @@ def test_services_whose_plans_differ_take_turns(warehouse: Path) -> None:
     assert set(must) <= set(served)
 
 
-def test_a_plan_is_let_go_with_its_last_splits(serving: Serving) -> None:
-    kept = serving.planner._batches._kept._values
+def test_a_plan_is_evicted_with_its_last_splits(serving: Serving) -> None:
+    plans = serving.planner._batches._plans
     splits, token = serving.batch(TRIPS, most=11)
-    assert list(kept) == [splits[0].scan]
+    assert [scan for scan, _ in plans.items()] == [splits[0].scan]
     assert serving.batch(TRIPS, most=11, token=token)[1] is None
-    assert not kept
+    assert len(plans) == 0
     assert len(serving.batch(TRIPS, most=11, token=token)[0]) == 1  # asked for again: planned again
 
 
@@ -334,12 +334,12 @@ def test_unread_scans_are_counted(serving: Serving) -> None:
     scan = splits[0].scan
     assert serving.scans.count() == 1
     for _ in splits:
-        serving.scans.asked(scan, finished=True)
+        serving.scans.page_served(scan, is_last=True)
     assert serving.scans.count() == 1  # there are more splits
     serving.batch(TRIPS, most=11, token=token)
     assert serving.scans.count() == 1
-    serving.scans.asked(scan, finished=False)
-    serving.scans.asked(scan, finished=True)
+    serving.scans.page_served(scan, is_last=False)
+    serving.scans.page_served(scan, is_last=True)
     assert serving.scans.count() == 0
     serving.batch(TRIPS, NOTHING)
     assert serving.scans.count() == 0
@@ -347,7 +347,7 @@ def test_unread_scans_are_counted(serving: Serving) -> None:
 
 def test_small_files_go_together(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     single, _ = serving.batch(TRIPS)
-    monkeypatch.setattr(batches, "_LEAST_SPLITS", 3)
+    monkeypatch.setattr(batches, "_MIN_SPLITS", 3)
     for most in (1, 2, 10):
         found = [split for batch in all_batches(serving, TRIPS, most) for split in batch]
         assert 3 <= len(found) <= 6
@@ -355,14 +355,14 @@ def test_small_files_go_together(serving: Serving, monkeypatch: pytest.MonkeyPat
     first, token = serving.batch(TRIPS, most=2)
     other, _ = Serving.of(serving).batch(TRIPS, token=token)
     assert keys(first + other) == keys(single)
-    monkeypatch.setattr(batches, "_MOST_FILES", 2)
+    monkeypatch.setattr(batches, "_MAX_FILES", 2)
     assert [len(split.slices) for split in serving.batch(TRIPS)[0]] == [2] * 6
-    monkeypatch.setattr(batches, "_LEAST_SPLITS", 32)
+    monkeypatch.setattr(batches, "_MIN_SPLITS", 32)
     assert [len(split.slices) for split in serving.batch(TRIPS)[0]] == [1] * 12
 
 
 def test_parts_of_large_files_stay_alone(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "_LEAST_SPLITS", 1)
+    monkeypatch.setattr(batches, "_MIN_SPLITS", 1)
     whole, _ = Serving(warehouse).batch(LARGE)
     assert [len(split.slices) for split in whole] == [3]
     parts, _ = Serving(warehouse, split_size="20000").batch(LARGE)
@@ -381,11 +381,11 @@ def test_counts_are_known_by_statistics(serving: Serving, monkeypatch: pytest.Mo
 
 def test_a_batch_is_no_larger_than_a_frame_may_be(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, _ = serving.batch(TRIPS)
-    monkeypatch.setattr(batches, "_MOST_BYTES", 700)
+    monkeypatch.setattr(batches, "_MAX_BATCH_BYTES", 700)
     found = all_batches(serving, TRIPS, 1_000)
     assert 3 <= len(found) <= 6
     assert [key for batch in found for key in keys(batch)] == keys(whole)
-    monkeypatch.setattr(batches, "_MOST_BYTES", 0)
+    monkeypatch.setattr(batches, "_MAX_BATCH_BYTES", 0)
     assert [len(batch) for batch in all_batches(serving, TRIPS, 1_000)] == [1] * 12
 
 

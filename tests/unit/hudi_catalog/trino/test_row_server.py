@@ -229,7 +229,7 @@ def test_a_page_in_which_nothing_matches_does_not_take_forever(served: Served) -
     assert [count for count, _ in pages(server, split, ["n"])] == [0]
     everything = constrained(served.split, x=ranges(between("double", -1.0, 1e9)))
     forgetful = RowServer(Pinned(served.snapshot), TrinoOptions(batch_rows=300, cursor_memory=0))
-    with mock.patch.object(rows_module, "_MOST_SECONDS", 0.0):
+    with mock.patch.object(rows_module, "_PAGE_SECONDS", 0.0):
         assert len(list(pages(server, replace(everything, slices=split.slices), ["n"]))) > 2 * ROWS // 300
         for one in (server, forgetful):
             assert [row[0] for row in rows_of(one, everything, ["n"])] == served.order()

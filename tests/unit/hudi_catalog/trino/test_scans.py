@@ -11,28 +11,28 @@ class Clock:
 
 def test_a_scan_is_open_until_all_splits_are_read() -> None:
     scans = OpenScans()
-    scans.handed_out("a", 2, all_out=False)
-    scans.asked("a", finished=True)
-    scans.asked("a", finished=True)
+    scans.splits_returned("a", 2, all_returned=False)
+    scans.page_served("a", is_last=True)
+    scans.page_served("a", is_last=True)
     assert scans.count() == 1
-    scans.handed_out("a", 1, all_out=True)
-    scans.asked("a", finished=False)
+    scans.splits_returned("a", 1, all_returned=True)
+    scans.page_served("a", is_last=False)
     assert scans.count() == 1
-    scans.asked("a", finished=True)
+    scans.page_served("a", is_last=True)
     assert scans.count() == 0
-    scans.asked("a", finished=True)  # asked again after a reply was lost
+    scans.page_served("a", is_last=True)  # asked again after a reply was lost
     assert scans.count() == 0
 
 
 def test_a_scan_that_nobody_asks_for_has_ended() -> None:
     clock = Clock()
     scans = OpenScans(5.0, clock=clock)
-    scans.handed_out("a", 10, all_out=True)
+    scans.splits_returned("a", 10, all_returned=True)
     clock.now += 4
-    scans.handed_out("b", 10, all_out=True)
-    scans.asked("a", finished=False)
+    scans.splits_returned("b", 10, all_returned=True)
+    scans.page_served("a", is_last=False)
     clock.now += 4
-    scans.asked("a", finished=False)
+    scans.page_served("a", is_last=False)
     assert scans.count() == 2
     clock.now += 2
     assert scans.count() == 1
@@ -42,12 +42,12 @@ def test_a_scan_that_nobody_asks_for_has_ended() -> None:
 
 def test_scans_without_splits_are_over() -> None:
     scans = OpenScans()
-    scans.handed_out("a", 0, all_out=True)
+    scans.splits_returned("a", 0, all_returned=True)
     assert scans.count() == 0
 
 
 def test_what_is_followed_is_bounded() -> None:
     scans = OpenScans(limit=10)
     for number in range(100):
-        scans.handed_out(str(number), 1, all_out=True)
+        scans.splits_returned(str(number), 1, all_returned=True)
     assert scans.count() == 10

@@ -399,8 +399,8 @@ def test_many_keys(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = [block("bigint", [*range(0, 60_000, 2), *range(0, 60_000, 2)])]
     batch = indexed(service, keys, ["k"], count=60_000)
     assert service.rows(batch, ["k"]) == [(key,) for key in range(0, ROWS, 2)]
-    monkeypatch.setattr(batches, "_LEAST_SPLITS", 1)
-    monkeypatch.setattr(batches, "_MOST_FILES", 2)
+    monkeypatch.setattr(batches, "_MIN_SPLITS", 1)
+    monkeypatch.setattr(batches, "_MAX_FILES", 2)
     assert service.rows(indexed(service, keys, ["k"], count=60_000), ["k"]) == [(key,) for key in range(0, ROWS, 2)]
 
 

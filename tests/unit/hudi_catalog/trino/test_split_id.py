@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from catalog.slices.file_slice import FileSlice
 from hudi_catalog.server.security import Secret
-from hudi_catalog.trino.split_id import HeldBytes, Purpose, SplitCodec, TrinoSplit
+from hudi_catalog.trino.split_id import ContentCache, Purpose, SplitCodec, TrinoSplit
 from table_format.errors import SplitError
 
 SECRET = Secret(b"secret")
@@ -91,7 +91,7 @@ def test_old_ids_are_refused() -> None:
     clock.now += 59
     assert codec.unpack(split_id) == SPLIT
     clock.now += 2
-    with pytest.raises(SplitError, match=r"61 s ago; they are good for 60 s \(hoodie.catalog.trino.split.lifetime\)"):
+    with pytest.raises(SplitError, match=r"61 s ago; they are valid for 60 s \(hoodie.catalog.trino.split.lifetime\)"):
         codec.unpack(split_id)
     clock.now -= 1_000  # a clock that is far behind is another forgery
     with pytest.raises(SplitError):
@@ -137,7 +137,7 @@ def test_a_constraint_that_was_dropped_and_packed_again_is_kept_again() -> None:
 
 
 def test_what_is_held_is_bounded() -> None:
-    held = HeldBytes(100)
+    held = ContentCache(100)
     first = held.put(b"a" * 60)
     assert held.put(b"a" * 60) == first
     second = held.put(b"b" * 30)
