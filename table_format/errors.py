@@ -19,16 +19,16 @@
     ├── TransactionError        (RuntimeError)
     │   ├── ConflictError                            another writer changed the same file groups
     │   └── LockError                                the table lock could not be taken in time
-    ├── PendingWriteError       (RuntimeError)       an incremental range that a pending write belongs to
-    ├── AfterCommitError        (RuntimeError)       the commit is complete; what was to follow it failed
-    ├── ServiceError            (RuntimeError)       an engine's service: a request that cannot be answered
-    │   ├── SplitError          (ValueError)         a split id that is forged, expired, or not of this service
-    │   ├── LateTableError                           a table whose storage does not answer
+    ├── PendingWriteError       (RuntimeError)       a pending write lies in an incremental range
+    ├── AfterCommitError        (RuntimeError)       the commit is complete; a step after it failed
+    ├── ServiceError            (RuntimeError)       a service of an engine cannot answer a request
+    │   ├── SplitError          (ValueError)         a split id that is forged, expired, or another service's
+    │   ├── LateTableError                           a table whose storage does not respond
     │   └── MetastoreError                           the Hive Metastore refused, or was not reachable
     └── ExpressionError         (ValueError)         filters; see `pushdown.errors`
 
-Each class also derives from the builtin that it resembles, so that generic handlers work. Every message says what
-was found where, and what to do about it. `did_you_mean` has the words for names that are not known.
+Each class also derives from the matching builtin, so that generic handlers work. Every message says what was wrong,
+where, and what to do about it. `did_you_mean` makes hints for unknown names.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ from collections.abc import Iterable
 
 
 class HudiError(Exception):
-    """Root of every error that this product raises on purpose."""
+    """Root of every error that this product raises deliberately."""
 
 
 class TableNotFoundError(HudiError, FileNotFoundError):
-    """There is no Hudi table at the given place."""
+    """There is no Hudi table at this location."""
 
 
 class TableExistsError(HudiError, FileExistsError):
-    """A table was to be created where one stands already."""
+    """A table exists already at this location."""
 
 
 class UnsupportedTableError(HudiError, NotImplementedError):
-    """The table is of a version or uses a feature that this release refuses by name rather than half-read."""
+    """The table has a version or feature that this release does not support, and refuses rather than half-read it."""
 
 
 class CorruptFileError(HudiError, ValueError):
     """Bytes that break the format.
 
     Attributes:
-        path: the file, relative to the table, or as the caller named it.
-        offset: byte offset at which the fault was seen.
+        path: the file, relative to the table, or the caller's name for it.
+        offset: byte offset at which the fault was detected.
     """
 
     def __init__(self, path: str, offset: int, reason: str) -> None:
@@ -77,7 +77,7 @@ class OptionError(HudiError, ValueError):
 
 
 class ArgumentError(HudiError, TypeError):
-    """An argument of a kind that a call does not take, such as a pandas frame in place of Spark's."""
+    """An argument of an unsupported type, such as a pandas DataFrame in place of Spark's."""
 
 
 class MissingPackageError(HudiError, ImportError):
@@ -113,7 +113,7 @@ class NoSpaceError(StorageError):
 
 
 class TransactionError(HudiError, RuntimeError):
-    """A write could not be carried out; nothing of it is visible."""
+    """A write failed; none of it is visible."""
 
 
 class ConflictError(TransactionError):
@@ -121,7 +121,7 @@ class ConflictError(TransactionError):
 
 
 class RecordIndexError(HudiError, RuntimeError):
-    """The record index cannot be used as asked: it is not there, is stale, or does not fit the request."""
+    """The record index cannot be used: it is missing, stale, or does not fit the request."""
 
 
 class LockError(TransactionError):
@@ -129,11 +129,11 @@ class LockError(TransactionError):
 
 
 class PendingWriteError(HudiError, RuntimeError):
-    """A write that is still pending belongs to an incremental range, whose reader would miss its rows for good."""
+    """A pending write lies in an incremental range; a reader that went past it would miss its rows for ever."""
 
 
 class AfterCommitError(HudiError, RuntimeError):
-    """A write is committed, and what was to follow, such as the sync to a metastore, failed.
+    """A write is committed, but a step after the commit, such as the sync to a metastore, failed.
 
     Attributes:
         instant: of the commit.
@@ -153,7 +153,7 @@ class ServiceError(HudiError, RuntimeError):
 
 
 class SplitError(ServiceError, ValueError):
-    """A split id or page token is not one that this service gave out, or is too old."""
+    """A split id or page token was not issued by this service, or has expired."""
 
 
 class MetastoreError(ServiceError):
@@ -161,26 +161,26 @@ class MetastoreError(ServiceError):
 
 
 class LateTableError(ServiceError):
-    """The storage of a table does not answer; other tables are served meanwhile."""
+    """The storage of a table does not respond; other tables are still served."""
 
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> list[str]:
-    """The known names that look most like another one, upper and lower case being one; at most three, the best first.
+    """Up to three known names most similar to an unknown one, best first; case does not matter.
 
     Args:
-        name: that is not known.
-        known: names that are.
-        likeness: how much alike two names must be, 1 being equal; see `difflib.SequenceMatcher.ratio`.
+        name: the unknown name.
+        known: the known names.
+        likeness: least similarity, 1 for equal names; see `difflib.SequenceMatcher.ratio`.
     """
     spelt = {each.lower(): each for each in known}
     best = difflib.get_close_matches(name.strip().lower(), spelt, 3, likeness)
     ratios = [difflib.SequenceMatcher(None, each, name.strip().lower()).ratio() for each in best]
-    # beside one that is almost equal those that are only alike say nothing
+    # beside an almost equal name, names that are only similar do not help
     return [spelt[each] for each, ratio in zip(best, ratios, strict=True) if 1 - ratio <= 2 * (1 - ratios[0])]
 
 
 def did_you_mean(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
-    """What to say behind a name that is not known: ` (did you mean a or b?)`, or nothing; see `nearest`."""
+    """Hint for a message about an unknown name: ` (did you mean a or b?)`, or empty; see `nearest`."""
     near = nearest(name, known, likeness)
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
@@ -189,10 +189,10 @@ def require(what: str, extra: str, *packages: str, how: str | None = None) -> No
     """Check that packages are installed.
 
     Args:
-        what: needs them, such as a command.
-        extra: of `hudi-catalog` that brings them along.
-        packages: by the names under which they are imported.
-        how: what to do, where it is something else than installing the extra.
+        what: the command or feature that needs them.
+        extra: the extra of `hudi-catalog` that installs them.
+        packages: import names.
+        how: how to install them, if not by the extra.
 
     Raises:
         MissingPackageError: one of them is not.
@@ -204,8 +204,8 @@ def require(what: str, extra: str, *packages: str, how: str | None = None) -> No
 
 
 def is_installed(package: str) -> bool:
-    """Whether a package can be imported; it is not."""
+    """Whether a package is installed, without importing it."""
     try:
         return importlib.util.find_spec(package) is not None
-    except ValueError:  # somebody keeps it out, by None in its place
+    except ValueError:  # `sys.modules` has None in its place, which blocks its import
         return False

@@ -22,7 +22,7 @@ _DIGIT_FORMS: Final = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
 
 
 class State(IntEnum):
-    """How far an action has come; each state is a file of its own."""
+    """State of an action on the timeline; each state is a file of its own."""
 
     REQUESTED = 0
     INFLIGHT = 1
@@ -45,10 +45,10 @@ class Action:
     INDEXING: Final = "indexing"
 
 
-#: Actions that change what a table holds.
+#: Actions that change the table's rows.
 WRITE_ACTIONS: Final = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 ACTIONS: Final = frozenset(v for k, v in vars(Action).items() if k.isupper())
-#: What an action becomes when it completes.
+#: Action name of a completed instant, by the name while it is pending.
 _COMPARABLE: Final = {
     Action.COMPACTION: Action.COMMIT,
     Action.LOGCOMPACTION: Action.DELTACOMMIT,
@@ -74,7 +74,7 @@ class Instant:
 
     @property
     def comparable_action(self) -> str:
-        """The action under which all states of this instant are grouped."""
+        """Action name that all states of this instant share."""
         return _COMPARABLE.get(self.action, self.action)
 
     @property
@@ -96,7 +96,7 @@ class Instant:
 
 
 def parse_instant_file_name(name: str) -> Instant | None:
-    """The instant that a file of the timeline stands for, or None for any other file.
+    """Parse the name of a timeline file; None for any other file.
 
     >>> str(parse_instant_file_name("20260101000000000.inflight"))
     '20260101000000000 commit INFLIGHT'
@@ -116,21 +116,21 @@ def parse_instant_file_name(name: str) -> Instant | None:
 
 
 def format_instant_time(moment: dt.datetime) -> str:
-    """A moment as an instant time, to the millisecond, in the zone that the moment carries."""
+    """Format a datetime as an instant time in milliseconds, in the datetime's own zone."""
     # strftime does not pad years before 1000
     return f"{moment.year:04d}{moment:%m%d%H%M%S}{moment.microsecond // 1000:03d}"
 
 
 def next_instant_time(last: str | None, timezone: str, now: dt.datetime | None = None) -> str:
-    """A time for a new instant: now, or just after the last one when the clock is not past it.
+    """Time for a new instant: now, or the last instant time plus a millisecond if the clock is not past it.
 
     Args:
         last: the greatest instant time of the table, pending ones included.
         timezone: `UTC`, or `LOCAL` for the zone of this machine (`hoodie.table.timeline.timezone`).
-        now: the moment to take for now, with a zone.
+        now: current time, with a zone; the clock's if None.
 
     Raises:
-        TransactionError: the last time is the greatest that there can be.
+        TransactionError: the last time is the greatest possible one.
     """
     moment = (now or dt.datetime.now(dt.UTC)).astimezone(dt.UTC if timezone == "UTC" else None)
     time = format_instant_time(moment)
@@ -139,18 +139,18 @@ def next_instant_time(last: str | None, timezone: str, now: dt.datetime | None =
     with contextlib.suppress(OverflowError):
         time = format_instant_time(_wall_clock(last) + dt.timedelta(milliseconds=1))
     if time <= last:
-        # no calendar time, such as 00000000000000010 or one that a broken clock left
+        # not a calendar time, such as 00000000000000010 or one from a broken clock
         time = str(int(last[:_DIGITS].ljust(_DIGITS, "9")) + 1).zfill(_DIGITS)
     if time <= last:
-        raise TransactionError(f"no instant time can follow {last}; remove what made it")
+        raise TransactionError(f"no instant time can follow {last}; remove that instant")
     return time
 
 
 def parse_as_of(text: str, timezone: str) -> str:
-    """The instant time that a user means: an instant's digits, or an ISO 8601 date or time.
+    """Parse a point in time given by a user: an instant's digits, or an ISO 8601 date or time.
 
-    A date alone is its first moment; a time without an offset is of the table's zone. Digits without milliseconds take
-    in the whole second.
+    A date alone is its first moment; a time without an offset is in the table's zone. Digits without milliseconds
+    include the whole second.
 
     Raises:
         OptionError: the text is neither.
@@ -175,7 +175,7 @@ def parse_as_of(text: str, timezone: str) -> str:
 
 
 def is_calendar_time(time: str) -> bool:
-    """Whether an instant time is a time that can come: of an existing day, hour, minute and second.
+    """Whether an instant time is a valid calendar time.
 
     >>> is_calendar_time("20260131235959999"), is_calendar_time("20260132000000000")
     (True, False)
@@ -188,14 +188,14 @@ def is_calendar_time(time: str) -> bool:
 
 
 def instant_epoch_ms(time: str, timezone: str) -> int:
-    """The moment that an instant time names, in milliseconds since the epoch.
+    """Convert an instant time to milliseconds since the epoch.
 
     Times of 14 digits, without milliseconds, stand for the last millisecond of their second
     (`HoodieInstantTimeGenerator`).
 
     Args:
         time: an instant.
-        timezone: in which the table writes instant times, `UTC` or `LOCAL`.
+        timezone: zone of the table's instant times, `UTC` or `LOCAL`.
 
     >>> instant_epoch_ms("20260102030405006", "UTC")
     1767323045006
@@ -211,5 +211,5 @@ def _wall_clock(time: str) -> dt.datetime:
         moment = dt.datetime.strptime(time[:14], _FORMAT)  # noqa: DTZ007 - the caller knows the zone
         return moment.replace(microsecond=int(millis) * 1000)
     except ValueError:
-        # the reserved instants of the metadata table (00000000000000…) are no calendar times
+        # reserved instants of the metadata table (00000000000000…) are not calendar times
         return dt.datetime(1970, 1, 1)  # noqa: DTZ001

@@ -1,4 +1,4 @@
-"""Hudi's five meta columns, which stand in front of the user's columns in every data file."""
+"""Hudi's five meta columns, the first columns of every data file."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ RECORD_KEY = "_hoodie_record_key"
 PARTITION_PATH = "_hoodie_partition_path"
 FILE_NAME = "_hoodie_file_name"
 META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
-"""Their names, in the order of the files."""
+"""The meta columns in file order."""
 
 META_FIELDS = tuple(pa.field(name, pa.string()) for name in META_COLUMNS)
 IS_DELETED = "_hoodie_is_deleted"
-"""A boolean column of the user's: true in a batch means that the record goes."""
+"""A boolean user column: true in a batch deletes the record."""
 _INT32_MAX = 2**31 - 1
 
 
@@ -37,7 +37,7 @@ def add_meta_columns(
     file_name: str,
     first_row: int = 0,
 ) -> pa.Table:
-    """A table with the meta columns of freshly written records in front.
+    """Add the meta columns of newly written records in front of the user's columns.
 
     Args:
         table: user columns; meta columns in it are replaced.
@@ -45,8 +45,8 @@ def add_meta_columns(
         task: number that is unique among the commit's writing tasks; it makes the sequence numbers unique.
         keys: record key of each row.
         partition: partition path, "" when the table has no partitions.
-        file_name: base file that the rows go to.
-        first_row: where the row counter of the sequence numbers starts.
+        file_name: base file of the rows.
+        first_row: start of the row counter in sequence numbers.
     """
     user = table.drop_columns([name for name in META_COLUMNS if name in table.column_names])
     columns: list[Any] = [
@@ -89,7 +89,7 @@ def sequence_numbers(instant: str, task: int, count: int, first_row: int = 0) ->
 
 
 def _put_digits(numbers: npt.NDArray[np.int64], into: npt.NDArray[np.uint8]) -> None:
-    """Write whole numbers in decimal, one digit a column."""
+    """Write integers in decimal, one digit a column."""
     if len(numbers) and numbers[-1] <= _INT32_MAX:
         numbers = numbers.astype(np.uint32)  # divides several times as fast
     for column in range(into.shape[1] - 1, -1, -1):
@@ -99,6 +99,6 @@ def _put_digits(numbers: npt.NDArray[np.int64], into: npt.NDArray[np.uint8]) -> 
 
 
 def constant(text: str, count: int) -> pa.Array[Any]:
-    """One text `count` times, as a dictionary array: the Parquet writer then encodes it once."""
+    """A constant string column, as a dictionary array: the Parquet writer then encodes the text once."""
     indices: Any = pa.array(np.zeros(count, np.int32))
     return pa.DictionaryArray.from_arrays(indices, pa.array([text], pa.string()))

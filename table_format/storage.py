@@ -48,12 +48,12 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class StorageCall:
-    """A call to a storage that has not been answered.
+    """A storage call that is still waiting for an answer.
 
     Attributes:
-        place: what is asked for, as the file system names it.
-        since: when it began, in seconds of `time.monotonic`.
-        thread: that waits for it, by its `threading.get_ident`.
+        place: the path or URI of the call.
+        since: start of the call, in seconds of `time.monotonic`.
+        thread: `threading.get_ident` of the waiting thread.
     """
 
     place: str
@@ -65,7 +65,7 @@ _CALLS: Final[dict[_Call, tuple[str, float, int]]] = {}
 
 
 def unanswered_calls(seconds: float) -> list[StorageCall]:
-    """Calls of this process to storages that have waited for so long or longer, the oldest first."""
+    """Storage calls of this process that have waited at least that many seconds, oldest first."""
     oldest = time.monotonic() - seconds
     late = [StorageCall(*call) for call in list(_CALLS.values()) if call[1] <= oldest]
     return sorted(late, key=lambda call: call.since)
@@ -73,13 +73,13 @@ def unanswered_calls(seconds: float) -> list[StorageCall]:
 
 @contextlib.contextmanager
 def storage_errors(path: str) -> Iterator[None]:
-    """Errors of the operating system become those of this project, which name the file.
+    """Convert errors of the operating system into ours, which name the file.
 
     Args:
-        path: of the file that is worked on, below the base folder.
+        path: the file, relative to the base folder.
 
     Raises:
-        StorageError: what is done within it fails; `NoSpaceError` where the disk is full.
+        StorageError: the body of the `with` statement failed; `NoSpaceError` if the disk is full.
     """
     try:
         yield
@@ -90,7 +90,7 @@ def storage_errors(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def stream_errors(path: str) -> Iterator[None]:
-    """The same for what is written to an open stream: a `ValueError` is not of the path there, and stays."""
+    """`storage_errors` for writes to an open stream, where a `ValueError` is not about the path and stays."""
     try:
         yield
     except OSError as error:
@@ -99,7 +99,7 @@ def stream_errors(path: str) -> Iterator[None]:
 
 
 def _raise_as_ours(path: str, error: BaseException | None) -> None:
-    """Raise an error of the operating system as one of this project; nothing for what is none, or is ours already."""
+    """Raise an error of the operating system as one of ours; return for other errors."""
     if error is None or isinstance(error, StorageError):
         return
     if isinstance(error, FileNotFoundError):
@@ -112,12 +112,12 @@ def _raise_as_ours(path: str, error: BaseException | None) -> None:
         if error.errno in _FULL:
             raise NoSpaceError(f"{path}: no space left on the file system, or for this user; free some") from error
         raise StorageError(f"{path}: {error}") from error
-    if isinstance(error, ValueError):  # the path holds a zero character
+    if isinstance(error, ValueError):  # the path has a NUL character
         raise StorageError(f"{path}: {error}") from error
 
 
 class _Call:
-    """A call to a storage: its errors become ours, and `unanswered_calls` has it while it lasts."""
+    """A storage call: converts errors, and is listed by `unanswered_calls` while it lasts."""
 
     __slots__ = ("_path", "_place")
 
@@ -140,14 +140,14 @@ class Storage:
     Args:
         uri: base folder; a plain path, or a URI that `pyarrow.fs` knows (`file:`, `s3:`, `gs:`, `hdfs:`).
         options: keyword arguments for the `pyarrow.fs` file system class, e.g. `{"endpoint_override": …}` for S3.
-        within: local folder; files and folders are refused to which symbolic links lead out of it. None to follow all.
+        within: local folder; symbolic links that lead out of it are refused. None follows all links.
     """
 
     def __init__(
         self, uri: str | os.PathLike[str], options: Mapping[str, Any] | None = None, within: str | None = None
     ) -> None:
         if not isinstance(uri, (str, os.PathLike)):
-            raise ArgumentError(f"the place of a table is a path or a URI, and this is a {type(uri).__name__}: {uri!r}")
+            raise ArgumentError(f"the place of a table is a path or a URI, not a {type(uri).__name__}: {uri!r}")
         self.uri = os.fspath(uri).rstrip("/") or "/"
         self.within = within
         self._real_within: str | None = None
@@ -170,7 +170,7 @@ class Storage:
         return f"{self.base}/{path}" if path else self.base
 
     def full_uri(self, path: str) -> str:
-        """The path as other programs (Spark, Hive, Trino) take it; local ones get `file:`."""
+        """The path as a URI for other programs (Spark, Hive, Trino); local paths get `file:`."""
         whole = f"{self.uri}/{path}" if path else self.uri
         return whole if "://" in whole or whole.startswith("file:") else f"file:{os.path.abspath(whole)}"
 
@@ -194,31 +194,31 @@ class Storage:
             return self._opened(path)
 
     def open_output(self, path: str) -> Any:
-        """A `pyarrow.NativeFile` that truncates what stands there; parent folders are made."""
+        """A `pyarrow.NativeFile` for writing, which truncates an existing file; parent folders are created."""
         with self._call(path):
             self._make_parent(path)
             return self.filesystem.open_output_stream(self.full_path(path))
 
     def exists(self, path: str) -> bool:
-        """Whether a file or folder of that name is there."""
+        """Whether a file or folder of that name exists."""
         with self._call(path):
             return bool(self.filesystem.get_file_info(self.full_path(path)).type != fs.FileType.NotFound)
 
     def is_dir(self, path: str) -> bool:
-        """Whether a folder of that name is there."""
+        """Whether a folder of that name exists."""
         with self._call(path):
             return bool(self.filesystem.get_file_info(self.full_path(path)).type == fs.FileType.Directory)
 
     def entry(self, path: str) -> FileEntry | None:
-        """Size and time of a file or folder, or None when there is none."""
+        """Size and time of a file or folder; None if there is none."""
         with self._call(path):
             info = self.filesystem.get_file_info(self.full_path(path))
         return None if info.type == fs.FileType.NotFound else self._entry(info)
 
     def folders(self, path: str = "") -> list[str]:
-        """Names of the folders, and of links that may be to folders, in a folder; what they are is not looked at.
+        """Names of subfolders, and of links that may lead to folders; links are not followed.
 
-        To look would be to wait for each of them, and one may be a mount that does not answer.
+        Following them would wait for each, and one may be a mount that does not respond.
         """
         if not self.is_local:
             return [entry.name for entry in self.list(path) if entry.is_dir]
@@ -227,7 +227,7 @@ class Storage:
             return sorted(entry.name for entry in subfolders if not _is_side_file(entry.name))
 
     def list(self, path: str = "", *, recursive: bool = False) -> list[FileEntry]:
-        """What lies in a folder, by name; an absent folder is empty. Hadoop's `.crc` side files are left out."""
+        """Entries of a folder by name, without Hadoop's `.crc` side files; empty if the folder does not exist."""
         with self._call(path):
             self.check_within(path)
             selector = fs.FileSelector(self.full_path(path), recursive=recursive, allow_not_found=True)
@@ -236,15 +236,15 @@ class Storage:
         return sorted(entries, key=lambda entry: entry.path)
 
     def make_dir(self, path: str) -> None:
-        """Create a folder and its parents; no error when it is there."""
+        """Create a folder and its parents; no error if it exists."""
         with self._call(path):
             self.filesystem.create_dir(self.full_path(path), recursive=True)
 
     def create(self, path: str, data: bytes) -> None:
-        """Create a file that must not exist; its content is complete the moment that the name appears.
+        """Create a file that must not exist; its content is complete as soon as its name is visible.
 
         On local file systems this is a hard link of a synced temporary file, which is atomic and exclusive. Object
-        stores publish an upload atomically, yet `pyarrow.fs` has no conditional put: there exclusion rests on the
+        stores publish an upload atomically, but `pyarrow.fs` has no conditional put: there exclusion depends on the
         table lock.
 
         Raises:
@@ -267,7 +267,7 @@ class Storage:
         Args:
             path: of the file.
             data: its new content.
-            synced: on local file systems, whether the content must outlive a crash of the machine.
+            synced: on local file systems, whether the content must survive a crash of the machine.
         """
         with self._call(path):
             self._make_parent(path)
@@ -297,7 +297,7 @@ class Storage:
                 self.overwrite(path, self.read(path))
 
     def move(self, path: str, target: str) -> None:
-        """Give a complete file another name, which nobody else takes; a local one is synced to disk before.
+        """Rename a complete file to a name that nobody else uses; a local file is synced to disk first.
 
         Raises:
             MissingFileError: there is no such file.
@@ -319,7 +319,7 @@ class Storage:
         self._delete_side_file(path)
 
     def delete_dir(self, path: str) -> None:
-        """Delete a folder with all that it holds; no error when it is not there."""
+        """Delete a folder with its content; no error if it does not exist."""
         with self._call(path), contextlib.suppress(FileNotFoundError):
             self.filesystem.delete_dir(self.full_path(path))
 
@@ -327,7 +327,7 @@ class Storage:
         return _Call(path, self.full_path(path))
 
     def _opened(self, path: str) -> Any:
-        """A file, opened; a FIFO in its place, which would be waited for for ever, is refused."""
+        """Open a file; refuses a FIFO, on which the open would block for ever."""
         whole = self.full_path(path)
         if self.is_local:
             self.check_within(path)
@@ -338,9 +338,9 @@ class Storage:
         return self.filesystem.open_input_file(whole)
 
     def check_within(self, path: str) -> None:
-        """Refuse a file or folder to which a symbolic link leads out of the folder that this storage is kept to.
+        """Refuse a file or folder that lies outside of `within` once symbolic links are resolved.
 
-        Whoever may change links between this look and the opening of the file can get past it.
+        A user who may change links between this check and the opening of the file can get past it.
 
         Raises:
             StorageError: it lies outside.
@@ -350,7 +350,7 @@ class Storage:
         whole = self.full_path(path)
         real = os.path.realpath(whole)
         if self._real_within is None or not _is_below(real, self._real_within):
-            self._real_within = os.path.realpath(self.within)  # it may be a link itself, and lead elsewhere by now
+            self._real_within = os.path.realpath(self.within)  # it may be a link itself, and lead elsewhere now
             if not _is_below(real, self._real_within):
                 raise StorageError(f"{whole}: a symbolic link leads to {real}, which is outside of {self.within}")
 
@@ -396,8 +396,8 @@ def _is_side_file(name: str) -> bool:
 
 @contextlib.contextmanager
 def _temporary_file(target: str, data: bytes, *, synced: bool) -> Iterator[str]:
-    """A file beside the target with its content, gone afterwards unless it got another name."""
-    # not longer than what it becomes: names have a limit
+    """A temporary file beside the target with its content; deleted on exit unless it was renamed."""
+    # not longer than the final name, since file systems limit names
     path = os.path.join(os.path.dirname(target), f".tmp-{uuid.uuid4().hex}.crc")
     try:
         with open(path, "wb") as stream:

@@ -1,1 +1,1 @@
-"""What the files of the timeline say: one module per kind of action."""
+"""Contents of the timeline's files: commit metadata, and plans and results of table services and rollbacks."""

@@ -1,4 +1,4 @@
-"""Commit metadata: what completed commits, deltacommits and replacecommits say; JSON in layout 1, Avro in 2."""
+"""Commit metadata of completed commits, deltacommits and replacecommits: JSON in layout 1, Avro in layout 2."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def _camel(name: str) -> str:
 
 @dataclass(slots=True)
 class WriteStat:
-    """What one write did to one file (Hudi's `HoodieWriteStat`).
+    """Statistics of one file written by one commit (Hudi's `HoodieWriteStat`).
 
     Attributes:
         file_id: the file group.
         path: relative to the table's base folder.
         partition_path: `""` for a table without partitions.
         prev_commit: instant of the base file that this one supersedes, or `"null"`.
-        num_writes: rows in the file; the other counts are of rows too.
+        num_writes: rows in the file; other counts are numbers of rows too.
         total_write_bytes: bytes written.
-        file_size_in_bytes: the file's real size; the metadata table hands it to readers.
+        file_size_in_bytes: the file's size on storage; readers get it from the metadata table.
     """
 
     file_id: str = ""
@@ -83,7 +83,7 @@ _STAT_NAMES = {_camel(name): name for name in _STAT_FIELDS}
 
 @dataclass(slots=True)
 class CommitMetadata:
-    """What one write did to the table (Hudi's `HoodieCommitMetadata` and `HoodieReplaceCommitMetadata`).
+    """Content of one commit (Hudi's `HoodieCommitMetadata` and `HoodieReplaceCommitMetadata`).
 
     Attributes:
         partition_to_write_stats: the files written, by partition path.
@@ -145,7 +145,7 @@ class CommitMetadata:
 
     @classmethod
     def _of(cls, values: Mapping[str, Any]) -> CommitMetadata:
-        """From a JSON object or an Avro record, which have the same names; Avro has null for what is absent."""
+        """From a JSON object or an Avro record: the names are the same, and Avro has null for absent fields."""
         return cls(
             partition_to_write_stats={
                 partition: [_checked(WriteStat.from_json(stat)) for stat in stats]
@@ -163,7 +163,7 @@ class CommitMetadata:
 
 
 def read_extra_metadata(data: bytes, path: str) -> dict[str, str]:
-    """The texts of `extraMetadata` alone; a commit of many files is not read whole for them.
+    """`extraMetadata` alone, without parsing the write stats.
 
     Raises:
         CorruptFileError: the file is cut off, or no commit metadata.
@@ -175,7 +175,7 @@ def read_extra_metadata(data: bytes, path: str) -> dict[str, str]:
 
 
 def read_operation_type(data: bytes, path: str) -> str:
-    """The operation alone, such as `UPSERT`; a commit of many files is not read whole for it.
+    """The operation alone, such as `UPSERT`, without parsing the write stats.
 
     Raises:
         CorruptFileError: the file is cut off, or no commit metadata.
@@ -187,7 +187,7 @@ def read_operation_type(data: bytes, path: str) -> str:
 
 
 def _last_value(data: bytes, key: str) -> Any:
-    """The value of a key that no write stat has, in a JSON text; None where it is not found in this way."""
+    """Value of a top-level key, searched from the end of a JSON text; None if this search does not find it."""
     # quotes inside of JSON strings are escaped, so this is the key and nothing else
     quoted = f'"{key}"'.encode()
     start = data.rfind(quoted)
@@ -203,7 +203,7 @@ def _operation(values: Mapping[str, Any]) -> str:
 
 
 def _only(field: dict[str, Any]) -> dict[str, Any]:
-    """The schema of commit metadata with one field, to read only that."""
+    """Avro schema of commit metadata projected to one field."""
     return {
         "type": "record",
         "name": "HoodieCommitMetadata",
@@ -237,7 +237,7 @@ def _parse(data: bytes, path: str) -> Any:
 
 
 def _checked(stat: WriteStat) -> WriteStat:
-    """The fields that readers go by must have their types."""
+    """Check the types of the fields that readers use."""
     texts = (stat.file_id, stat.path or "", stat.partition_path, stat.prev_commit)
     numbers = (stat.num_writes, stat.num_inserts, stat.num_update_writes, stat.num_deletes, stat.file_size_in_bytes)
     if not all(isinstance(text, str) for text in texts) or not all(isinstance(number, int) for number in numbers):

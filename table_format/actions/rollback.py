@@ -1,4 +1,4 @@
-"""Rollback plans and results."""
+"""Plans and results of rollbacks and restores, and savepoints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RollbackRequest:
 
 @dataclass(slots=True)
 class RollbackPlan:
-    """What a rollback is to undo: the failed instant's time and action, and its files."""
+    """Requested rollback: the failed instant's time and action, and the files to delete."""
 
     instant: str
     action: str
@@ -73,7 +73,7 @@ class RollbackPlan:
 
 @dataclass(slots=True)
 class RollbackPartition:
-    """What a rollback deleted in one partition, and what it could not."""
+    """Files of one partition that a rollback deleted, and those that it failed to delete."""
 
     deleted: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -83,7 +83,7 @@ class RollbackPartition:
 
 @dataclass(slots=True)
 class RollbackMetadata:
-    """What a rollback did.
+    """Result of a rollback.
 
     Attributes:
         start_time: its instant.
@@ -156,11 +156,11 @@ class RollbackMetadata:
 
 @dataclass(slots=True)
 class RestoreMetadata:
-    """What a restore did.
+    """Result of a restore, which rolls back every instant after a savepoint.
 
     Attributes:
         start_time: its instant.
-        commits: times of the instants that it took back.
+        commits: times of the instants that it rolled back.
     """
 
     start_time: str
@@ -185,10 +185,10 @@ class RestoreMetadata:
 
 @dataclass(slots=True)
 class RestorePlan:
-    """What a restore is to do.
+    """Requested restore.
 
     Attributes:
-        savepoint: the instant that the table goes back to; None where the plan does not name it.
+        savepoint: instant to which the table is restored; None where the plan does not name it.
     """
 
     savepoint: str | None = None
@@ -205,11 +205,11 @@ class RestorePlan:
 
 @dataclass(slots=True)
 class SavepointMetadata:
-    """What a savepoint holds.
+    """A savepoint: table services may not delete its files.
 
     Attributes:
-        saved_by: whoever made it.
-        saved_at_ms: when, in milliseconds since the epoch.
+        saved_by: user who made it.
+        saved_at_ms: creation time, in milliseconds since the epoch.
         comments: free text.
         files: names of the data files that must stay, by partition path.
     """

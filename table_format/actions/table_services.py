@@ -1,4 +1,4 @@
-"""Cleaner plans and results."""
+"""Plans and results of table services: clean, compaction, clustering; and requested replacecommits."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from table_format.instant import Instant, State
 
 @dataclass(slots=True)
 class CleanerPlan:
-    """What a clean is to delete.
+    """Requested clean: the files to delete.
 
     Attributes:
         policy: `KEEP_LATEST_COMMITS`, `KEEP_LATEST_BY_HOURS` or `KEEP_LATEST_FILE_VERSIONS`.
         files: paths relative to the table's base folder, by partition path (absolute in the file, as Apache has them).
         earliest_instant: the oldest instant that readers may still ask for, if the policy has one.
         last_completed_commit: the newest completed write when the plan was made.
-        partitions_to_delete: partitions whose every file goes.
+        partitions_to_delete: partitions that are deleted with all their files.
     """
 
     policy: str
@@ -76,7 +76,7 @@ class CleanerPlan:
 
 @dataclass(slots=True)
 class CleanPartition:
-    """What a clean deleted in one partition: file names."""
+    """Names of the files that a clean deleted in one partition."""
 
     policy: str
     patterns: list[str] = field(default_factory=list)
@@ -87,7 +87,7 @@ class CleanPartition:
 
 @dataclass(slots=True)
 class CleanMetadata:
-    """What a clean did.
+    """Result of a clean.
 
     Attributes:
         start_time: its instant.
@@ -182,7 +182,7 @@ class CompactionOperation:
 
 @dataclass(slots=True)
 class CompactionPlan:
-    """What a requested compaction, or log compaction, announces."""
+    """Requested compaction or log compaction: the file slices to merge."""
 
     operations: list[CompactionOperation] = field(default_factory=list)
 
@@ -228,7 +228,7 @@ class ClusteringSlice:
 
 @dataclass(slots=True)
 class ClusteringPlan:
-    """What a requested clustering announces; until it completes, readers go on reading its input.
+    """Requested clustering: the file slices to rewrite. Readers use these slices until it completes.
 
     Attributes:
         groups: slices that are rewritten together.
@@ -279,7 +279,7 @@ def _slice(record: dict[str, Any]) -> ClusteringSlice:
 
 @dataclass(slots=True)
 class RequestedReplaceMetadata:
-    """What a replacecommit announces.
+    """Requested replacecommit.
 
     Attributes:
         operation: e.g. `CLUSTER`; None for overwrites.
@@ -291,7 +291,7 @@ class RequestedReplaceMetadata:
 
     @property
     def is_clustering(self) -> bool:
-        """Whether this is a table service's plan rather than somebody's write."""
+        """Whether this is a clustering plan rather than an overwrite."""
         return self.operation == "CLUSTER" or bool(self.clustered)
 
     def to_avro(self) -> bytes:
@@ -300,7 +300,7 @@ class RequestedReplaceMetadata:
 
     @classmethod
     def from_avro(cls, data: bytes, path: str) -> RequestedReplaceMetadata:
-        """Read a requested file; an empty one announces nothing.
+        """Read a requested file; it may be empty.
 
         Raises:
             CorruptFileError: the file is damaged.

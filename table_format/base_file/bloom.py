@@ -1,4 +1,4 @@
-"""Hudi's bloom filters of record keys, as they stand in Parquet footers.
+"""Hudi's bloom filters of record keys, as stored in Parquet footers.
 
 Hash `i` of a key is Hadoop's MurmurHash with hash `i-1` as seed; its absolute value modulo the number of bits is the
 position. A SIMPLE filter has one bit vector. A DYNAMIC_V0 filter starts a new vector whenever the last one has taken
@@ -27,7 +27,7 @@ _DYNAMIC_EXTRA = struct.Struct(">iii")
 _M = np.uint32(0x5BD1E995)
 _VERSION = -1
 _MURMUR_TYPE = 1
-# Hashes of so many keys stay in the processor's cache from one hash function to the next.
+# Hashes of this many keys stay in the processor's cache from one hash function to the next.
 _BLOCK_KEYS = 1 << 14
 
 
@@ -42,9 +42,9 @@ def filter_size(entries: int, false_positives: float) -> tuple[int, int]:
 
 
 def fitting_size(keys: int, false_positives: float, most_bits: int) -> tuple[int, int]:
-    """Bits and hashes for a file's own number of keys, with a bound on the bits.
+    """Bits and hashes for a file's own number of keys, with an upper limit of bits.
 
-    A filter that is bounded takes the fewer hashes that are best for its size; its readers take both from its header.
+    A filter at the limit uses fewer hashes, the best number for its size; readers take both from its header.
     """
     bits, hashes = filter_size(max(keys, 1), false_positives)
     if bits <= most_bits:
@@ -85,7 +85,7 @@ class BloomFilter:
         return base64.b64encode(header + counts + rows).decode()
 
     def may_contain(self, keys: pa.Array[Any]) -> npt.NDArray[np.bool_]:
-        """Whether each key may be in the filter; false is certain."""
+        """Whether each key may be in the filter; false means certainly not."""
         positions = _positions(keys, self.bits, self.hashes)
         contained = np.zeros(len(keys), np.bool_)
         for vector in self.vectors:
@@ -136,7 +136,7 @@ def parse_bloom(text: str | bytes, type_code: str | None, path: str) -> BloomFil
         CorruptFileError: it is not a bloom filter.
     """
     if type_code not in (None, SIMPLE, DYNAMIC):
-        raise CorruptFileError(path, 0, f"the footer's bloom filter is of type {type_code}, which is not known")
+        raise CorruptFileError(path, 0, f"the footer's bloom filter has the unknown type {type_code}")
     try:
         data = base64.b64decode(text, validate=True)
         version, hashes, kind, bits = _SIMPLE_HEADER.unpack_from(data)
@@ -149,7 +149,7 @@ def parse_bloom(text: str | bytes, type_code: str | None, path: str) -> BloomFil
     except (ValueError, struct.error) as error:
         raise CorruptFileError(path, 0, f"the footer's bloom filter cannot be read: {error}") from error
     width = _SIMPLE_HEADER.size + size
-    # Read as one of another type it would be out of step, and miss keys: so its length must fit to the byte.
+    # A filter read as another type would miss keys, so its length must match to the byte.
     if bits <= 0 or hashes <= 0 or count <= 0 or start + count * width != len(data):
         raise CorruptFileError(path, 0, "the footer's bloom filter is cut off, or of another type")
     if version != _VERSION or kind != _MURMUR_TYPE:
@@ -168,7 +168,7 @@ def murmur(keys: pa.Array[Any], seeds: npt.NDArray[np.uint32]) -> npt.NDArray[np
 
 @dataclass(slots=True)
 class _Words:
-    """Keys cut into what Murmur mixes, ordered by length so that each step takes a prefix of the rows."""
+    """Keys as the 4-byte words that Murmur mixes, ordered by length so that each step handles a prefix of the rows."""
 
     order: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.uint32]
@@ -228,7 +228,7 @@ def _longest_first(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _positions(keys: pa.Array[Any], bits: int, hashes: int) -> npt.NDArray[np.int64]:
-    """Positions of each key, one row a hash."""
+    """Bit positions of each key, one row per hash function."""
     words = _Words.of(keys)
     result = np.empty((hashes, len(keys)), np.int64)
     state = np.zeros(len(keys), np.uint32)
@@ -239,7 +239,7 @@ def _positions(keys: pa.Array[Any], bits: int, hashes: int) -> npt.NDArray[np.in
 
 
 def _in_vector(hashes: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.int64]:
-    """The position of each hash in a vector of so many bits."""
+    """Bit position of each hash in a vector of that many bits."""
     # The sign does not matter: Java's remainder has the dividend's, and the absolute value drops it.
     absolute = np.abs(hashes.view(np.int32).astype(np.int64))
     return absolute & (bits - 1) if bits & (bits - 1) == 0 else absolute % bits
@@ -252,7 +252,7 @@ def _vector(positions: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.uint8
 
 
 def _vectors_of_keys(count: int, per_vector: int, limit: int) -> npt.NDArray[np.int64]:
-    """The vector that each key goes to: one after the other, the first once more when all are full, then in turn."""
+    """Vector of each key: vectors fill one after the other, and again in turn when all are full."""
     numbers = np.arange(count)
     surplus = numbers - limit * per_vector
     return np.where(surplus < 0, numbers // per_vector, np.maximum(surplus - 1, 0) % limit)

@@ -28,11 +28,11 @@ _OLD_BLOOM = "com.uber.hoodie.bloomfilter"
 
 @dataclass(frozen=True, slots=True)
 class BaseFileFooter:
-    """What the footer of a base file tells.
+    """Footer of a base file.
 
     Attributes:
-        schema: columns as the file has them, meta columns included.
-        key_values: the footer's texts.
+        schema: the file's columns, meta columns included.
+        key_values: the footer's key-value metadata.
         metadata: the Parquet footer itself.
         size: bytes of the file.
         path: the file, for messages.
@@ -51,17 +51,17 @@ class BaseFileFooter:
 
     @property
     def min_key(self) -> str | None:
-        """The first record key in Java's string order, where the writer left it."""
+        """Least record key in Java's string order, if the writer recorded it."""
         return self.key_values.get(MIN_KEY)
 
     @property
     def max_key(self) -> str | None:
-        """The last record key in Java's string order, where the writer left it."""
+        """Greatest record key in Java's string order, if the writer recorded it."""
         return self.key_values.get(MAX_KEY)
 
     @property
     def bloom(self) -> BloomFilter | None:
-        """The bloom filter of record keys, where the writer left one."""
+        """Bloom filter of the record keys, if the writer added one."""
         text = self.key_values.get(BLOOM) or self.key_values.get(_OLD_BLOOM)
         return parse_bloom(text, self.key_values.get(BLOOM_TYPE), self.path) if text else None
 
@@ -85,7 +85,7 @@ def footer_of(file: Any, path: str, size: int) -> BaseFileFooter:
 
 @contextlib.contextmanager
 def named_corruption(path: str, stream: Any) -> Iterator[None]:
-    """Errors of reading become those of this product, which name the file."""
+    """Convert read errors of pyarrow and the storage into ours, which name the file."""
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
@@ -104,12 +104,12 @@ _EXACT = Context(prec=80)
 
 @dataclass(frozen=True, slots=True)
 class FooterStatistics:
-    """What a footer tells for certain about a column.
+    """Trustworthy statistics of a column in a Parquet footer.
 
     Attributes:
-        lower: an Arrow scalar of the column's type that no value is below; None for unknown, or without values.
-        upper: a scalar that no value is above; None likewise.
-        null_count: nulls; None for unknown. Equal to `row_count` when there are no values.
+        lower: lower bound, an Arrow scalar of the column's type; None if unknown or if there are no values.
+        upper: upper bound; None likewise.
+        null_count: number of nulls; None if unknown. Equal to `row_count` when there are no values.
         row_count: rows of the file, or of the row groups asked for.
     """
 
@@ -170,7 +170,7 @@ def _bounds(chunks: list[Any], counts: list[int | None], stored: pa.DataType, ki
     if types.is_floating(stored) or types.is_floating(kind):
         return None, None
     if types.is_integer(stored) and not types.is_integer(kind) and not types.is_decimal(kind):
-        return None, None  # read as text, whole numbers have another order
+        return None, None  # integers that are read as text have another order
     bounds = []
     for chunk, nulls in zip(chunks, counts, strict=True):
         if nulls == chunk.num_values:
@@ -185,10 +185,10 @@ def _bounds(chunks: list[Any], counts: list[int | None], stored: pa.DataType, ki
 
 
 def _stored_bounds(statistics: Any, stored: pa.DataType) -> tuple[Any, Any]:
-    """The bounds of a chunk; None for one that may be missing.
+    """Stored bounds of a column chunk; None for a missing bound.
 
-    Of dates and timestamps the numbers, since Python has no dates beyond the year 9999, and of decimals the unscaled
-    ones, since pyarrow before 20 reads none that are stored as whole numbers.
+    Dates and timestamps as numbers, since Python has no dates beyond the year 9999; decimals as unscaled numbers,
+    since pyarrow before 20 does not read decimals stored as integers.
     """
     if types.is_date(stored) or types.is_timestamp(stored) or isinstance(stored, pa.Decimal128Type):
         return statistics.min_raw, statistics.max_raw
@@ -201,7 +201,7 @@ def _stored_bounds(statistics: Any, stored: pa.DataType) -> tuple[Any, Any]:
 
 
 def _value(value: Any, stored: pa.DataType, kind: pa.DataType) -> Any:
-    """A footer's bound as a scalar of the table's type; None when it cannot be told."""
+    """A footer's bound as a scalar of the table's type; None if it cannot be converted exactly."""
     if value is None:
         return None
     if isinstance(stored, pa.Decimal128Type):

@@ -27,15 +27,15 @@ def read_base_file(
         storage: the table's.
         path: the file.
         columns: names to read, in this order; all when None. With `schema` given they are names of it.
-        schema: the table's columns, to which the file's are brought: older files may lack columns, or hold narrower
+        schema: the table's columns, to which the file's are cast: older files may lack columns, or hold narrower
             types; any list layout is read. Columns that are not in it are left out.
         dictionary_columns: string columns of few values that come back as dictionary arrays.
-        choose: tells by the footer of a file with several row groups which of them to read; all when None.
+        choose: picks the row groups to read by the footer, for files with several; None reads all.
 
     Raises:
         CorruptFileError: the file is no Parquet file, or it is cut off or damaged.
         MissingFileError: there is no such file.
-        SchemaError: a column cannot be brought to the schema's type.
+        SchemaError: a column cannot be cast to the schema's type.
     """
     if schema is not None and columns is not None:
         schema = pa.schema([schema.field(name) for name in columns])
@@ -60,7 +60,7 @@ def read_base_file(
 
 
 def as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table in the schema's columns; dictionary columns of the right values stay as they are."""
+    """Conform a table to a schema; dictionary columns with the right value type stay dictionary-encoded."""
     if table.schema.equals(schema):
         return table
     dictionaries = {}
@@ -78,7 +78,7 @@ def as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def only_nulls(schema: pa.Schema, rows: int) -> pa.Table:
-    """So many rows of a file that holds none of the columns."""
+    """`rows` rows of nulls, for a file that has none of the columns."""
     nulls: Any = pa.nulls  # its stubs take one type at a time
     return pa.Table.from_arrays([nulls(rows, field.type) for field in schema], schema=schema)
 
@@ -104,12 +104,12 @@ def base_file_batches(
         storage: the table's.
         path: the file.
         names: of the file's columns to read; those that it lacks are left out.
-        schema: at least one column of the table, to which the file's are brought as `base_file.read_base_file` does.
-            Of a file with none of the names they are null.
-        shape: makes columns of that schema of those that were read, in place of matching them by name.
-        choose: tells by the footer which row groups to read; all when None.
-        start: rows of the file to leave out, row groups that are not read counted too.
-        batch_rows: rows in a piece at most; fewer where rows are wide.
+        schema: at least one column of the table, to which the file's are cast as `read_base_file` does.
+            All nulls for a file with none of the names.
+        shape: converts the columns that were read to that schema, in place of matching them by name.
+        choose: picks the row groups to read by the footer; None reads all.
+        start: number of leading rows to skip, counting rows of skipped row groups.
+        batch_rows: rows of a batch at most; fewer where rows are wide.
 
     Yields:
         Position in the file of the first row, and the rows.
@@ -117,7 +117,7 @@ def base_file_batches(
     Raises:
         CorruptFileError: the file is no Parquet file, or it is cut off or damaged.
         MissingFileError: there is no such file.
-        SchemaError: a column cannot be brought to the schema's type.
+        SchemaError: a column cannot be cast to the schema's type.
     """
     with storage.open_input(path) as stream, named_corruption(path, stream):
         file = parquet.ParquetFile(stream, coerce_int96_timestamp_unit="us", pre_buffer=True)
@@ -144,7 +144,7 @@ def base_file_batches(
 
 
 def _pieces(file: Any, group: int, names: Sequence[str], schema: pa.Schema, most: int) -> Iterator[pa.Table]:
-    """The rows of a row group as the file has them; of none of the names, nulls in the schema's columns."""
+    """Batches of a row group in the file's own types; nulls in the schema's columns if there are no names."""
     if names:
         for batch in file.iter_batches(most, row_groups=[group], columns=list(names), use_threads=False):
             yield pa.Table.from_batches([batch]).replace_schema_metadata(None)
@@ -155,7 +155,7 @@ def _pieces(file: Any, group: int, names: Sequence[str], schema: pa.Schema, most
 
 
 def _fitting_rows(file: Any, group: int, names: Sequence[str], most: int) -> int:
-    """How many rows of a row group may be decoded at once."""
+    """Rows of a row group that fit into one batch."""
     metadata, wanted = file.metadata.row_group(group), set(names)
     chunks = [metadata.column(index) for index in range(metadata.num_columns)]
     size = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema.split(".")[0] in wanted)

@@ -158,7 +158,7 @@ def _share(options: Mapping[str, str], key: str, default: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class BaseFileResult:
-    """What was written.
+    """A base file as it was written.
 
     Attributes:
         size: bytes of the file.
@@ -187,12 +187,12 @@ def write_base_file(
 
     Args:
         storage: the table's.
-        path: of the new file; what stands there is replaced.
+        path: of the new file; an existing file is replaced.
         table: rows with meta columns (unless the table has none), sorted by record key to make the file small and its
             row groups prunable. Dictionary columns are written as their values, faster than those.
-        avro_schema_json: the Avro schema with meta fields; columns are brought to it.
+        avro_schema_json: the Avro schema with meta fields, to which columns are cast.
         options: write options, see `BaseFileOptions`.
-        footer_texts: further keys for the footer, such as the Spark version that tells Spark's readers the calendar.
+        footer_texts: further keys for the footer, such as the Spark version, which tells Spark's readers the calendar.
     """
     settings = BaseFileOptions.of(options or {})
     table = as_schema(table, avro_to_arrow(avro_schema_json))
@@ -245,7 +245,7 @@ def _key_texts(keys: pa.ChunkedArray[Any], settings: BaseFileOptions) -> dict[st
 
 
 def bloom_of(column: pa.ChunkedArray[Any], settings: BaseFileOptions) -> BloomFilter:
-    """The bloom filter of a file's record keys that the options ask for."""
+    """Bloom filter of a file's record keys, sized by the options."""
     keys = _in_one_piece(column)
     if settings.bloom_entries is None:
         return simple_bloom(keys, *fitting_size(len(keys), settings.bloom_false_positives, settings.bloom_most_bits))

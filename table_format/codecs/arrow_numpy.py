@@ -15,10 +15,10 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 pc: Any = pyarrow.compute
-"""Untyped: the published stubs know neither chunked columns nor plain values in many places."""
+"""Arrow's compute functions, untyped: in many places the stubs allow neither chunked columns nor plain values."""
 
 Column: TypeAlias = Any
-"""An Arrow array; the stubs' array types are generic, and what functions return rarely tells its parameter."""
+"""An Arrow array; the stubs' array types are generic, and functions rarely return their parameter."""
 
 Mask = NDArray[np.bool_]
 
@@ -34,13 +34,13 @@ _ARROW = {
 
 
 def packed(flags: NDArray[Any]) -> pa.Buffer:
-    """Flags as Arrow keeps them: eight to a byte, the first in the lowest bit."""
+    """Flags as an Arrow bitmap: eight to a byte, the first in the lowest bit."""
     bits: Any = np.packbits(flags, bitorder="little")
     return pa.py_buffer(bits)
 
 
 def from_numpy(values: NDArray[Any], valid: Mask | None = None) -> Any:
-    """The Arrow array of numbers or flags, without a copy of the numbers.
+    """Convert numbers or flags to an Arrow array, without copying numbers.
 
     Args:
         values: of one of numpy's plain types.
@@ -55,7 +55,7 @@ def from_numpy(values: NDArray[Any], valid: Mask | None = None) -> Any:
 
 
 def to_numpy(array: Any) -> NDArray[Any]:
-    """The numbers or flags of an Arrow array; dates and times as the integers behind them; nulls as they lie there."""
+    """Convert an Arrow array to numbers or flags; dates and times as integers; null slots have any value."""
     data = array.buffers()[1]
     if pa.types.is_boolean(array.type):
         bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8), bitorder="little") if data else np.empty(0, np.uint8)
@@ -73,7 +73,7 @@ def valid_mask(array: Any) -> Mask:
 
 
 def one_chunk(column: Any) -> Any:
-    """A column as a single array; without a copy where it is one already."""
+    """A column as a single array, without a copy if it has one chunk."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     if column.num_chunks == 1:
@@ -85,8 +85,8 @@ def one_chunk(column: Any) -> Any:
 
 
 DISORDERED_BYTE = 0xEE
-"""UTF-8 begins the characters from U+E000 on with this byte or a greater one. Of these, Java, which compares strings by
-UTF-16 units, puts those beyond U+FFFF first, and UTF-8 last. Strings without such bytes have the same order in both."""
+"""First byte in UTF-8 of characters from U+E000 on (or a greater one). Java, which compares strings by
+UTF-16 units, sorts those beyond U+FFFF first, and UTF-8 last. Strings without such bytes sort the same in both."""
 
 _INT32_MAX = 2**31 - 1
 Bytes = NDArray[np.uint8]
@@ -96,7 +96,7 @@ Positions = NDArray[np.int64]
 def binary_array(buffer: Bytes, starts: Positions, lengths: Positions, valid: Mask | None = None) -> pa.BinaryArray:
     """Copy the spans `buffer[start : start + length]` into an Arrow binary array.
 
-    The array of all spans and of the gaps between them needs no copy at all, only offsets; Arrow then takes every
+    The array of all spans and of the gaps between them needs only offsets, no copy; Arrow then takes every
     other element of it, in C++.
 
     Args:
@@ -106,17 +106,17 @@ def binary_array(buffer: Bytes, starts: Positions, lengths: Positions, valid: Ma
         valid: where false, the value is null.
 
     Raises:
-        IndexError: a span leaves the buffer.
+        IndexError: a span lies outside the buffer.
     """
     count = len(starts)
     if count == 0:
-        empty: pa.BinaryArray = pa.nulls(0, pa.binary())  # unlike pa.array, without looking for pandas
+        empty: pa.BinaryArray = pa.nulls(0, pa.binary())  # unlike pa.array, without importing pandas
         return empty
     if starts.min() < 0 or lengths.min() < 0 or (starts + lengths).max() > len(buffer):
         raise IndexError("a span leaves its buffer")
     if valid is not None:
         lengths = np.where(valid, lengths, 0)
-        # An empty span behind what came before keeps the offsets below in order.
+        # An empty span after the previous end keeps the offsets below in order.
         starts = np.where(valid, starts, np.maximum.accumulate(np.where(valid, starts + lengths, 0)))
     offsets: NDArray[Any] = np.empty(2 * count, dtype=np.int64)
     offsets[0::2] = starts
@@ -140,7 +140,7 @@ def _from_buffers(kind: Any, count: int, offsets: Any, data: Any, validity: Any 
 
 
 def _gathered(buffer: Bytes, starts: Positions, lengths: Positions, valid: Mask | None) -> pa.BinaryArray:
-    """The same for spans in any order, byte by byte."""
+    """As `binary_array` for spans in any order, byte by byte."""
     ends = np.cumsum(lengths)
     flat = np.arange(ends[-1], dtype=np.int64) + np.repeat(starts - (ends - lengths), lengths)
     offsets = np.concatenate([[0], ends]).astype(np.int32)
@@ -149,7 +149,7 @@ def _gathered(buffer: Bytes, starts: Positions, lengths: Positions, valid: Mask 
 
 
 def spans_of(array: Any) -> tuple[Bytes, Positions, Positions]:
-    """The buffer, starts and lengths behind a binary or string array; nulls have length 0 or hold what they hold."""
+    """Buffer, starts and lengths of a binary or string array; null slots may have any length."""
     large = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
     _, offset_buffer, data_buffer = array.buffers()
     whole = np.frombuffer(memoryview(offset_buffer or b""), dtype=np.int64 if large else np.int32)
@@ -159,14 +159,14 @@ def spans_of(array: Any) -> tuple[Bytes, Positions, Positions]:
 
 
 def fixed_rows(rows: NDArray[np.uint8]) -> pa.BinaryArray:
-    """A matrix of bytes as a binary array, one value a row."""
+    """A matrix of bytes as a binary array, one value per row."""
     count, width = rows.shape
     offsets = (np.arange(count + 1, dtype=np.int64) * width).astype(np.int32)
     return _from_buffers(pa.binary(), count, offsets, np.ascontiguousarray(rows).reshape(-1))
 
 
 def masked_rows(rows: NDArray[np.uint8], keep: Mask) -> pa.BinaryArray:
-    """A matrix of bytes as a binary array, one value a row, of the bytes for which `keep` is true."""
+    """A matrix of bytes as a binary array, one value per row, of the bytes for which `keep` is true."""
     offsets = np.zeros(len(rows) + 1, dtype=np.int32)
     np.cumsum(keep.sum(axis=1), out=offsets[1:])
     return _from_buffers(pa.binary(), len(rows), offsets, rows[keep])
@@ -203,7 +203,7 @@ def schema_of(**fields: Any) -> pa.Schema:
 
 
 def binaries(values: Sequence[bytes]) -> Column:
-    """A binary array; unlike `pa.array`, this does not look for pandas first."""
+    """A binary array; unlike `pa.array`, this does not import pandas."""
     lengths = np.fromiter(map(len, values), dtype=np.int64, count=len(values))
     return binary_array(np.frombuffer(b"".join(values), dtype=np.uint8), np.cumsum(lengths) - lengths, lengths)
 

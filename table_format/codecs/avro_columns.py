@@ -1,8 +1,8 @@
-"""Decoding of many Avro records at once, into Arrow columns.
+"""Vectorized decoding of selected fields of many Avro records into Arrow columns.
 
-All records advance field by field in lock-step: an array holds the position that each record has reached, and one
+All records advance field by field in lock-step: an array has the position that each record has reached, and one
 numpy operation reads the next length, number or union branch of all of them. Work grows with the number of fields,
-not with the number of records, as far as Python is concerned.
+not with the number of records, as far as Python code is concerned.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from table_format.errors import CorruptFileError, SchemaError
 
 @dataclass(frozen=True, slots=True)
 class UnionColumn:
-    """A column whose values are of several types.
+    """A column with values of several types.
 
     Attributes:
-        branches: for each record the index of its branch in the Avro union; -1 when an outer field is null.
+        branches: for each record the index of its branch in the Avro union; -1 if an outer field is null.
         names: the name of each branch; `null`, a type, or a record's name.
-        values: for each branch that occurs, other than null, an array over all records, null where another branch
-            stands. A record with one field is represented by that field. Branches that are no plain value are left out.
+        values: for each branch that occurs, other than null, an array over all records, null for records of another
+            branch. A record with one field is represented by that field. Branches of nested values are left out.
         starts: where the union starts in the buffer, with its branch index.
         lengths: bytes of the union, with its branch index.
         buffer: the bytes.
@@ -44,13 +44,13 @@ class UnionColumn:
     buffer: Bytes
 
     def encoded(self) -> pa.BinaryArray:
-        """The Avro bytes of each value, branch index included; null where an outer field is null."""
+        """Avro bytes of each value, branch index included; null if an outer field is null."""
         return binary_array(self.buffer, self.starts, self.lengths, self.branches >= 0)
 
 
 @dataclass(frozen=True, slots=True)
 class MapColumn:
-    """The entries of a map of all records, one behind the other.
+    """Concatenated entries of a map field of all records.
 
     Attributes:
         records: for each entry the index of its record.
@@ -63,7 +63,7 @@ class MapColumn:
     values: Mapping[str, Any]
 
 
-# What numpy and Arrow raise on positions, numbers and strings that cannot be.
+# Errors of numpy and Arrow for impossible positions, numbers and strings.
 _BROKEN = (avro_values.BadValueError, IndexError, pa.ArrowInvalid)
 Wanted = dict[str, "Wanted"]
 
@@ -79,15 +79,15 @@ def decode_columns(
 ) -> dict[str, Any]:
     """Decode some fields of many records.
 
-    A union of null and one type is that type with nulls. A null on the way to a field makes the field null.
+    A union of null and one type is that type with nulls. A null in an outer record makes the field null.
 
     Args:
         buffer: the bytes of all records.
         starts: where each record starts.
         lengths: bytes of each record.
         schema: the writer's Avro schema, as `json.loads` gives it, or a parsed `Node`.
-        paths: fields, dotted through nested records; `""` is the record itself, for a schema that is no record.
-        name: how messages call the data; a file's path.
+        paths: fields, dotted through nested records; `""` is the value itself, for a schema other than a record.
+        name: the file, for messages.
 
     Returns:
         For each path a `pyarrow.Array`, a `UnionColumn` (a union of several types) or a `MapColumn`.
@@ -113,11 +113,11 @@ def decode_columns(
     try:
         return {path: _finish(buffer, leaves[path], len(starts)) for path in paths}
     except _BROKEN as error:
-        raise CorruptFileError(name, 0, f"an Avro value cannot be ({error})") from error
+        raise CorruptFileError(name, 0, f"impossible Avro value ({error})") from error
 
 
 def check_ends(name: str, starts: Positions, lengths: Positions, reached: Positions) -> None:
-    """Refuse records that end elsewhere than where decoding them did.
+    """Check that records end where decoding them did.
 
     Raises:
         CorruptFileError: a record of the file `name` is longer or shorter than its schema says.
@@ -175,10 +175,10 @@ class _Decoder:
         self.buffer = buffer
 
     def value(self, node: Node, at: Positions, wanted: Wanted | None, path: str) -> tuple[Leaves, Positions]:
-        """Decode one type at the given positions.
+        """Decode values of one type at some positions.
 
-        Returns the leaves by path, one value for each position, and the positions behind. `wanted` is None where
-        nothing below is wanted, and an empty dict where this value itself is.
+        Returns the leaves by path, one value for each position, and the end positions. `wanted` is None if
+        the value is skipped, and an empty dict if this value itself is wanted.
         """
         if node.kind == "record":
             return self._record(node, at, wanted, path)
@@ -225,7 +225,7 @@ class _Decoder:
         return leaves, after
 
     def _absent(self, node: Node, count: int, wanted: Wanted, path: str, leaves: Leaves) -> None:
-        """Leaves below a union of which no record has the branch are null throughout; the schema tells their type."""
+        """Leaves of a union branch that no record has are all null; their type is from the schema."""
         none = np.empty(0, dtype=np.int64)
         for branch in node.branches:
             if branch.kind == "null" or (wanted and branch.kind != "record"):
@@ -250,7 +250,7 @@ class _Decoder:
         return {path: _Map(MapColumn(entries.records, keys, values))}, entries.ends
 
     def _skip_collection(self, node: Node, at: Positions) -> Positions:
-        """Step over arrays and maps, entry by entry, all records together."""
+        """Skip arrays and maps, entry by entry, all records together."""
         at = at.copy()
         rows = np.arange(len(at))
         while rows.size:
@@ -275,7 +275,7 @@ class _Decoder:
 
 
 def _rows_of_branches(node: Node, branches: Positions) -> Iterator[tuple[int, Positions]]:
-    """The rows of each branch that occurs, other than null."""
+    """Rows of each branch that occurs, other than null."""
     if not branches.size:
         return
     if branches.min() < 0 or branches.max() >= len(node.branches):
@@ -286,7 +286,7 @@ def _rows_of_branches(node: Node, branches: Positions) -> Iterator[tuple[int, Po
 
 
 def _single_field(branch: Node) -> Wanted | None:
-    """What to decode of a union's branch: its value, or the one field of a wrapper record."""
+    """Part of a union's branch to decode: its value, or the one field of a wrapper record."""
     inner = branch
     below: Wanted = {}
     if branch.kind == "record":

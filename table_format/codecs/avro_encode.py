@@ -1,4 +1,4 @@
-"""Encoding of many Avro records at once, from Arrow columns.
+"""Vectorized encoding of Arrow columns as Avro records.
 
 Each field becomes a binary array with the Avro bytes of all rows; Arrow then joins the fields row by row.
 """
@@ -39,17 +39,17 @@ _LOGICAL_INTEGERS: dict[str, pa.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A field whose rows are Avro bytes already, union branch included; nulls are encoded as the null branch."""
+    """A field whose rows are encoded already, union branch included; nulls are encoded as the null branch."""
 
     values: pa.BinaryArray
 
 
-# A column of a record: an array, bytes as they are, the columns of a record that is never null, or a constant.
+# A column of a record: an array, encoded bytes, the columns of a nested record that is never null, or a constant.
 ColumnLike = Any
 
 
 def encode_longs(values: NDArray[Any]) -> pa.BinaryArray:
-    """Zigzag varints of integers."""
+    """Encode integers as zigzag varints."""
     signed = values.astype(np.int64)
     zigzag = (signed.astype(np.uint64) << np.uint64(1)) ^ (signed >> np.int64(63)).astype(np.uint64)
     greatest = int(zigzag.max()) if len(zigzag) else 0
@@ -66,7 +66,7 @@ def encode_longs(values: NDArray[Any]) -> pa.BinaryArray:
 
 
 def encode_values(node: Node, array: pa.Array[Any]) -> pa.BinaryArray:
-    """The Avro bytes of plain values.
+    """Encode plain values.
 
     Args:
         node: their Avro type.
@@ -111,7 +111,7 @@ def _encode_plain(node: Node, column: Any) -> pa.BinaryArray:
 
 
 def _decimal_bytes(node: Node, column: Any) -> pa.BinaryArray:
-    """Decimals as big-endian two's complement of their unscaled value, in the fewest bytes, as Java writes them."""
+    """Encode decimals as big-endian two's complement of their unscaled value, in the fewest bytes, as Java does."""
     decimals = column.cast(pa.decimal128(min(node.precision or 38, 38), node.scale))
     raw = np.frombuffer(decimals.buffers()[1], dtype=np.uint8)[
         decimals.offset * 16 : (decimals.offset + len(decimals)) * 16
@@ -123,14 +123,14 @@ def _decimal_bytes(node: Node, column: Any) -> pa.BinaryArray:
     keep = np.ones(rows.shape, dtype=np.bool_)
     redundant = np.ones(len(rows), dtype=np.bool_)
     for place in range(15):
-        # A leading byte may go while it only repeats the sign that the next byte shows as well.
+        # A leading byte is redundant if it only repeats the sign bit of the next byte.
         redundant &= (rows[:, place] == fill[:, 0]) & ((rows[:, place + 1] ^ fill[:, 0]) < 0x80)
         keep[:, place] = ~redundant
     return masked_rows(rows, keep)
 
 
 def encode_union(node: Node, branch: int, array: pa.Array[Any]) -> pa.BinaryArray:
-    """The Avro bytes of a union of which all values are of one branch, or null.
+    """Encode a union whose values are all of one branch, or null.
 
     Args:
         node: the union.
@@ -172,7 +172,7 @@ def _null_branch(node: Node) -> int:
 
 
 def encode_records(schema: Any, columns: Mapping[str, ColumnLike], count: int) -> pa.BinaryArray:
-    """The Avro bytes of `count` records.
+    """Encode `count` records.
 
     Args:
         schema: of a record, as `json.loads` gives it, or a parsed `Node`.
@@ -187,7 +187,7 @@ def encode_records(schema: Any, columns: Mapping[str, ColumnLike], count: int) -
     parts = _record_parts(node, columns)
     merged: list[pa.BinaryArray | bytes] = []
     for part in parts:
-        # Runs of constants are joined here, once.
+        # Adjacent constants are joined once, here.
         if isinstance(part, bytes) and merged and isinstance(merged[-1], bytes):
             merged[-1] += part
         else:
@@ -240,12 +240,12 @@ def _encoded_field(node: Node, column: ColumnLike, name: str) -> pa.BinaryArray 
 
 
 def map_blocks(keys: pa.Array[Any], values: pa.BinaryArray, offsets: NDArray[np.int64]) -> list[bytes]:
-    """The Avro bytes of one map for each range of entries.
+    """Encode one map for each range of entries.
 
     Args:
         keys: strings.
         values: the Avro bytes of each value.
-        offsets: where the entries of each map start, and one end more.
+        offsets: start of each map's entries, and the end of the last.
     """
     column: Any = keys
     binary = column.cast(pa.binary())

@@ -1,4 +1,4 @@
-"""Avro object container files with one record, in which the timeline keeps plans and results."""
+"""Avro object container files with one record, the format of the timeline's plans and results."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from table_format.codecs.avro_schema_tree import Node, parse
 from table_format.codecs.inflation import MEBIBYTE, InflationError, inflate, most_inflated
 from table_format.errors import CorruptFileError, SchemaError, UnsupportedTableError
 
-#: What an Avro container file starts with.
+#: Magic of Avro container files.
 MAGIC = b"Obj\x01"
 _SYNC: Final = 16
-# Apache Hudi compresses none of these files; other writers' text shrinks to a twentieth at most.
+# Apache Hudi does not compress these files; in other writers' files text shrinks to a twentieth at most.
 _FLOOR: Final = 8 * MEBIBYTE
 _RATIO: Final = 32
 
@@ -24,18 +24,18 @@ Built = TypeVar("Built")
 
 
 def read_avro_file(data: bytes, path: str, schema: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """The records of a container file, decoded by the schema inside it.
+    """Decode the records of a container file by its own schema.
 
     Args:
         data: the whole file.
         path: of the file, for messages.
-        schema: what is wanted of the records, where that is less than all; its named types go by the file's names.
+        schema: projection of the records; its named types have the names in the file.
 
     Raises:
-        CorruptFileError: no container file, a truncated or damaged one, one whose blocks decompress to more than 32
+        CorruptFileError: not a container file, a damaged one, one whose blocks decompress to more than 32
             times the file's size and to more than 8 MiB, or one with a schema by which few bytes stand for any number
             of values.
-        UnsupportedTableError: a codec that is not known.
+        UnsupportedTableError: an unknown codec.
     """
     if data[:4] != MAGIC:
         raise CorruptFileError(path, 0, f"not an Avro container file: starts with {data[:4]!r}, not {MAGIC!r}")
@@ -65,7 +65,7 @@ def read_avro_file(data: bytes, path: str, schema: dict[str, Any] | None = None)
     except Exception as error:  # fastavro raises many kinds on damaged bytes
         raise CorruptFileError(path, max(at, stream.tell()), f"damaged Avro container file: {error!r}") from error
     if not all(isinstance(record, dict) for record in records):
-        raise CorruptFileError(path, 0, "an Avro container file whose rows are no records")
+        raise CorruptFileError(path, 0, "an Avro container file with other values than records")
     return records
 
 
@@ -74,9 +74,9 @@ class _UnknownCodecError(Exception):
 
 
 def _header(stream: io.BytesIO) -> Iterator[tuple[str, bytes]]:
-    """The entries of the map before the blocks."""
+    """Entries of the metadata map in the header."""
     while count := _long(stream):
-        if count < 0:  # the bytes of these entries follow
+        if count < 0:  # a negative count is followed by the size of its entries
             count = -count
             _long(stream)
         for _ in range(count):
@@ -85,7 +85,7 @@ def _header(stream: io.BytesIO) -> Iterator[tuple[str, bytes]]:
 
 
 def _block(stream: io.BytesIO, sync: bytes, codec: str, most: int) -> tuple[int, bytes]:
-    """The number of records of the next block, and its content."""
+    """Record count and content of the next block."""
     count, size = _long(stream), _long(stream)
     body = _exactly(stream, size)
     if _exactly(stream, _SYNC) != sync:
@@ -103,7 +103,7 @@ def _records(count: int, block: bytes, writer: Any, schema: dict[str, Any] | Non
     for _ in range(count):
         yield fastavro.schemaless_reader(content, writer, schema)
     if content.tell() != len(block):
-        raise ValueError("bytes stand behind the records of a block")
+        raise ValueError("bytes follow the records of a block")
 
 
 def _long(stream: io.BytesIO) -> int:
@@ -127,9 +127,9 @@ def _exactly(stream: io.BytesIO, size: int) -> bytes:
 
 
 def _check_bounded(node: Node, above: frozenset[int], checked: set[int]) -> None:
-    """Refuse schemas by which the decoder's stack, or what it makes, may outgrow the bytes.
+    """Refuse schemas by which the decoder's stack or output may be larger than its input.
 
-    That is types that contain themselves, and values without bytes of their own, of which any number costs nothing.
+    These have types that contain themselves, or values without bytes, of which few bytes can encode any number.
     """
     if id(node) in above:
         raise SchemaError(f"the type {node.name} contains itself")
@@ -145,7 +145,7 @@ def _check_bounded(node: Node, above: frozenset[int], checked: set[int]) -> None
 
 
 def _is_empty(node: Node) -> bool:
-    """Whether values of the type take no bytes; of the parts of a record it is known that they do."""
+    """Whether values of the type take no bytes; fields of records were checked before."""
     return (
         (node.kind == "record" and not node.fields) or node.kind == "null" or (node.kind == "fixed" and not node.size)
     )
@@ -154,10 +154,10 @@ def _is_empty(node: Node) -> bool:
 def read_avro_record(
     data: bytes, path: str, build: Callable[[dict[str, Any]], Built], schema: dict[str, Any] | None = None
 ) -> Built:
-    """What `build` makes of the first record of a container file.
+    """Read the first record of a container file and convert it by `build`.
 
     Raises:
-        CorruptFileError: the file is damaged, holds no record, or one that `build` stumbles over.
+        CorruptFileError: the file is damaged, has no record, or one that `build` cannot convert.
     """
     records = read_avro_file(data, path, schema)
     if not records:
@@ -169,7 +169,7 @@ def read_avro_record(
 
 
 def write_avro_file(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> bytes:
-    """A container file without compression, as every Hudi reader takes it."""
+    """Write a container file without compression, which every Hudi reader supports."""
     stream = io.BytesIO()
     fastavro.writer(stream, fastavro.parse_schema(dict(schema)), list(records), codec="null")
     return stream.getvalue()

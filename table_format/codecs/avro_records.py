@@ -1,7 +1,7 @@
-"""Decoding of many Avro records at once into Arrow columns of any type, lists, maps and records included.
+"""Vectorized decoding of whole Avro records into Arrow columns, lists, maps and records included.
 
 All records advance in lock-step, as in `avro_columns`: one numpy operation reads the next value of each of them. For
-lists and maps that is one step an element: the first elements of all, then the second ones. Work in Python grows with
+lists and maps it is one step per element: the first elements of all, then the second ones. Python's work grows with
 the number of fields and the length of the longest list, not with the number of records.
 """
 
@@ -37,7 +37,7 @@ def decode_records(
         starts: where each record starts.
         lengths: bytes of each record.
         root: the writer's schema, a record.
-        columns: names of top-level fields; those that the records do not have are left out.
+        columns: names of top-level fields; missing ones are left out.
         path: the file, for messages.
 
     Returns:
@@ -70,7 +70,7 @@ class _Decoder:
     buffer: Bytes
 
     def value(self, node: Node, at: Positions, *, keep: bool) -> _Found:
-        """The values of one type at the given positions (None unless kept), and the positions behind them."""
+        """Values of one type at some positions (None unless kept), and the end positions."""
         if node.kind == "record":
             return self._record(node, at, keep=keep)
         if node.kind == "union":
@@ -103,7 +103,7 @@ class _Decoder:
             if branch.kind == "null":
                 continue
             rows = np.flatnonzero(branches == number)
-            # where all are null, decoding none of them still tells the type
+            # if all are null, decoding none of them still has the type
             if rows.size or keep:
                 array, after[rows] = self.value(branch, after[rows], keep=keep)
                 result = _spread(array, rows, len(at)) if keep else None
@@ -112,14 +112,14 @@ class _Decoder:
     def _collection(self, node: Node, at: Positions, *, keep: bool) -> _Found:
         item = node.item
         if item is None:
-            raise SchemaError("an Avro collection without a type of its items")
+            raise SchemaError("an Avro collection without an item type")
         after = at.copy()
         rows, left = np.arange(len(at)), np.zeros(len(at), dtype=np.int64)
         owners: list[Positions] = []
         keys: list[Any] = []
         items: list[Any] = []
         while rows.size:
-            # who has read a whole block reads the head of the next; an empty one ends the collection
+            # after a whole block comes the head of the next; an empty block ends the collection
             heads = rows[left[rows] == 0]
             if heads.size:
                 left[heads], after[heads] = self._block_heads(after[heads])
@@ -139,7 +139,7 @@ class _Decoder:
             left[rows] -= 1
         if not keep:
             return None, after
-        # a first, empty piece tells the type where there are no items at all
+        # an empty first piece has the type if there are no items
         nothing = np.empty(0, dtype=np.int64)
         items.insert(0, self.value(item, nothing, keep=True)[0])
         keys.insert(0, self.value(_KEY, nothing, keep=True)[0])
@@ -153,7 +153,7 @@ class _Decoder:
         return arrow.MapArray.from_arrays(from_numpy(offsets), arrow.concat_arrays(keys).take(order), inner), after
 
     def _block_heads(self, at: Positions) -> tuple[Positions, Positions]:
-        """How many items follow, and where; a negative number has the block's bytes behind it."""
+        """Item counts of blocks and their starts; a negative count is followed by the block's size."""
         counts, after = avro_values.read_long(self.buffer, at)
         sized = np.flatnonzero(counts < 0)
         if sized.size:

@@ -1,4 +1,4 @@
-"""Table schemas: Arrow on our side, Avro text in Hudi's commits and Parquet footers.
+"""Table schemas: conversion between Arrow and the Avro text of Hudi's commits and Parquet footers.
 
 Hudi on Spark names things by path: the record of table `t` is `t_record` in namespace `hoodie.t`, and what a field
 nests (records, and the `fixed` of decimals) lives in the namespace of the names above it. `arrow_to_avro` follows
@@ -19,7 +19,7 @@ from table_format.meta_columns import META_COLUMNS
 
 UTC_MICROS = pa.timestamp("us", "UTC")
 
-_AvroSchema = Any  # a JSON value: a type name, a list (union), or an object
+_AvroSchema = Any  # JSON value: a type name, a list (union), or an object
 _PRIMITIVES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
@@ -30,7 +30,7 @@ _PRIMITIVES: dict[str, pa.DataType] = {
     "bytes": pa.binary(),
     "null": pa.null(),
 }
-# Hudi 1.2's vectors: `fixed` of so many little-endian numbers
+# Vectors of Hudi 1.2: `fixed` with that many little-endian numbers
 _VECTORS: dict[str, pa.DataType] = {"FLOAT": pa.float32(), "DOUBLE": pa.float64(), "INT8": pa.int8()}
 _LOGICAL: dict[str, pa.DataType] = {
     "date": pa.date32(),
@@ -46,16 +46,16 @@ _LOGICAL: dict[str, pa.DataType] = {
 
 
 def arrow_to_avro(schema: pa.Schema, table_name: str, *, meta_fields: bool = False) -> dict[str, Any]:
-    """The Avro record schema of some columns, named as Hudi on Spark names it.
+    """Avro record schema of columns, with the names that Hudi on Spark uses.
 
     Args:
         schema: user columns; meta columns in it are left out, see `meta_fields`. A field's `comment` metadata
             becomes its `doc`.
-        table_name: `hoodie.table.name`; characters that Avro names forbid are masked as Hudi masks them.
+        table_name: `hoodie.table.name`; characters that Avro forbids in names are masked as in Hudi.
         meta_fields: put the five meta columns in front, as the Parquet footers have it. Commits leave them out.
 
     Raises:
-        SchemaError: a name or type that Avro or Hudi cannot hold.
+        SchemaError: a name or type that Avro or Hudi does not support.
     """
     name = sanitize_name(table_name)
     fields = [_field_to_avro(field, f"hoodie.{name}.{name}_record") for field in schema if not _is_meta(field)]
@@ -65,17 +65,17 @@ def arrow_to_avro(schema: pa.Schema, table_name: str, *, meta_fields: bool = Fal
 
 
 def avro_text(schema: Mapping[str, Any]) -> str:
-    """Avro schema JSON as Java writes it: no spaces, text beyond ASCII as it is."""
+    """Avro schema JSON as Java writes it: no spaces, non-ASCII text unescaped."""
     return json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
 
 
 def schema_text(schema: pa.Schema, table_name: str, *, meta_fields: bool = False) -> str:
-    """`arrow_to_avro` as text, which commits hold under `extraMetadata.schema`."""
+    """`arrow_to_avro` as text, as in `extraMetadata.schema` of commits."""
     return avro_text(arrow_to_avro(schema, table_name, meta_fields=meta_fields))
 
 
 def avro_to_arrow(schema: Mapping[str, Any] | str) -> pa.Schema:
-    """The Arrow schema of an Avro record, given as parsed JSON or as text.
+    """Arrow schema of an Avro record schema, given as parsed JSON or as text.
 
     Strings become `string`, `fixed` without a logical type `binary`, enums `string`, timestamps keep their unit, the
     UTC ones with time zone "UTC". A union of null and one type is a nullable field. Hudi 1.2's VECTOR becomes a list of
@@ -102,7 +102,7 @@ def avro_to_arrow(schema: Mapping[str, Any] | str) -> pa.Schema:
 
 
 def sanitize_name(name: str) -> str:
-    """A table name as Hudi puts it into Avro names: each forbidden character becomes `__`.
+    """A table name as in Hudi's Avro names: each forbidden character becomes `__`.
 
     >>> sanitize_name("db.my-table"), sanitize_name("1st")
     ('db__my__table', '__st')
@@ -111,7 +111,7 @@ def sanitize_name(name: str) -> str:
 
 
 def without_meta_columns(schema: pa.Schema) -> pa.Schema:
-    """The schema less Hudi's meta columns, and less Arrow's own schema metadata."""
+    """The schema without Hudi's meta columns and without Arrow's schema metadata."""
     return pa.schema([field for field in schema if not _is_meta(field)])
 
 
@@ -178,7 +178,7 @@ def _decimal_to_avro(kind: pa.Decimal128Type[Any, Any], name: str, namespace: st
 
 
 def decimal_byte_width(precision: int) -> int:
-    """Bytes of the smallest two's complement number that holds that many decimal digits.
+    """Bytes of the smallest two's complement integer for that many decimal digits.
 
     >>> [decimal_byte_width(precision) for precision in (1, 12, 18, 30, 38)]
     [1, 6, 8, 13, 16]
@@ -212,7 +212,7 @@ def _simple_to_avro(kind: pa.DataType, name: str) -> _AvroSchema:
 
 
 class _Reader:
-    """Avro to Arrow, with the named types seen so far."""
+    """Converter from Avro to Arrow, with the named types defined so far."""
 
     def __init__(self) -> None:
         self.named: dict[str, pa.DataType | None] = {}

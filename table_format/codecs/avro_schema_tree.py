@@ -9,14 +9,14 @@ from typing import Any
 
 from table_format.errors import SchemaError
 
-#: Logical types of Hudi 1.2 that no other release has.
+#: Logical types added in Hudi 1.2.
 HUDI_TYPES = frozenset({"vector", "variant", "blob"})
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One type of an Avro schema; recursive schemas make this a graph.
+    """One type of an Avro schema; recursive schemas are graphs.
 
     Attributes:
         kind: an Avro type name, e.g. `record`, `union`, `long`.
@@ -44,7 +44,7 @@ class Node:
 
     @property
     def optional(self) -> Node | None:
-        """The other branch of a union of null and one type; None for everything else."""
+        """The other branch of a union of null and one type; None for any other type."""
         if self.kind != "union" or len(self.branches) != 2:
             return None
         first, second = self.branches
@@ -56,7 +56,7 @@ class Node:
         """A field of a record.
 
         Raises:
-            SchemaError: there is none of that name.
+            SchemaError: there is no such field.
         """
         for field_name, node in self.fields:
             if field_name == name:
@@ -65,23 +65,23 @@ class Node:
 
 
 def parse(schema: Any) -> Node:
-    """The tree of an Avro schema.
+    """Parse an Avro schema.
 
     Args:
-        schema: as `json.loads` gives it.
+        schema: parsed JSON.
 
     Raises:
-        SchemaError: an unknown type, or no schema at all.
+        SchemaError: an unknown type, or not a schema.
     """
     try:
         return _parse(schema, "", {})
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise SchemaError(f"this is no Avro schema: {type(error).__name__} {error}") from error
+        raise SchemaError(f"not an Avro schema: {type(error).__name__} {error}") from error
 
 
 @functools.lru_cache(maxsize=64)
 def parse_text(text: str) -> Node:
-    """The tree of an Avro schema as text; files and log blocks repeat few texts, so trees are cached.
+    """Parse the text of an Avro schema; cached, since files and log blocks repeat few texts.
 
     Raises:
         ValueError: not JSON.
@@ -91,7 +91,7 @@ def parse_text(text: str) -> Node:
 
 
 def columns_of_hudi_types(text: str | None) -> list[str]:
-    """The columns of a table's Avro schema that are, or have inside, a VECTOR, VARIANT or BLOB of Hudi 1.2."""
+    """Columns of a table's Avro schema that are or contain a VECTOR, VARIANT or BLOB of Hudi 1.2."""
     if text is None or not any(f'"{name}"' in text for name in HUDI_TYPES):
         return []
     return [name for name, node in parse(json.loads(text)).fields if _any_node(node, set())]
@@ -120,7 +120,7 @@ def _parse(schema: Any, namespace: str, names: dict[str, Node]) -> Node:
     if isinstance(schema, list):
         return Node("union", "union", branches=[_parse(branch, namespace, names) for branch in schema])
     if not isinstance(schema, dict) or "type" not in schema:
-        raise SchemaError(f"this is no Avro type: {schema!r}")
+        raise SchemaError(f"not an Avro type: {schema!r}")
     kind = schema["type"]
     if kind in ("record", "error", "enum", "fixed"):
         return _parse_named(schema, namespace, names)
@@ -143,7 +143,7 @@ def _parse_named(schema: dict[str, Any], namespace: str, names: dict[str, Node])
     node.precision, node.scale = schema.get("precision", 0), schema.get("scale", 0)
     node.symbols = tuple(schema.get("symbols", ()))
     names[f"{namespace}.{short}" if namespace else short] = node
-    # Later references may use the short name alone when they stand in another namespace.
+    # Later references from another namespace may use the short name alone.
     names.setdefault(short, node)
     for entry in schema.get("fields", []):
         node.fields.append((entry["name"], _parse(entry["type"], namespace, names)))

@@ -1,4 +1,4 @@
-"""Plain values of many Avro records at once: numbers, strings and bytes at given positions of one buffer."""
+"""Vectorized decoding of Avro values at many positions of one buffer: numbers, strings, bytes, entries of maps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIGN = np.uint64(1)
 
 
 class BadValueError(ValueError):
-    """Bytes that are no such Avro value."""
+    """Bytes that are not a value of the Avro type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class Leaf:
 
     Attributes:
         node: their type.
-        values: numbers, or where the bytes start.
+        values: numbers, or starts of strings and bytes.
         lengths: of strings and bytes, else None.
-        valid: where false, the value is null; None for no nulls.
+        valid: false for nulls; None if there are none.
     """
 
     node: Node
@@ -37,7 +37,7 @@ class Leaf:
     valid: Mask | None = None
 
     def spread(self, rows: Positions, count: int) -> Leaf:
-        """These values at `rows` of `count`, null elsewhere."""
+        """Scatter the values to `rows` of `count`; other rows are null."""
         if len(rows) == count:
             return self
         valid = np.zeros(count, dtype=np.bool_)
@@ -52,10 +52,10 @@ class Leaf:
 
 
 def read_long(buffer: Bytes, at: Positions) -> tuple[Positions, Positions]:
-    """Zigzag varints, and the positions behind them.
+    """Decode zigzag varints; values and end positions.
 
     Raises:
-        BadValueError: more than ten bytes.
+        BadValueError: one has more than ten bytes.
         IndexError: the buffer ends inside one.
     """
     byte = buffer[at]
@@ -77,7 +77,7 @@ def read_long(buffer: Bytes, at: Positions) -> tuple[Positions, Positions]:
 
 
 def checked_lengths(buffer: Bytes, lengths: Positions) -> Positions:
-    """The lengths, once it is sure that they are possible.
+    """Check that lengths are possible, and return them.
 
     Raises:
         BadValueError: one is negative or longer than the buffer.
@@ -88,14 +88,14 @@ def checked_lengths(buffer: Bytes, lengths: Positions) -> Positions:
 
 
 def skip_bytes(buffer: Bytes, at: Positions) -> Positions:
-    """The positions behind strings or bytes."""
+    """End positions of strings or bytes."""
     lengths, after = read_long(buffer, at)
     behind: Positions = after + checked_lengths(buffer, lengths)
     return behind
 
 
 def read(buffer: Bytes, node: Node, at: Positions, *, keep: bool) -> tuple[Leaf | None, Positions]:
-    """Values of one plain type, and the positions behind them; no values when they are not kept.
+    """Decode values of one plain type; values (None unless kept) and end positions.
 
     Raises:
         BadValueError: bytes that are no such value.
@@ -133,7 +133,7 @@ def _little_endian(buffer: Bytes, at: Positions, width: int) -> NDArray[Any]:
 
 
 def to_arrow(buffer: Bytes, leaf: Leaf) -> Any:
-    """The Arrow array of a leaf, of the type that the Avro type and its logical type stand for.
+    """Arrow array of a leaf, in the type of its Avro type and logical type.
 
     Raises:
         pyarrow.ArrowInvalid: a string is not UTF-8, or a decimal has more digits than its precision.
@@ -163,7 +163,7 @@ def to_arrow(buffer: Bytes, leaf: Leaf) -> Any:
 
 
 def _symbols(node: Node, numbers: NDArray[Any], valid: Mask | None) -> Any:
-    """The names that the numbers of an enum stand for."""
+    """Symbols of the numbers of an enum."""
     real = numbers if valid is None else numbers[valid]
     if real.size and (real.min() < 0 or real.max() >= len(node.symbols)):
         raise BadValueError(f"the enum {node.name} has no such symbol")
@@ -183,7 +183,7 @@ _LOGICAL: dict[tuple[str, str | None], pa.DataType] = {
 
 
 def _decimals(buffer: Bytes, leaf: Leaf) -> Any:
-    """Unscaled big-endian two's complement numbers of 1 to 16 bytes as decimal128."""
+    """Decode unscaled big-endian two's complement integers of 1 to 16 bytes as decimal128."""
     count = len(leaf.values)
     valid = np.ones(count, dtype=np.bool_) if leaf.valid is None else leaf.valid
     lengths = np.zeros(count, dtype=np.int64) if leaf.lengths is None else leaf.lengths
@@ -209,20 +209,20 @@ def _decimals(buffer: Bytes, leaf: Leaf) -> Any:
     return array
 
 
-# Fewer than these are faster one by one.
+# Fewer blocks than this are faster one by one.
 _FEW_BLOCKS = 24
 
 
 @dataclass(frozen=True, slots=True)
 class MapEntries:
-    """Where the entries of maps stand.
+    """Positions of the entries of maps.
 
     Attributes:
         records: for each entry the index of its map.
-        key_starts: where each key's bytes start.
+        key_starts: start of each key's bytes.
         key_lengths: bytes of each key.
-        value_starts: where each value starts.
-        ends: for each map the position behind it.
+        value_starts: start of each value.
+        ends: end position of each map.
     """
 
     records: Positions
@@ -235,8 +235,8 @@ class MapEntries:
 def walk_maps(buffer: Bytes, item: Node, at: Positions) -> MapEntries:
     """Find the entries of maps.
 
-    A metadata table keeps the files of a partition in one map, whose entries follow from one another. The maps of all
-    partitions are walked side by side, an entry of each at a time; where few maps go on, entry by entry.
+    A metadata table stores the files of a partition in one map, whose entries must be walked in order. x
+    partitions are walked side by side, an entry of each at a time; once few maps remain, entry by entry.
 
     Raises:
         BadValueError: counts or lengths that are impossible.
@@ -256,7 +256,7 @@ def walk_maps(buffer: Bytes, item: Node, at: Positions) -> MapEntries:
         ends[active] = after
         more = counts != 0
         active, counts = active[more], counts[more]
-        # Every entry takes a byte at least.
+        # Every entry has at least one byte.
         if (counts < 0).any() or counts.sum(dtype=np.float64) > len(buffer):
             raise BadValueError("a map has an impossible number of entries")
         if active.size:
@@ -279,16 +279,16 @@ def _walk_blocks(
 
     Args:
         buffer: the bytes.
-        at: where the first entry of each block starts.
+        at: start of the first entry of each block.
         counts: entries of each block, more than 0.
-        steps: how to step over a value.
+        steps: sizes of a value's parts, see `_steps`.
 
     Returns:
-        Where each key starts and ends, block after block; where each block ends.
+        Start and end of each key, block after block; end of each block.
     """
     firsts = np.cumsum(counts) - counts
     starts, key_ends = np.empty((2, int(counts.sum())), np.int64)
-    order = np.argsort(-counts, kind="stable")  # the blocks that go on are always the first ones
+    order = np.argsort(-counts, kind="stable")  # unfinished blocks are always the first ones
     position, place, left = at[order], firsts[order], counts[order]
     going = len(order)
     for done in range(int(left[0])):
@@ -319,7 +319,7 @@ def _walk_blocks(
 def _walk_entries(
     data: memoryview, position: int, count: int, steps: tuple[int, ...], spans: tuple[list[int], list[int]]
 ) -> int:
-    """Note where the keys of one block of map entries start and end; returns where the block ends."""
+    """Append starts and ends of the keys of one block of map entries; returns the block's end."""
     note_key, note_end = spans[0].append, spans[1].append
     for _ in range(count):
         length = data[position]
@@ -347,7 +347,7 @@ def _walk_entries(
 
 
 def _steps(item: Node) -> tuple[int, ...]:
-    """How to step over a value: its bytes for each fixed-size part, 0 for a varint."""
+    """Sizes of a value's parts: bytes of a fixed-size part, 0 for a varint."""
     if item.kind == "record":
         return tuple(step for _, child in item.fields for step in _steps(child))
     sizes = {"int": 0, "long": 0, "enum": 0, "boolean": 1, "float": 4, "double": 8}

@@ -1,9 +1,9 @@
-"""Decompression that ends: how many bytes compressed ones may become.
+"""Decompression with limits on the decompressed size.
 
-A megabyte of deflate can stand for a gigabyte, of bzip2 or zstd for far more. Formats that declare a size are held to
-it; where they declare none, or one that the file itself chose, content may be `ratio` times as large as its compressed
-form, or `floor` bytes if that is more. What Hudi's writers compress (names of files, keys, filters) shrinks to a
-fifth, and to a fiftieth where it repeats itself.
+A megabyte of deflate can expand to a gigabyte, of bzip2 or zstd to far more. Formats that declare a size are held to
+it; if they declare none, or one that the file itself chose, content may be `ratio` times as large as its compressed
+form, or `floor` bytes if that is more. Content of Hudi's writers (names of files, keys, filters) shrinks to a
+fifth, and to a fiftieth if it is repetitive.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Inflater = Callable[[bytes | memoryview, int], bytes]
 
 
 class InflationError(ValueError):
-    """Bytes that do not decompress, or to more than is allowed."""
+    """Bytes that do not decompress, or exceed the limit."""
 
 
 def most_inflated(compressed: int, *, floor: int, ratio: int) -> int:
-    """Bytes that so many compressed ones may become.
+    """Limit of the decompressed size for a compressed size.
 
     >>> most_inflated(10, floor=1000, ratio=32), most_inflated(100, floor=1000, ratio=32)
     (1000, 3200)
@@ -40,16 +40,16 @@ def most_inflated(compressed: int, *, floor: int, ratio: int) -> int:
 
 
 def inflate(codec: str, data: bytes | memoryview, most: int) -> bytes:
-    """Decompress one block, without ever holding more than `most` bytes (and one) of it.
+    """Decompress one block, never producing more than `most` + 1 bytes.
 
     Args:
         codec: as Avro names it: `null`, `deflate`, `zlib`, `snappy` (with the CRC-32 behind it), `zstandard`, `bzip2`
             or `xz`.
         data: exactly the compressed bytes.
-        most: bytes that it may become.
+        most: limit of the decompressed size.
 
     Raises:
-        InflationError: it becomes more, is cut off, broken, or followed by other bytes.
+        InflationError: it exceeds the limit, is cut off, broken, or followed by other bytes.
         KeyError: another codec.
     """
     content = _CODECS[codec](data, most)
@@ -61,7 +61,7 @@ def inflate(codec: str, data: bytes | memoryview, most: int) -> bytes:
 def _by_object(
     make: Callable[[], Any], errors: tuple[type[Exception], ...]
 ) -> Callable[[bytes | memoryview, int], bytes]:
-    """Decompression by one of the standard library's objects, which stop at a number of bytes."""
+    """Decompress by one of the standard library's decompressor objects, which take a size limit."""
 
     def run(data: bytes | memoryview, most: int) -> bytes:
         stream = make()

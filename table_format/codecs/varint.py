@@ -6,7 +6,7 @@ _MAX_VARINT_BYTES = 10
 
 
 class BadEncodingError(ValueError):
-    """Bytes that are no such number or message; `offset` counts from the start of the buffer."""
+    """Malformed number or message; `offset` counts from the start of the buffer."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(reason)
@@ -20,7 +20,7 @@ def require(condition: bool, offset: int, reason: str) -> None:
 
 
 def read_varint(data: bytes, offset: int) -> tuple[int, int]:
-    """An unsigned protobuf varint and the offset behind it.
+    """Read an unsigned protobuf varint; value and end offset.
 
     Raises:
         BadEncodingError: the buffer ends inside it, or it is longer than 64 bits.
@@ -47,10 +47,10 @@ def write_varint(value: int) -> bytes:
 
 
 def read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a protobuf message in file order, as (number, value): varints as int, length-delimited as bytes.
+    """Fields of a protobuf message in order, as (number, value): varints as int, length-delimited as bytes.
 
     Raises:
-        BadEncodingError: the bytes are no such message.
+        BadEncodingError: the bytes are not such a message.
     """
     offset = 0
     while offset < len(data):
@@ -76,9 +76,9 @@ def write_field(number: int, value: int | bytes) -> bytes:
 
 
 def read_hadoop_vint(data: bytes, offset: int) -> tuple[int, int]:
-    """A non-negative Hadoop VInt and the offset behind it.
+    """Read a non-negative Hadoop VInt; value and end offset.
 
-    One byte stands for -112…127; otherwise the first byte is -112 minus the count of big-endian bytes that follow.
+    One byte encodes -112…127; otherwise the first byte is -112 minus the count of big-endian bytes that follow.
 
     Raises:
         BadEncodingError: the buffer ends inside it, or the number is negative.

@@ -64,7 +64,7 @@ def define_index(storage: Storage, config: TableConfig, definition: IndexDefinit
     Callers hold the table's lock.
 
     Returns:
-        Properties that the table needs for it.
+        Table properties to set for it.
 
     Raises:
         CorruptFileError: the file is damaged.

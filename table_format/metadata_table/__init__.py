@@ -1,1 +1,1 @@
-"""The metadata table: Hudi's own merge-on-read table of file listings and column statistics beside the data."""
+"""The metadata table: Hudi's merge-on-read table of file listings, column statistics, bloom filters, record index."""

@@ -1,4 +1,4 @@
-"""Look-ups in the metadata table's bloom filters of record keys."""
+"""The `bloom_filters` partition: bloom filters of record keys by base file."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _ROOT = "BloomFilterMetadata"
 
 
 def bloom_filters(sources: PartitionSources, files: pa.Table) -> pa.Table:
-    """The bloom filters of some files.
+    """Look up the bloom filters of some files.
 
-    A filter has 430 kB by default: ask for few files at a time.
+    A filter has 430 kB by default: look up few files at a time.
 
     Args:
-        sources: of the bloom filters.
+        sources: the `bloom_filters` partition.
         files: columns `partition` and `file_name` (base files), each file once.
 
     Returns:
-        Schema `BLOOMS_SCHEMA`, `type` and `bloom` as they are stored (the bytes are text in base64, as in Parquet
+        Schema `BLOOMS_SCHEMA`, `type` and `bloom` as stored (the bytes are base64 text, as in Parquet
         footers). Files without a filter have no row.
 
     Raises:

@@ -1,7 +1,7 @@
 """Lower and upper bounds of column statistics as values of the column's Arrow type.
 
-The metadata table wraps a bound in a record that tells its kind. A bound narrows a plan only when it is certain to
-mean the same in the column's present type: everything else becomes null, which stands for unknown.
+The metadata table wraps a bound in a record of its kind. A bound is used for pruning only if it certainly has the
+same meaning in the column's current type: any other becomes null, which means unknown.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _MEANINGS: Mapping[int, tuple[str, str]] = {
     19: ("LongWrapper", "TimestampMicrosWrapper"),
     20: ("LongWrapper", "TimestampNanos"),
 }
-"""By the number of the type: its wrapper, and how `bounds` calls such values.
+"""By type number: the wrapper, and the name of such values in `bounds`.
 
 Fixed values (9) and UUIDs (11) are left out; Java orders the latter by signed halves.
 """
@@ -60,10 +60,10 @@ _PARAMETERS = re.compile(r"(\d{1,2}),(\d{1,2})")
 
 @dataclass(frozen=True, slots=True)
 class ValueTypes:
-    """The type that each record names for its bounds.
+    """Value type that each record declares for its bounds.
 
     Attributes:
-        numbers: ordinal of the type; null where the record names none.
+        numbers: ordinal of the type; null if the record declares none.
         parameters: precision and scale of a decimal.
     """
 
@@ -72,17 +72,17 @@ class ValueTypes:
 
 
 def meanings(wrapper: str, values: Column, types: ValueTypes | None) -> Iterator[tuple[str, Column]]:
-    """Split the values of one wrapper by the types that their records name.
+    """Split the values of one wrapper by the types that their records declare.
 
-    Values whose type contradicts the wrapper, or is not known, are left out.
+    Values whose type contradicts the wrapper or is unknown are left out.
 
     Args:
         wrapper: its short name.
-        values: for all records, null where another wrapper stands.
-        types: for all records; None when the writer's schema has no types.
+        values: for all records, null for those with another wrapper.
+        types: for all records; None if the writer's schema has no types.
 
     Yields:
-        How `bounds` calls such values, and the values, null for the others.
+        Name of such values in `bounds`, and the values, null for the others.
     """
     if types is None:
         yield wrapper, values
@@ -101,7 +101,7 @@ def meanings(wrapper: str, values: Column, types: ValueTypes | None) -> Iterator
 
 
 def _decimals(values: Column, parameters: Column) -> Iterator[Column]:
-    """Unscaled numbers as decimals, by precision and scale."""
+    """Convert unscaled numbers to decimals by precision and scale."""
     known = pc.filter(parameters, pc.is_valid(values))
     for text in pc.unique(known).to_pylist():
         match = _PARAMETERS.fullmatch(text or "")
@@ -119,19 +119,19 @@ def _decimals(values: Column, parameters: Column) -> Iterator[Column]:
 
 _SHARED_SCALE = 15
 
-# Parquet leaves out statistics of 4096 bytes and more, so that one bound at least has half of that.
+# Parquet omits statistics of 4096 bytes and more, so that at least one bound has half of that.
 _SMALLEST_OMITTED = 2048
 _INTEGERS = ("IntWrapper", "LongWrapper", "Integer")
 _FLOATS = ("FloatWrapper", "DoubleWrapper")
 
 
 def typed_bounds(bounds: Any, kind: pa.DataType, types: ValueTypes | None = None) -> Column:
-    """The bounds of one side as values of a type; null where unknown, or where the wrapper cannot be trusted for it.
+    """Lower or upper bounds as values of a type; null if unknown or if the wrapper is not reliable for the type.
 
     Args:
         bounds: as decoded.
-        kind: the column's present type.
-        types: the types that the records name, from table version 9 on.
+        kind: the column's current type.
+        types: the types that the records declare, from table version 9 on.
     """
     count = len(bounds.branches) if isinstance(bounds, UnionColumn) else len(bounds)
     target: Any = kind
@@ -147,11 +147,11 @@ def typed_bounds(bounds: Any, kind: pa.DataType, types: ValueTypes | None = None
 
 
 def sound_lower(bounds: Column) -> Column:
-    """Lower bounds that hold in the order of bytes, whatever order the writer compared by.
+    """Lower bounds that are valid in byte order, whatever order the writer used.
 
-    Hudi combines the row groups of a file by Java's comparison, which puts some strings (UTF-16 order) and binary
-    values (signed bytes) elsewhere than Parquet and the engines do. What stands before the first byte that may sort
-    otherwise is a lower bound in either order.
+    Hudi combines the row groups of a file by Java's comparison, which orders some strings (UTF-16) and binary
+    values (signed bytes) differently from Parquet and the engines. The prefix before the first byte that may sort
+    differently is a lower bound in either order.
     """
     limit = _limit(bounds.type)
     if limit is None or not has_bytes_from(bounds, limit):
@@ -161,7 +161,7 @@ def sound_lower(bounds: Column) -> Column:
 
 
 def sound_upper(bounds: Column) -> Column:
-    """Upper bounds that hold in the order of bytes; the others become null. See `sound_lower`."""
+    """Upper bounds that are valid in byte order; the others become null. See `sound_lower`."""
     if pa.types.is_binary(bounds.type) or pa.types.is_large_binary(bounds.type):
         return pa.nulls(len(bounds), bounds.type)
     limit = _limit(bounds.type)
@@ -172,10 +172,10 @@ def sound_upper(bounds: Column) -> Column:
 
 
 def without_nan_traps(lower: Column, upper: Column) -> tuple[Column, Column]:
-    """The bounds, without those of floating-point columns that may stand for NaN.
+    """Remove bounds of floating-point columns that may hide a NaN.
 
-    Parquet's Java library gives `[0.0, 0.0]` for a chunk with a NaN in it, whatever else the chunk holds. This goes
-    before bounds are merged, which would hide it. NaN itself, which Java's order puts last, is no bound either.
+    Parquet's Java library writes `[0.0, 0.0]` for a chunk with a NaN, whatever else the chunk holds. Apply this
+    before bounds are merged, which would hide it. NaN itself, last in Java's order, is not a bound either.
     """
     if not pa.types.is_floating(lower.type):
         return lower, upper
@@ -189,13 +189,13 @@ def without_nan_traps(lower: Column, upper: Column) -> tuple[Column, Column]:
 def trusted_null_counts(
     null_counts: Column, value_counts: Column, uncompressed_sizes: Column, kind: pa.DataType
 ) -> Column:
-    """Null counts, without those that only look like "all rows are null".
+    """Remove null counts that only look like "all rows are null".
 
     Parquet omits the statistics of a chunk with very long values, and Hudi then counts all its values as nulls. The
-    chunk's size tells the cases apart: values of that length do not fit into the few bytes of a chunk of nulls.
+    chunk's size distinguishes the cases: such long values do not fit into the few bytes of a chunk of nulls.
 
     Args:
-        null_counts: as stored; negative or null for unknown.
+        null_counts: as stored; negative or null if unknown.
         value_counts: rows, nulls included.
         uncompressed_sizes: bytes of the column in the file.
         kind: the column's type; only values of variable length can be that long.
@@ -255,7 +255,7 @@ def _to_decimal(wrapper: str, values: Any, kind: Any) -> Any:
 
 def _to_floating(wrapper: str, values: Any, kind: pa.DataType) -> Any:
     if wrapper in _INTEGERS:
-        # Rounding to the nearest keeps the order, and the rows are rounded alike when they are read.
+        # Rounding to nearest keeps the order, and rows are rounded in the same way when they are read.
         return values.cast(kind, safe=False)
     if wrapper not in _FLOATS or (wrapper == "DoubleWrapper" and not pa.types.is_float64(kind)):
         return None
@@ -307,4 +307,4 @@ _CASTS: tuple[tuple[Any, Any], ...] = (
     (pa.types.is_time, _to_time),
     (pa.types.is_decimal, _to_decimal),
 )
-"""For each family of column types, how wrapped values become such values; None when they cannot for certain."""
+"""For each family of column types, the conversion of wrapped values; None if it is not certain."""

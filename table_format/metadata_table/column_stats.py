@@ -1,4 +1,4 @@
-"""Records of the `column_stats` partition, decoded by whole columns and merged."""
+"""The `column_stats` partition: column statistics by file, decoded by columns and merged."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ STATS_SCHEMA = schema_of(
     type=pa.string(),
     **_MEASURES,
 )
-"""Statistics on their way from the file's writer into the metadata table, a row for each file and column.
+"""Statistics that a writer adds to the metadata table, a row for each file and column.
 
-`min` and `max` are the Avro bytes of the wrapped bound with its index in the union (`record_schema.WRAPPERS`, null
+`min` and `max` are the Avro bytes of the wrapped bound with its index in the union (`records.WRAPPERS`, null
 being 0); null for none.
 """
 
@@ -58,17 +58,17 @@ _LONG = pa.int64()
 
 
 def typed_schema(kind: pa.DataType) -> pa.Schema:
-    """The schema of typed statistics of a column."""
+    """Schema of a column's statistics in the column's type."""
     return pa.schema(
         [("file_name", pa.string()), ("min", kind), ("max", kind), ("null_count", _LONG), ("value_count", _LONG)]
     )
 
 
 def typed(shards: Sequence[Sequence[Piece]], column: str, kind: pa.DataType) -> pa.Table:
-    """The newest statistics of one column, in its type.
+    """Newest statistics of one column, in its type.
 
-    Versions of one file's statistics are merged as Hudi does, by the widest bounds and the sum of the counts; where
-    one version does not know a bound, the merged one is unknown.
+    Versions of one file's statistics are merged as in Hudi, by the widest bounds and the sum of the counts; if
+    one version lacks a bound, the merged bound is unknown.
     """
     settled, disputed = settled_apart(shards)
     tables = [_without_deleted(_decode_typed(piece, column, kind)) for piece in settled]
@@ -89,12 +89,12 @@ def _without_deleted(rows: pa.Table) -> pa.Table:
 
 
 def raw(shards: Sequence[Sequence[Piece]], *, unify: bool = False) -> pa.Table:
-    """The newest statistics as they are stored; of several versions of a file's statistics, the newest.
+    """Newest version of each file's statistics, as stored.
 
     Args:
-        shards: what was found.
-        unify: leave out the bounds and null counts in which such versions differ, so that the result says nothing
-            that one of them denies.
+        shards: pieces with the records, by shard.
+        unify: leave out bounds and null counts in which versions differ, so that the result contradicts none of
+            them.
     """
     tables = []
     for shard in shards:
@@ -126,7 +126,7 @@ def _without_contradictions(newest: pa.Table, rows: pa.Table, versions: Versions
 
 
 def _names_types(schema: Node) -> bool:
-    """Whether records name the type of their bounds: those of 1.1 and later have room for it."""
+    """Whether records declare the type of their bounds, as those of 1.1 and later may."""
     record = schema.child(_ROOT).optional
     return record is not None and any(name == "valueType" for name, _ in record.fields)
 
@@ -165,7 +165,7 @@ def _decode_typed(piece: Piece, column: str, kind: pa.DataType) -> pa.Table:
         decoded["isDeleted"].fill_null(True),
     ]
     rows = pa.table(columns, schema=schema)
-    # The hash of another column may be the same, though nobody has seen that.
+    # Another column may have the same hash, however unlikely.
     of_column = pc.or_(pc.fill_null(pc.equal(decoded["columnName"], column), False), rows["deleted"])
     return (
         rows
@@ -222,7 +222,7 @@ def _widen(left: pa.Table, right: pa.Table, present: Column) -> pa.Table:
     columns: dict[str, Any] = {"file_name": left["file_name"]}
     empty_left, empty_right = _all_null(left), _all_null(right)
     for side, widest in (("min", pc.min_element_wise), ("max", pc.max_element_wise)):
-        # A version without a value takes no part; one that has values and no bound makes the bound unknown.
+        # A version without values is ignored; one that has values and no bound makes the bound unknown.
         both = pc.and_(pc.is_valid(left[side]), pc.is_valid(right[side]))
         either = pc.if_else(both, widest(left[side], right[side]), pa.scalar(None, left[side].type))
         joined = pc.if_else(empty_left, right[side], pc.if_else(empty_right, left[side], either))

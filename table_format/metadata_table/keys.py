@@ -1,8 +1,8 @@
 """Record keys of the metadata table and the file group that holds each (RFC-15, RFC-27, RFC-37).
 
-A key of the `column_stats` partition is three hashes behind one another, each in base64: of the column, of the
+A key of the `column_stats` partition is three concatenated hashes, each in base64: of the column, of the
 partition, of the file name. The first two are xxHash64 with a seed of Hudi's own, the last is MD5. All statistics of
-one column therefore lie side by side in a sorted file, and so do those of one column and partition.
+one column are therefore adjacent in a sorted file, and so are those of one column and partition.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ StringColumn: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 
 def column_id(column: str) -> bytes:
-    """The 12 bytes with which the keys of a column's statistics start; nested columns go by their dotted path.
+    """The first 12 bytes of the keys of a column's statistics; nested columns have a dotted path.
 
     >>> column_id("id")
     b'sLZoasJosec='
@@ -39,17 +39,17 @@ def column_id(column: str) -> bytes:
 
 
 def partition_identifier(partition: str) -> str:
-    """The name under which the metadata table files a partition path; `.` for the root of the table."""
+    """A partition path's name in the metadata table; `.` for the root of the table."""
     return partition or NON_PARTITIONED_ID
 
 
 def partition_of_identifier(identifier: str) -> str:
-    """The partition path behind a name of `partition_identifier`."""
+    """Inverse of `partition_identifier`."""
     return "" if identifier == NON_PARTITIONED_ID else identifier
 
 
 def partition_hash(partition: str) -> bytes:
-    """The 12 bytes that stand for a partition path inside a key.
+    """The 12 bytes of a partition path inside a key.
 
     >>> partition_hash(""), partition_hash("p=a")
     (b'FXThHwelITM=', b's2AMmwSBZPw=')
@@ -58,7 +58,7 @@ def partition_hash(partition: str) -> bytes:
 
 
 def file_hash(file_name: str) -> bytes:
-    """The 24 bytes that stand for a file name inside a key.
+    """The 24 bytes of a file name inside a key.
 
     >>> file_hash("abc.parquet")
     b'gI13NiIQPBkg4GpAYhC5Fw=='
@@ -67,12 +67,12 @@ def file_hash(file_name: str) -> bytes:
 
 
 def column_stats_key(column: str, partition: str, file_name: str) -> bytes:
-    """The key of the statistics of one column of one file."""
+    """Key of the statistics of one column of one file."""
     return column_id(column) + partition_hash(partition) + file_hash(file_name)
 
 
 def column_stats_keys(columns: StringColumn, partitions: StringColumn, file_names: StringColumn) -> pa.BinaryArray:
-    """The keys of many statistics records, all three columns of one length; each distinct text is hashed once."""
+    """Keys of many statistics records, from three columns of one length; each distinct text is hashed once."""
     rows = np.empty((len(columns), 2 * _SHORT_WIDTH + _FILE_WIDTH), dtype=np.uint8)
     column_rows, column_values = _encoded(columns)
     partition_rows, partition_values = _encoded(partitions)
@@ -86,7 +86,7 @@ def column_stats_keys(columns: StringColumn, partitions: StringColumn, file_name
 
 
 def shard_of_key(key: str, shards: int) -> int:
-    """Number of the file group that holds a key: `abs(abs(hash) % n)` in Java's 32-bit arithmetic.
+    """Shard (file group number) of a key: `abs(abs(hash) % n)` in Java's 32-bit arithmetic.
 
     >>> shard_of_key("polygenelubricants", 7), shard_of_key("日本", 10)
     (2, 7)
@@ -95,7 +95,7 @@ def shard_of_key(key: str, shards: int) -> int:
 
 
 def shards_of_keys(keys: StringColumn, shards: int) -> npt.NDArray[np.int32]:
-    """Number of the file group of each key; `keys` are strings, or their UTF-8 bytes."""
+    """Shard of each key; `keys` are strings or their UTF-8 bytes."""
     hashes = java_string_hash(keys).astype(np.int64)
     lowest = hashes == _INT_MIN
     reduced = np.abs(hashes) % shards
@@ -111,7 +111,7 @@ def _reduced(hash_value: int, shards: int) -> int:
 
 
 def _encoded(column: StringColumn) -> tuple[npt.NDArray[np.int64], list[str]]:
-    """The row numbers of a column's values among its distinct values."""
+    """A column's distinct values, and the index of each row's value."""
     merged: Any = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(merged, pa.ChunkedArray):  # of no chunk at all
         merged = pa.array([], pa.string())

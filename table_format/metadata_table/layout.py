@@ -1,6 +1,6 @@
-"""Names on disk of the metadata table: folder, partitions, file groups, files, instants.
+"""Names of the metadata table on storage: folder, partitions, file groups, files, instants.
 
-Names that are read are those of all table versions; those that are made are of version 6. From version 8 on (timeline
+Names of all table versions are parsed; names are made as in version 6. From version 8 on (timeline
 layout 2), a log file is named after the deltacommit that wrote it rather than after its slice's base file.
 """
 
@@ -20,7 +20,7 @@ BLOOM_FILTERS = "bloom_filters"
 RECORD_INDEX = "record_index"
 PARTITION_STATS = "partition_stats"
 MAINTAINED = (COLUMN_STATS, FILES, RECORD_INDEX)
-"""Partitions that commits of this project keep up to date; the record index when the writer tells what it changed."""
+"""Partitions that our commits update; the record index if the writer reports changed keys."""
 
 PARTITIONS_KEY = "hoodie.table.metadata.partitions"
 INFLIGHT_PARTITIONS_KEY = "hoodie.table.metadata.partitions.inflight"
@@ -34,10 +34,10 @@ FILE_ID_PREFIXES = {
 }
 
 EMPTY_TABLE_INSTANT = "00000000000000"
-"""Stands for the latest data instant when a metadata table is made for a table without any."""
+"""In place of the latest data instant if a metadata table is created for a table without instants."""
 
 TOKEN, ROLLBACK_TOKEN = "0-0-0", "1-0-1"
-"""Write tokens, which in Spark name the attempt of a task; rollbacks have one of their own."""
+"""Write tokens, which in Spark identify a task attempt; rollbacks have their own."""
 
 COMPACTION_SUFFIX = "001"
 CLEAN_SUFFIX = "002"
@@ -71,8 +71,8 @@ class LogFile:
         path: in the data table's storage.
         size: bytes.
         file_id: its file group.
-        base_instant: in layout 1 the slice's; in layout 2 the deltacommit that wrote the file.
-        version: counts the log files of that name.
+        base_instant: in layout 1 the file slice's; in layout 2 the deltacommit that wrote the file.
+        version: number among the log files of that name.
         token: the write token.
         modified: its last change, milliseconds since the epoch.
     """
@@ -87,7 +87,7 @@ class LogFile:
 
     @property
     def order(self) -> tuple[str, int, str]:
-        """Log files apply in this order."""
+        """Sort key of the order in which log files apply."""
         return self.base_instant, self.version, self.token
 
 
@@ -101,7 +101,7 @@ class FileGroup:
 
     @property
     def family(self) -> str:
-        """What stands before the shard's number; shards are counted within it.
+        """File id prefix before the shard number; shards are counted within it.
 
         It differs between the file groups of one metadata partition only in a partitioned record index, where each
         partition of the data table has shards of its own.
@@ -125,14 +125,14 @@ def log_file_path(partition: str, group: str, base_instant: str, version: int, t
 
 
 def init_instant(latest_data_instant: str, number: int) -> str:
-    """The instant that builds a metadata partition: the data instant it is built from, and a number from 010 on."""
+    """Instant that builds a metadata partition: the data instant it is built from, and a number from 010 on."""
     return f"{latest_data_instant}{_FIRST_INIT_SUFFIX + number:03d}"
 
 
 def has_service_suffix(instant: str) -> bool:
     """Whether an instant of the metadata table belongs to a table service or builds a partition.
 
-    Such instants have no namesake in the data table: its 17 digits are followed by three more.
+    Such instants are not in the data table's timeline: their 17 digits are followed by three more.
     """
     if not instant.isdigit() or len(instant) != _INSTANT_DIGITS + 3:
         return False
@@ -148,7 +148,7 @@ def builds_partition(instant: str) -> bool:
 
 
 def list_file_groups(storage: Storage, partition: str) -> tuple[FileGroup, ...]:
-    """The file groups of a metadata partition in the order of the shards."""
+    """File groups of a metadata partition by shard."""
     bases: dict[str, list[BaseFile]] = {}
     logs: dict[str, list[LogFile]] = {}
     for entry in storage.list(f"{FOLDER}/{partition}"):

@@ -1,4 +1,4 @@
-"""Reading the metadata table: the files of the data table, and what is known of their columns."""
+"""Reader of the metadata table: file listing, column statistics, bloom filters, record index."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ FILES_SCHEMA = schema_of(partition=pa.string(), file_name=pa.string(), size=pa.i
 
 
 class MetadataTable:
-    """The metadata table of a data table, as of the moment of opening.
+    """The metadata table of a data table, as of opening.
 
-    Open files and the list of files stay in the instance; statistics do not, callers keep those they need. Instances
+    Opened files and the file listing are cached in the instance; statistics are not. Instances
     may be shared by threads.
 
     Args:
         client: the data table.
-        timeline: the data table's timeline; it decides which blocks count.
+        timeline: the data table's timeline; it decides which blocks are valid.
         metadata_timeline: the metadata table's own.
-        partitions: the partitions that are ready for use; a record index that the table does not list may turn out
+        partitions: partitions that are ready for use; a record index that the table does not list may turn out
             not to be.
     """
 
@@ -65,8 +65,8 @@ class MetadataTable:
         """Open the metadata table, if the data table has one that may be used.
 
         Returns:
-            None when `hoodie.table.metadata.partitions` does not list `files`, and also, with a warning in the log,
-            when the metadata table is missing or lacks a completed commit: callers then list the storage.
+            None if `hoodie.table.metadata.partitions` does not list `files`, and also, with a warning in the log,
+            if the metadata table is missing or lacks a completed commit: callers then list the storage.
         """
         listed = client.config.metadata_partitions
         if layout.FILES not in listed:
@@ -79,14 +79,14 @@ class MetadataTable:
         return cls(client, timeline, metadata_timeline, (*listed, *unlisted))
 
     def refreshed(self, client: TableClient, timeline: Timeline) -> MetadataTable | None:
-        """The metadata table as it is now; files that this instance has read are not read again.
+        """The current metadata table; files that this instance has read are not read again.
 
         Args:
             client: the data table.
-            timeline: the data table's, as it is now.
+            timeline: the data table's current timeline.
 
         Returns:
-            Another instance, or None as in `open`.
+            A new instance, or None as in `open`.
         """
         newer = type(self).open(client, timeline)
         if newer is not None:
@@ -100,7 +100,7 @@ class MetadataTable:
             return self._listing[0]
 
     def files(self, partitions: Sequence[str] | None = None) -> pa.Table:
-        """The files of the data table that are not deleted, those of uncommitted instants included.
+        """Files of the data table that are not deleted, including those of uncommitted instants.
 
         Args:
             partitions: only these partition paths; None for all.
@@ -116,37 +116,37 @@ class MetadataTable:
 
     @property
     def has_column_stats(self) -> bool:
-        """Whether there are column statistics at all."""
+        """Whether the table has column statistics."""
         return layout.COLUMN_STATS in self.partitions
 
     def column_stats(self, column: str, kind: pa.DataType) -> pa.Table:
-        """What is known of one column in each file; a file without a row is unknown.
+        """Statistics of one column by file; files without a row have no statistics.
 
         Args:
             column: its name; dotted for a nested column.
-            kind: its present type.
+            kind: its current type.
 
         Returns:
-            Columns `file_name`, `min` and `max` (of `kind`; null for unknown, and both for a file in which every row
-            is null), `null_count` (null for unknown), `value_count` (rows).
+            Columns `file_name`, `min` and `max` (of `kind`; null if unknown, and both for a file in which every row
+            is null), `null_count` (null if unknown), `value_count` (rows).
         """
         if not self.has_column_stats:
             return column_stats.typed_schema(kind).empty_table()
         return column_stats.typed(self._column_stats_sources().prefix(column_id(column)), column, kind)
 
     def column_stats_since(self, older: MetadataTable, column: str, kind: pa.DataType) -> pa.Table | None:
-        """What came to `column_stats(column, kind)` since an earlier look.
+        """Rows added to `column_stats(column, kind)` since an earlier instance.
 
-        A file that had statistics before may have a row, too: then both hold together, for its log file has grown.
+        A file that had statistics before may have a row too: its log file has grown, and both apply together.
 
         Args:
-            older: what this instance was `refreshed` from, at any distance.
+            older: the instance that this one was `refreshed` from, directly or not.
             column: its name.
-            kind: its present type.
+            kind: its current type.
 
         Returns:
-            Columns as in `column_stats`. None when more has changed than that records were added, for instance by a
-            compaction of the metadata table: ask for all of them then.
+            Columns as in `column_stats`. None if not only records were added, for instance after a
+            compaction of the metadata table: load all statistics then.
         """
         if not (self.has_column_stats and older.has_column_stats):
             return None
@@ -155,10 +155,10 @@ class MetadataTable:
         return None if added is None else column_stats.typed(added.prefix(column_id(column)), column, kind)
 
     def column_stats_raw(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The statistics as they are stored, bounds in Avro's bytes; schema `stats.RAW_SCHEMA`.
+        """Statistics as stored, bounds as Avro bytes; schema `column_stats.RAW_SCHEMA`.
 
         Args:
-            columns: names; None for all that the table holds.
+            columns: names; None for all.
         """
         if not self.has_column_stats:
             return column_stats.RAW_SCHEMA.empty_table()
@@ -173,10 +173,10 @@ class MetadataTable:
         )
 
     def partition_stats_raw(self) -> pa.Table:
-        """Statistics of whole partitions as they are stored (from version 8 on), for inspection.
+        """Partition statistics as stored (from version 8 on), for inspection.
 
-        Nothing may be planned by them: a file whose statistics are missing, or hide a NaN or a long value, is left out
-        of such an aggregate, or spoils it, and the result does not show it. Columns as in `column_stats_raw`, with the
+        They are not sound for pruning: a file whose statistics are missing, or hide a NaN or a long value, is left out
+        of such an aggregate or makes it wrong without a trace. Columns as in `column_stats_raw`, with the
         partition's name in the metadata table as `file_name`.
         """
         if layout.PARTITION_STATS not in self.partitions:
@@ -186,10 +186,10 @@ class MetadataTable:
             return column_stats.raw(sources.everything())
 
     def record_locations(self, keys: Column) -> pa.Table | None:
-        """In which file group each record lies, by the record index; see `record_index.record_locations`.
+        """File group of each record by the record index; see `record_index.record_locations`.
 
         Returns:
-            Columns `key`, `partition`, `file_id`; keys that no record has are left out. None when the table has no
+            Columns `key`, `partition`, `file_id`; unknown keys are left out. None if the table has no
             record index.
         """
         if layout.RECORD_INDEX not in self.partitions:
@@ -199,7 +199,7 @@ class MetadataTable:
             return None if index is None else record_index.record_locations(index[0], keys, index[1])
 
     def count_record_keys(self, most: int) -> int | None:
-        """How many keys the record index has; None without one, or with more than `most` entries to look through."""
+        """Number of keys in the record index; None without an index, or with more than `most` entries."""
         if layout.RECORD_INDEX not in self.partitions:
             return None
         with self._lock:
@@ -207,14 +207,14 @@ class MetadataTable:
             return None if index is None else record_index.count_keys(index[0], most)
 
     def bloom_filters(self, files: pa.Table) -> pa.Table | None:
-        """Bloom filters of the record keys of some files; see `bloom_index.bloom_filters`.
+        """Bloom filters of the record keys of some files; see `bloom_filters.bloom_filters`.
 
         Args:
             files: columns `partition` and `file_name`.
 
         Returns:
             Columns `partition`, `file_name`, `type`, `bloom` (text, for `bloom.parse_bloom`); files without a filter
-            are left out. None when the table has no such index.
+            are left out. None if the table has no such index.
         """
         if layout.BLOOM_FILTERS not in self.partitions:
             return None
@@ -227,10 +227,10 @@ class MetadataTable:
 
     @functools.cached_property
     def _record_index(self) -> tuple[PartitionSources, IndexLayout | None] | None:
-        """The sources of the record index, and its layout if the names of its file groups do not tell it.
+        """The sources of the record index, and its layout if file group names do not have it.
 
-        None when it is out of date or out of use. By the properties as they are now: an index may have grown, or have
-        been built anew with other file groups, since the caller read them.
+        None if it is stale or unused. Reads the table's properties again: an index may have grown, or have
+        been rebuilt with other file groups, since the caller read them.
         """
         client = TableClient(self._storage, load_table_config(self._storage))
         if layout.RECORD_INDEX in client.config.metadata_partitions:
@@ -256,21 +256,21 @@ class MetadataTable:
         of_partitions = pc.equal(rows["partition"], ALL_PARTITIONS_KEY)
         named: Any = rows.filter(of_partitions)["file_name"]
         files = rows.filter(pc.invert(of_partitions))
-        # The root of the table is stored as "."; no partition path is.
+        # The root of the table is stored as ".", which no partition path is.
         folders: Any = pc.if_else(pc.equal(files["partition"], partition_identifier("")), "", files["partition"])
         partitions = sorted(partition_of_identifier(name) for name in named.to_pylist())
         return partitions, files.set_column(0, "partition", folders).cast(FILES_SCHEMA)
 
 
 def read_listing(sources: PartitionSources) -> pa.Table:
-    """The merged content of the `files` partition.
+    """Merged content of the `files` partition.
 
     Returns:
         Columns `partition` (the record's key), `file_name`, `size`; deleted entries are left out.
     """
     settled, disputed = settled_apart(sources.everything())
     tables = [FILES_SCHEMA.empty_table()]
-    for piece in settled:  # within one file, each name stands once
+    for piece in settled:  # within one file, names are unique
         rows = _decode_files(piece)
         some_deleted = pc.any(rows["deleted"]).as_py() is not False
         tables.append((rows.filter(pc.invert(rows["deleted"])) if some_deleted else rows).select(FILES_SCHEMA.names))
@@ -281,23 +281,23 @@ def read_listing(sources: PartitionSources) -> pa.Table:
 
 
 def _merged_files(rows: pa.Table) -> pa.Table:
-    """The files that are left of several versions of partitions, oldest first."""
+    """Merge several versions of partitions' file lists, oldest first."""
     separator = "\x00"  # in no path
     keys: Any = pc.binary_join_element_wise(rows["partition"], rows["file_name"], separator)
     versions = newest_versions(keys, to_numpy(rows["deleted"].combine_chunks()))
     live = rows.take(from_numpy(versions.live)).select(FILES_SCHEMA.names)
     if versions.unique:
         return live
-    # A file that was written more than once has grown: the greatest size counts.
+    # A file with several entries has grown: the greatest size is current.
     grouped = live.append_column("code", from_numpy(versions.codes)).group_by("code", use_threads=False)
     merged = grouped.aggregate([("partition", "first"), ("file_name", "first"), ("size", "max")])
     return merged.select(["partition_first", "file_name_first", "size_max"]).rename_columns(FILES_SCHEMA.names)
 
 
 def _decode_files(piece: Piece) -> pa.Table:
-    """Entries of the maps of one source; a record deleted as a whole is not known to occur and refused."""
+    """Map entries of one source; refuses deletions of whole records, which Hudi does not write."""
     if piece.schema is None:
-        raise CorruptFileError(piece.name, 0, "a delete block takes whole partitions from the list of files")
+        raise CorruptFileError(piece.name, 0, "a delete block removes whole partitions from the file listing")
     entries = piece.entries
     path = "filesystemMetadata"
     decoded = decode_columns(

@@ -1,4 +1,4 @@
-"""Look-ups in the record index: in which file group each record key lies (RFC-8, record level index)."""
+"""The record index (RFC-8, record-level index): look-up of the file group of each record key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from table_format.metadata_table import layout as names
 from table_format.metadata_table.layout import RECORD_INDEX, FileGroup, list_file_groups
 from table_format.metadata_table.record_index_entries import LOCATIONS_SCHEMA
 from table_format.metadata_table.record_index_layout import LAYOUT_KEY, PARTITION, IndexLayout
-from table_format.metadata_table.record_index_shard import DYNAMIC, Choice, live_entries, look_up
+from table_format.metadata_table.record_index_shard import DYNAMIC, LookupStrategy, live_entries, look_up
 from table_format.metadata_table.slices import ValidInstants, open_complete_timeline
 from table_format.metadata_table.sources import PartitionSources, Piece, Source, newest_versions
 from table_format.storage import Storage
@@ -26,19 +26,19 @@ from table_format.timeline.timeline import Timeline
 
 
 def is_private(config: TableConfig) -> bool:
-    """Whether a table has, or had, a record index that the metadata table does not list; see `IndexLayout.of`."""
+    """Whether a table has or had a record index that the metadata table does not list; see `IndexLayout.of`."""
     return RECORD_INDEX not in config.metadata_partitions and bool(config.raw.get(LAYOUT_KEY, "").strip())
 
 
 def record_locations(sources: PartitionSources, keys: Column, layout: IndexLayout | None = None) -> pa.Table:
-    """Where records lie.
+    """Look up the file groups of records.
 
-    Only shards, and only blocks of their base files, that can hold one of the keys are read.
+    Reads only the shards, and the blocks of their base files, that can contain one of the keys.
 
     Args:
         sources: of the record index.
-        keys: record keys as the table's key generator makes them; nulls are passed over.
-        layout: of the index; None for that which the names of its file groups tell.
+        keys: record keys as made by the table's key generator; nulls are ignored.
+        layout: of the index; None to derive it from the names of its file groups.
 
     Returns:
         Columns `key`, `partition`, `file_id`; keys that are not in the index have no row. In a partitioned record
@@ -52,13 +52,13 @@ def record_locations(sources: PartitionSources, keys: Column, layout: IndexLayou
 
 
 def count_keys(sources: PartitionSources, most: int) -> int | None:
-    """How many keys the index has: each counts once, however often it was written, and deleted ones do not.
+    """Number of distinct live keys in the index.
 
     In a partitioned record index, a key counts once for each partition of the data table that has it.
 
     Args:
         sources: of the record index.
-        most: entries that are looked through for it; None is returned for an index with more in its base files.
+        most: limit of entries to read; None is returned for an index with more entries in its base files.
     """
     opened = sources.open()
     entries = sum(source.reader.entry_count for shard in opened.shards for source in shard if source.reader)
@@ -75,9 +75,9 @@ _NONE = "the table has no record index: build it by `hudi-catalog index bootstra
 
 
 class RecordIndex:
-    """The record index as of the moment of opening.
+    """The record index, as of opening.
 
-    Instances pickle without what they have read, so that a worker opens the file groups that it asks alone.
+    Instances pickle without cached content, so a worker opens only the file groups that it reads.
 
     Attributes:
         layout: its file groups.
@@ -96,7 +96,7 @@ class RecordIndex:
         self._groups = tuple(groups)
         self._valid = valid
         self._options = dict(options)
-        self._choice = Choice.of(self._options)
+        self._strategy = LookupStrategy.of(self._options)
         self._sources = PartitionSources(storage, names.RECORD_INDEX, valid, groups=self._groups)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -110,15 +110,15 @@ class RecordIndex:
 
         Args:
             client: the table.
-            timeline: its timeline, if at hand; it decides which entries count.
+            timeline: its timeline, if loaded already; it decides which entries are valid.
             options: see `docs/reference/options.md`, `hoodie.catalog.record.index.…`.
 
         Raises:
-            RecordIndexError: there is none, or it is out of date.
+            RecordIndexError: there is none, or it is stale.
             CorruptFileError: a file group is missing.
         """
         timeline = timeline or client.timeline()
-        state = _state(client)  # an index may have grown, or have been built anew, since the properties were read
+        state = _state(client)  # an index may have grown or been rebuilt since the properties were read
         layout = IndexLayout.of(client, timeline)
         if layout is None:
             raise RecordIndexError(f"{client.storage.uri}: {_NONE}")
@@ -129,39 +129,39 @@ class RecordIndex:
             )
         groups = groups_in_order(client.storage, layout)
         if _state(client) != state:
-            raise RecordIndexError(f"{client.storage.uri}: the record index was built anew at this moment: try again")
+            raise RecordIndexError(f"{client.storage.uri}: the record index was rebuilt at this moment: try again")
         return cls(client.storage, layout, groups, ValidInstants(timeline, metadata_timeline), options or {})
 
     def get_record_locations(self, keys: Column, partitions: Column | None = None) -> pa.Table:
-        """Where records are (the RFC's `getRecordLocations`).
+        """Look up the locations of records (the RFC's `getRecordLocations`).
 
         Args:
-            keys: record keys; nulls and repetitions are passed over.
-            partitions: in an index of partition scope, the partition in which each key is looked for, aligned with
-                `keys`; None looks into all. An index of global scope does not regard it.
+            keys: record keys; nulls and repetitions are ignored.
+            partitions: in an index of partition scope, the partition in which to look up each key, aligned with
+                `keys`; None looks into all. Ignored by an index of global scope.
 
         Returns:
-            Schema `LOCATIONS_SCHEMA`, in no order; keys that no record has have no row.
+            Schema `LOCATIONS_SCHEMA`, unordered; unknown keys have no row.
 
         Raises:
             CorruptFileError: the index is damaged.
         """
-        return locate(self._sources, self.layout, keys, partitions, self._choice)
+        return locate(self._sources, self.layout, keys, partitions, self._strategy)
 
     def group_locations(self, group: int, keys: Column) -> pa.Table:
-        """What one file group says of some keys; the part of one task.
+        """Locations of some keys in one file group, for one task.
 
         Args:
             group: its ordinal in `layout.groups`.
-            keys: as in `get_record_locations`, those that the file group can hold.
+            keys: as in `get_record_locations`; only keys of this file group.
 
         Raises:
             CorruptFileError: the file group is damaged.
         """
-        return look_up(self._shard(group), one_chunk(keys).drop_null(), self._choice)
+        return look_up(self._shard(group), one_chunk(keys).drop_null(), self._strategy)
 
     def group_entries(self, group: int) -> pa.Table:
-        """All live entries of one file group, by its ordinal; schema `LOCATIONS_SCHEMA`, in no order.
+        """All live entries of one file group, by its ordinal; schema `LOCATIONS_SCHEMA`, unordered.
 
         Raises:
             CorruptFileError: the file group is damaged.
@@ -169,7 +169,7 @@ class RecordIndex:
         return live_entries(self._shard(group))
 
     def group_of(self, keys: Column, partitions: Column | None = None) -> NDArray[np.int32]:
-        """The ordinal of the file group into which each key is written; see `IndexLayout.group_of`."""
+        """Ordinal of the file group into which each key is written; see `IndexLayout.group_of`."""
         return self.layout.group_of(keys, partitions)
 
     def _shard(self, group: int) -> Sequence[Source]:
@@ -177,14 +177,14 @@ class RecordIndex:
 
 
 def _state(client: TableClient) -> tuple[str, ...]:
-    """What changes when an index is built anew or grows; reads the table's properties again."""
+    """State that changes when an index is rebuilt or grows; reads the table's properties again."""
     config = client.reload()
     ids = [group.file_id for group in list_file_groups(client.storage, names.RECORD_INDEX)]
     return config.raw.get(LAYOUT_KEY, ""), str(names.RECORD_INDEX in config.metadata_partitions), *ids
 
 
 def groups_in_order(storage: Storage, layout: IndexLayout) -> tuple[FileGroup, ...]:
-    """The files of each file group of a layout.
+    """Files of each file group of a layout.
 
     Raises:
         CorruptFileError: a file group is missing.
@@ -202,18 +202,18 @@ def locate(
     layout: IndexLayout,
     keys: Column,
     partitions: Column | None = None,
-    choice: Choice = DYNAMIC,
+    strategy: LookupStrategy = DYNAMIC,
 ) -> pa.Table:
-    """Where records are, by the sources of an index; see `RecordIndex.get_record_locations`.
+    """Look up locations in the sources of an index; see `RecordIndex.get_record_locations`.
 
-    Only file groups, and only blocks of their base files, that can hold one of the keys are read.
+    Reads only the file groups, and the blocks of their base files, that can contain one of the keys.
 
     Args:
         sources: of the file groups of the layout, in its order.
         layout: of the index.
-        keys: record keys; nulls and repetitions are passed over.
+        keys: record keys; nulls and repetitions are ignored.
         partitions: of the keys, for an index of partition scope; aligned with them.
-        choice: how HFiles are read.
+        strategy: how to read HFiles.
     """
     texts = one_chunk(keys).cast(pa.string())
     there = from_numpy(valid_mask(texts))
@@ -232,12 +232,12 @@ def locate(
             )
             if number >= 0
         }
-        tables += sources.of_shards(picked, functools.partial(look_up, choice=choice))
+        tables += sources.of_shards(picked, functools.partial(look_up, strategy=strategy))
     return _one_place(pa.concat_tables(tables), layout)
 
 
 def _one_place(locations: pa.Table, layout: IndexLayout) -> pa.Table:
-    """In an index of global scope with several families the newest one that knows a key counts."""
+    """In an index of global scope with several families, the newest family that has a key is valid."""
     if len(layout.families) == 1 or layout.scope == PARTITION:
         return locations
     codes = to_numpy(one_chunk(locations["key"]).dictionary_encode().indices)

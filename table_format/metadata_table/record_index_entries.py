@@ -1,4 +1,4 @@
-"""The columns in which locations of records are handed about, and which keys can have one."""
+"""Entries of the record index: schemas of locations and changes, encoding and decoding, limits of keys."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _LOCATIONS: dict[str, pa.DataType] = {
 
 LOCATIONS_SCHEMA = pa.schema(_LOCATIONS)
 
-"""A location: record key, partition path, file id, the instant that put the record there (epoch milliseconds of the
-instant in the writer's zone, as the index stores it), and the record's row in the base file where the index says so."""
+"""A location: record key, partition path, file id, the instant that wrote the record there (epoch milliseconds of the
+instant in the writer's zone, as stored in the index), and the record's row in the base file if the index has it."""
 
 _CHANGES: dict[str, pa.DataType] = {
     "key": pa.string(),
@@ -52,16 +52,16 @@ _CHANGES: dict[str, pa.DataType] = {
 
 CHANGES_SCHEMA = pa.schema(_CHANGES)
 
-"""What a write does to the index: keys with their new place, or deleted keys (file id null; the partition matters in a
-partition-scoped index only). Where one write does both to a key, as in a move between partitions, the place counts."""
+"""Changes of a write to the index: keys with their new location, or deleted keys (file id null; partition used in a
+partition-scoped index only). If one write does both to a key, as in a move between partitions, the location wins."""
 
 
 def refuse_long_keys(keys: Any, path: str = "") -> None:
-    """Refuse record keys that no record index can hold.
+    """Refuse record keys that are too long for a record index.
 
     Args:
         keys: a string array.
-        path: of the file that has them; none where they are still to be written.
+        path: file with the keys; empty if they are yet to be written.
 
     Raises:
         RecordError: one of them is too long.
@@ -104,19 +104,19 @@ _HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
 
 
 def encode_locations(table: pa.Table, instant_ms: int) -> Records:
-    """Index entries that say where keys are.
+    """Encode index entries with the locations of keys.
 
-    All records of one file group have the same bytes, which are made once.
+    All records of one file group have the same bytes, which are encoded once.
 
     Args:
         table: columns `key`, `partition`, `file_id` as in `CHANGES_SCHEMA`, without nulls; each key once.
-        instant_ms: the instant that put the records there, in milliseconds since the epoch.
+        instant_ms: the instant that wrote the records, in milliseconds since the epoch.
 
     Raises:
         RecordIndexError: a row without a key, partition or file id.
     """
     if any(table[name].null_count for name in ("key", "partition", "file_id")):
-        raise RecordIndexError("a record without key, partition or file id cannot stand in the record index")
+        raise RecordIndexError("a record without key, partition or file id cannot be in the record index")
     keys = one_chunk(table["key"]).cast(pa.binary())
     if not table.num_rows:
         return Records.empty()
@@ -134,9 +134,9 @@ def encode_locations(table: pa.Table, instant_ms: int) -> Records:
 
 
 def encode_places(partitions: Sequence[str], file_ids: Sequence[str], instants_ms: Sequence[int]) -> pa.BinaryArray:
-    """The value of the index for records of some file groups, each put there by an instant (epoch milliseconds).
+    """Encode the index value for records of each file group, written there by an instant (epoch milliseconds).
 
-    A file id `<uuid>` or `<uuid>-<number>` is stored by its numbers (encoding 0), any other as text (encoding 1), as
+    A file id `<uuid>` or `<uuid>-<number>` is stored as numbers (encoding 0), any other as text (encoding 1), as
     `HoodieMetadataPayload.createRecordIndexUpdate` does.
     """
     parts = [_parts(file_id) for file_id in file_ids]
@@ -165,18 +165,18 @@ def _parts(file_id: str) -> tuple[int, int, int, str, int]:
 
 
 def decode_values(values: Column, schema: Node, name: str) -> pa.Table:
-    """The locations that index entries hold; each distinct value is decoded once.
+    """Decode the locations in index entries; each distinct value is decoded once.
 
     Args:
         values: Avro bytes of the entries, in one piece or several.
-        schema: their Avro schema, as the file has it.
+        schema: their Avro schema in the file.
         name: the file, for messages.
 
     Returns:
         The columns of `LOCATIONS_SCHEMA` but for `key`.
 
     Raises:
-        CorruptFileError: these are no entries of a record index.
+        CorruptFileError: they are not entries of a record index.
     """
     encoded: Any = one_chunk(values.dictionary_encode())
     distinct = _decode_distinct(encoded.dictionary, schema, name)
@@ -190,7 +190,7 @@ def _decode_distinct(values: pa.BinaryArray, schema: Node, name: str) -> pa.Tabl
     try:
         decoded = decode_columns(buffer, starts, lengths, schema, paths, name=name)
     except SchemaError as error:
-        raise CorruptFileError(name, 0, f"these are no records of a record index ({error})") from error
+        raise CorruptFileError(name, 0, f"not records of a record index ({error})") from error
     columns: dict[str, Any] = {field: decoded[path] for field, path in zip(fields, paths, strict=True)}
     if columns["partitionName"].null_count:
         raise CorruptFileError(name, 0, "an entry of the record index names no partition; rebuild the index")
@@ -212,7 +212,7 @@ def _has_position(schema: Node) -> bool:
 
 
 def _file_ids(name: str, columns: Mapping[str, Column]) -> Column:
-    """File ids from either form: the halves of a UUID and a number behind it, or the id itself."""
+    """File ids of either encoding: the halves of a UUID and a number, or the id itself."""
     high, low, text = (columns[field] for field in ("fileIdHighBits", "fileIdLowBits", "fileId"))
     codes = to_numpy(columns["fileIdEncoding"])
     known = valid_mask(columns["fileIdEncoding"])
@@ -227,7 +227,7 @@ def _file_ids(name: str, columns: Mapping[str, Column]) -> Column:
 
 
 def uuid_texts(high: NDArray[np.int64], low: NDArray[np.int64]) -> Column:
-    """UUIDs as Java's `UUID.toString` gives them."""
+    """Format UUIDs as Java's `UUID.toString` does."""
     halves = np.stack([high, low], axis=1).astype(">i8")
     octets = halves.view(np.uint8).reshape(len(high), 16)
     digits = np.empty((len(high), 32), dtype=np.uint8)

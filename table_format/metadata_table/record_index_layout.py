@@ -1,6 +1,6 @@
-"""The hash functions that spread record keys over the file groups of a record index.
+"""Layout of a record index: its hash function, and the file groups over which it distributes record keys.
 
-Apache Hudi knows `java` alone. An index with another hash is read and written by this project only.
+Apache Hudi supports the hash `java` only. An index with another hash is read and written by this project only.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Shards: TypeAlias = NDArray[np.int32]
 
 Sharding: TypeAlias = Callable[[Any, int], Shards]
 
-"""Takes keys (strings or their UTF-8 bytes, without nulls) and a number of shards; gives the shard of each key."""
+"""Maps keys (strings or their UTF-8 bytes, without nulls) and a number of shards to the shard of each key."""
 
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(prime)
@@ -47,10 +47,10 @@ _P1, _P2, _P3, _P4, _P5 = (
 
 
 def sharding(name: str) -> Sharding:
-    """The function of a name.
+    """Look up a hash function by name.
 
     Raises:
-        RecordIndexError: nobody registered that name in this process.
+        RecordIndexError: the name is not registered in this process.
     """
     try:
         return _KNOWN[name]
@@ -63,11 +63,11 @@ def sharding(name: str) -> Sharding:
 
 
 def register_hash(name: str, function: Sharding) -> None:
-    """Make a hash function known to this process.
+    """Register a hash function in this process.
 
     Args:
-        name: as the table's properties have it; never to be used for another function again.
-        function: the same for ever, or keys are lost.
+        name: its name in table properties; never reuse it for another function.
+        function: must never change, or keys are lost.
 
     Raises:
         RecordIndexError: the name belongs to another function.
@@ -77,7 +77,7 @@ def register_hash(name: str, function: Sharding) -> None:
 
 
 def xxhash64(keys: Any, seed: int = 0) -> NDArray[np.uint64]:
-    """XXH64 of each key, by whole columns: keys of one length advance side by side."""
+    """XXH64 of each key, vectorized over keys of the same length."""
     data, starts, lengths = spans_of(one_chunk(keys))
     hashes = np.empty(len(starts), dtype=np.uint64)
     with np.errstate(over="ignore"):
@@ -142,7 +142,7 @@ PARTITION: Final = "partition"
 
 LAYOUT_KEY: Final = "hoodie.catalog.record.index.layout"
 
-"""The table property with a layout that Apache Hudi does not know."""
+"""Table property with a layout that Apache Hudi does not support."""
 
 MAINTAINED_KEY: Final = "hoodie.catalog.record.index"
 
@@ -159,14 +159,14 @@ Groups = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class IndexLayout:
-    """How keys are spread over file groups; the same for the life of the index, but for families added at the end.
+    """Distribution of keys over file groups; fixed for the life of the index, except for families added at the end.
 
     Attributes:
-        families: file id prefix and number of file groups of each set of file groups over which keys are spread by
-            their hash, oldest first. In an index of global scope a key may lie in any family, and new keys go to the
+        families: file id prefix and number of file groups of each set of file groups over which keys are distributed by
+            hash, oldest first. In an index of global scope a key may be in any family, and new keys go to the
             newest one; in one of partition scope each partition of the data table has a family of its own.
-        scope: `global`, where a key has one place in the table, or `partition`, where it has one in each partition.
-        hash_name: see `hashes`.
+        scope: `global`: a key has one location in the table; `partition`: it may have one in each partition.
+        hash_name: name of the hash function, see `sharding`.
     """
 
     families: tuple[tuple[str, int], ...]
@@ -175,20 +175,20 @@ class IndexLayout:
 
     @classmethod
     def of(cls, client: TableClient, timeline: Timeline | None = None) -> IndexLayout | None:
-        """The layout of a table's record index.
+        """Load the layout of a table's record index.
 
         Args:
             client: the table.
-            timeline: its timeline, if at hand.
+            timeline: its timeline, if loaded already.
 
         Returns:
-            None when the table has no record index, or one that a writer left out of date.
+            None if the table has no record index, or one that a writer left stale.
 
         Raises:
             CorruptFileError: file groups are missing.
-            RecordIndexError: a layout that this release does not know.
+            RecordIndexError: a layout that this release does not support.
         """
-        # An index that is listed is Apache's, whatever an older property says.
+        # A listed index is Apache's, whatever an older property says.
         if names.RECORD_INDEX in client.config.metadata_partitions:
             groups = names.list_file_groups(client.storage, names.RECORD_INDEX)
             return cls.of_groups(groups) if groups or not _by_partition(client) else cls((), PARTITION)
@@ -200,7 +200,7 @@ class IndexLayout:
 
     @classmethod
     def of_groups(cls, groups: Sequence[names.FileGroup]) -> IndexLayout:
-        """The layout that the names of all file groups tell; that of an index which Apache Hudi reads.
+        """Derive the layout of an index that Apache Hudi reads from the names of its file groups.
 
         Raises:
             CorruptFileError: file groups are missing.
@@ -219,10 +219,10 @@ class IndexLayout:
 
     @classmethod
     def from_json(cls, text: str) -> tuple[IndexLayout, str]:
-        """The layout in a table property, and the instant since which commits keep the index.
+        """Parse the layout in a table property, and the instant since which commits update the index.
 
         Raises:
-            RecordIndexError: the text is no such layout.
+            RecordIndexError: the text is not such a layout.
         """
         try:
             content: Mapping[str, Any] = json.loads(text)
@@ -230,7 +230,7 @@ class IndexLayout:
             layout = cls(families, str(content["scope"]), str(content["hash"]))
             since = str(content.get("since", ""))
         except (KeyError, TypeError, ValueError) as error:
-            raise RecordIndexError(f"{LAYOUT_KEY}={text!r} is no layout of a record index: {error!r}") from error
+            raise RecordIndexError(f"{LAYOUT_KEY}={text!r} is not a layout of a record index: {error!r}") from error
         if layout.scope not in (GLOBAL, PARTITION) or any(count < 1 for _, count in families):
             raise RecordIndexError(f"{LAYOUT_KEY}={text!r} is of a newer release of this project; upgrade to use it")
         return layout, since
@@ -239,7 +239,7 @@ class IndexLayout:
         """The text for the table property `LAYOUT_KEY`.
 
         Args:
-            since: the instant from which on all commits keep the index.
+            since: the instant from which on all commits update the index.
         """
         content = {"families": self.families, "scope": self.scope, "hash": self.hash_name, "since": since}
         return json.dumps(content, separators=(",", ":"))
@@ -251,12 +251,12 @@ class IndexLayout:
 
     @property
     def count(self) -> int:
-        """Number of all file groups."""
+        """Number of file groups."""
         return sum(count for _, count in self.families)
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """File ids of all file groups; their ordinals are the places in it."""
+        """File ids of all file groups, by ordinal."""
         return tuple(file_id(prefix, shard) for prefix, count in self.families for shard in range(count))
 
     def family_of(self, group: int) -> int:
@@ -268,7 +268,7 @@ class IndexLayout:
         return family_partition(self.families[family][0]) if self.scope == PARTITION else None
 
     def shards_of(self, keys: Any) -> tuple[Groups, ...]:
-        """For each family the shard, counted within it, that can hold each key.
+        """For each family, the shard (within the family) of each key.
 
         Args:
             keys: strings or their UTF-8 bytes, without nulls.
@@ -278,14 +278,14 @@ class IndexLayout:
         return tuple(by_count[count] for _, count in self.families)
 
     def groups_of(self, keys: Any, partitions: Any = None) -> tuple[Groups, ...]:
-        """For each family the ordinal of the file group that can hold each key.
+        """For each family, the ordinal of the file group of each key.
 
         Args:
             keys: strings or their UTF-8 bytes, without nulls.
-            partitions: the data partition of each key, for an index of partition scope; None for all of them.
+            partitions: the data partition of each key, for an index of partition scope; None for all partitions.
 
         Returns:
-            -1 for keys that belong to another partition than the family.
+            -1 for keys of another partition than the family's.
         """
         firsts = np.cumsum([0, *(count for _, count in self.families)]).astype(np.int32)
         ordinals = tuple(shards + first for shards, first in zip(self.shards_of(keys), firsts[:-1], strict=True))
@@ -295,24 +295,24 @@ class IndexLayout:
         return tuple(np.where(owners == family, groups, np.int32(-1)) for family, groups in enumerate(ordinals))
 
     def group_of(self, keys: Any, partitions: Any = None) -> Groups:
-        """The ordinal of the file group into which each key is written, one of the newest family.
+        """Ordinal of the file group into which each key is written, in the newest family.
 
         Args:
             keys: strings or their UTF-8 bytes, without nulls.
-            partitions: the data partition of each key; needed for an index of partition scope.
+            partitions: the data partition of each key; required for an index of partition scope.
 
         Returns:
             -1 for keys of a partition that has no family yet.
 
         Raises:
-            RecordIndexError: partitions are needed.
+            RecordIndexError: partitions are required.
         """
         firsts = np.cumsum([0, *(count for _, count in self.families)]).astype(np.int32)
         if self.scope == GLOBAL:
             count = self.families[-1][1]
             return np.asarray(sharding(self.hash_name)(keys, count) + firsts[-2], dtype=np.int32)
         if partitions is None:
-            raise RecordIndexError("the record index is kept by partition; name the partition of each key")
+            raise RecordIndexError("the record index has partition scope; give the partition of each key")
         owners = self._owners(partitions)
         groups = np.full(len(owners), -1, dtype=np.int32)
         for family in np.unique(owners[owners >= 0]).tolist():
@@ -352,18 +352,18 @@ def family_partition(prefix: str) -> str:
 
 
 def define_layout(client: TableClient, layout: IndexLayout) -> dict[str, str]:
-    """Note in the table's definitions of indexes whether one is kept by partition, as Apache 1.1 and later read it.
+    """Record the scope of the index in the table's index definitions, as read by Apache 1.1 and later.
 
     Callers hold the table's lock.
 
     Returns:
-        Properties that the table needs for it.
+        Table properties to set for it.
 
     Raises:
         CorruptFileError: the definitions cannot be read.
     """
     storage, config = client.storage, client.config
-    # readers take an index without a definition for a global one
+    # readers assume global scope for an index without a definition
     if layout.scope != PARTITION and not load_index_definitions(storage, config):
         return {}
     options = {_IS_PARTITIONED: "true" if layout.scope == PARTITION else "false"}
@@ -372,13 +372,13 @@ def define_layout(client: TableClient, layout: IndexLayout) -> dict[str, str]:
 
 
 def _by_partition(client: TableClient) -> bool:
-    """Whether the table's definitions of indexes say that the record index is kept by partition."""
+    """Whether the record index has partition scope by the table's index definitions."""
     defined = load_index_definitions(client.storage, client.config).get(names.RECORD_INDEX)
     return defined is not None and defined.options.get(_IS_PARTITIONED, "").lower() == "true"
 
 
 def _neglected_by(timeline: Timeline, since: str) -> str | None:
-    """A completed write that did not keep a private index, or a restore, which takes back writes; None without any."""
+    """A completed write that did not update a private index, or a restore, which undoes writes; None if none."""
     for instant in timeline.completed:
         if instant.action == Action.RESTORE and instant.time > since:
             return instant.time

@@ -1,4 +1,4 @@
-"""How look-ups read HFiles: block by block where a key may be, or the whole file at once (RFC-8, "scan vs seek")."""
+"""Look-ups in one shard (file group) of the record index, by reading single blocks or whole files ("scan vs seek")."""
 
 from __future__ import annotations
 
@@ -31,48 +31,47 @@ BLOOM_KEY: Final = "hoodie.metadata.bloom.filter.enable"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """Which way is taken.
+class LookupStrategy:
+    """How look-ups read HFiles (RFC-8).
 
     Attributes:
-        scan: whether packed keys, or else all blocks of a file are read; None to choose for each file by the share of
-            its blocks that can hold one of the keys, which grows with the share of the keys, and is less where they lie
-            side by side.
-        bloom: whether the bloom filters of files are asked before many blocks are read for few keys; not unless asked
-            for, as in Apache Hudi.
+        scan: whether to read packed keys, or else all blocks of a file; None to decide by file, by the share of
+            its blocks that can contain one of the keys (few where the keys are adjacent).
+        bloom: whether to check the bloom filters of files before reading many blocks for few keys; off by default,
+            as in Apache Hudi.
     """
 
     scan: bool | None = None
     bloom: bool = False
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> Choice:
-        """The choice that options make.
+    def of(cls, options: Mapping[str, str]) -> LookupStrategy:
+        """Read the strategy from options.
 
         Raises:
-            OptionError: an option has no such value.
+            OptionError: an option has an unknown value.
         """
         fixed = choice(options, LOOKUP_KEY, SEEK, (SCAN, SEEK))
         dynamic = flag(options, DYNAMIC_KEY, default=True)
         return cls(None if dynamic else fixed == SCAN, flag(options, BLOOM_KEY))
 
 
-DYNAMIC: Final = Choice()
+DYNAMIC: Final = LookupStrategy()
 
 
 _DELETED = "deleted"
 
 
-def look_up(sources: Sequence[Source], keys: Column, choice: Choice = DYNAMIC) -> pa.Table:
-    """Where some keys are.
+def look_up(sources: Sequence[Source], keys: Column, strategy: LookupStrategy = DYNAMIC) -> pa.Table:
+    """Look up keys in one file group.
 
     Args:
         sources: of the file group, in the order in which they apply.
-        keys: strings or their UTF-8 bytes, without nulls; repetitions are passed over.
-        choice: how HFiles are read.
+        keys: strings or their UTF-8 bytes, without nulls; repetitions are ignored.
+        strategy: how to read HFiles.
 
     Returns:
-        Schema `LOCATIONS_SCHEMA`, in no order; keys that the file group does not know have no row.
+        Schema `LOCATIONS_SCHEMA`, unordered; keys that are not in the file group have no row.
 
     Raises:
         CorruptFileError: a file is damaged.
@@ -81,7 +80,7 @@ def look_up(sources: Sequence[Source], keys: Column, choice: Choice = DYNAMIC) -
     spans = KeySpans.of(wanted)
     left = np.arange(len(wanted))
     tables = [LOCATIONS_SCHEMA.empty_table()]
-    # From the newest source back: what says something of a key settles it.
+    # From the newest source back: the first source with a key decides.
     for source in reversed(sources):
         if not left.size:
             break
@@ -90,7 +89,7 @@ def look_up(sources: Sequence[Source], keys: Column, choice: Choice = DYNAMIC) -
             settled = np.flatnonzero(to_numpy(pc.is_in(unresolved, value_set=binaries(source.deleted_keys))))
         else:
             asked_spans = spans if len(left) == len(spans) else spans.take(left)
-            settled, values = source.reader.find(asked_spans, scan=choice.scan, bloom=choice.bloom)
+            settled, values = source.reader.find(asked_spans, scan=strategy.scan, bloom=strategy.bloom)
             texts = wanted.take(from_numpy(left[settled])).cast(pa.string())
             tables.append(_with_keys(texts, decode_values(values, source.schema, source.name)))
         left = np.delete(left, settled)
@@ -98,7 +97,7 @@ def look_up(sources: Sequence[Source], keys: Column, choice: Choice = DYNAMIC) -
 
 
 def _ascending(keys: pa.BinaryArray) -> Any:
-    """The distinct keys by their bytes."""
+    """Distinct keys in byte order."""
     ordered: Any = keys.take(from_numpy(sorted_order(keys)))
     if len(ordered) < 2:
         return ordered
@@ -107,16 +106,16 @@ def _ascending(keys: pa.BinaryArray) -> Any:
 
 
 def live_entries(sources: Sequence[Source]) -> pa.Table:
-    """All entries of a file group that count; schema `LOCATIONS_SCHEMA`, in no order.
+    """All live entries of a file group; schema `LOCATIONS_SCHEMA`, unordered.
 
     Raises:
-        CorruptFileError: a file is damaged, or look-ups of many keys would find something else in it.
+        CorruptFileError: a file is damaged, or look-ups of many keys would return something else.
     """
     first, *later = [source.select(_checked_entries, lambda _: True) for source in sources] or [_NOTHING]
     if first.schema is None or _repeats(first.entries):
         return newest([first, *later])
     entries = first.entries
-    if later:  # what the log blocks speak of, they decide; that is little beside the base file
+    if later:  # log blocks, few beside the base file, decide about the keys that they have
         again: Any = pc.is_in(entries.keys(), value_set=pa.concat_arrays([piece.keys() for piece in later]))
         entries = entries.take(~to_numpy(again).astype(np.bool_))
     return pa.concat_tables([_table(entries, first.schema, first.name), newest(later)])
@@ -135,7 +134,7 @@ def _repeats(entries: HFileEntries) -> bool:
 
 
 def newest(pieces: Sequence[Piece]) -> pa.Table:
-    """What several versions of entries leave, as in `live_entries`.
+    """Merge versions of entries, as in `live_entries`.
 
     Args:
         pieces: in the order in which they apply.
@@ -168,7 +167,9 @@ def _table(entries: HFileEntries, schema: Any, name: str) -> pa.Table:
     try:
         keys = entries.keys().cast(pa.string())
     except pa.ArrowInvalid as error:
-        raise CorruptFileError(name, 0, f"a key of the record index is no text ({error}); rebuild the index") from error
+        raise CorruptFileError(
+            name, 0, f"a key of the record index is not UTF-8 ({error}); rebuild the index"
+        ) from error
     return _with_keys(keys, decode_values(entries.values(), schema, name))
 
 

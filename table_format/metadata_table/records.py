@@ -1,4 +1,4 @@
-"""Records of the metadata table, encoded by whole columns and spread over the file groups."""
+"""Records of the metadata table: Avro schema, encoding by columns, distribution over file groups."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WRAPPERS = (
     "TimeMicrosWrapper",
     "TimestampMicrosWrapper",
 )
-"""Members of the union of `minValue` and `maxValue`, in the order of the union, after null."""
+"""Branches of the union of `minValue` and `maxValue` after null, in order."""
 
 
 def _optional(kind: Any) -> list[Any]:
@@ -151,7 +151,7 @@ SCHEMA: dict[str, Any] = {
 
 SCHEMA_JSON: str = json.dumps(SCHEMA, separators=(",", ":"))
 PLAIN_SCHEMA_JSON: str = json.dumps({**SCHEMA, "fields": SCHEMA["fields"][len(META_FIELDS) :]}, separators=(",", ":"))
-"""The schema without the meta columns, as commit metadata carries it."""
+"""The schema without meta columns, as in commit metadata."""
 
 
 NO_FILES = schema_of(partition=pa.string(), file_name=pa.string(), size=pa.int64()).empty_table()
@@ -164,10 +164,10 @@ _LOCAL_DATE, _DATE = len(WRAPPERS) + 1, WRAPPERS.index("DateWrapper") + 1
 
 
 class Records:
-    """Keys and values for one partition of the metadata table.
+    """Records of one partition of the metadata table.
 
     Attributes:
-        keys: unique, in any order.
+        keys: unique, unordered.
         values: the Avro bytes of each record.
     """
 
@@ -184,7 +184,7 @@ class Records:
         return Records(pa.array([], pa.binary()), pa.array([], pa.binary()))
 
     def hfiles(self, shards: int, codec: str = "GZ") -> dict[int, tuple[bytes, int]]:
-        """An HFile for each shard that has records, with its number of records."""
+        """An HFile for each shard with records, and its number of records."""
         if not len(self):
             return {}
         order = pc.sort_indices(self.keys)
@@ -203,13 +203,13 @@ class Records:
 def files_records(
     added: pa.Table, deleted: pa.Table, partitions: Sequence[str], deleted_partitions: Sequence[str] = ()
 ) -> Records:
-    """Records of the `files` partition: one for each partition that changed, and the one that lists the partitions.
+    """Records of the `files` partition: one for each changed partition, and the list of partitions.
 
     Args:
         added: columns `partition`, `file_name`, `size` (bytes, more than 0).
         deleted: columns `partition`, `file_name`.
-        partitions: partition paths that exist from now on; those of `added` are taken as well.
-        deleted_partitions: partition paths that are gone.
+        partitions: partition paths that exist from now on, besides those of `added`.
+        deleted_partitions: deleted partition paths.
     """
     names = pa.chunked_array([*added["file_name"].chunks, *deleted["file_name"].chunks], pa.string())
     folders = pa.chunked_array([*added["partition"].chunks, *deleted["partition"].chunks], pa.string())
@@ -247,7 +247,7 @@ def column_stats_records(statistics: pa.Table) -> Records:
     """Records of the `column_stats` partition.
 
     Args:
-        statistics: schema `stats.STATS_SCHEMA`; of equal (partition, file name, column) the last counts.
+        statistics: schema `column_stats.STATS_SCHEMA`; of equal (partition, file name, column) the last wins.
     """
     table = statistics.select(STATS_SCHEMA.names).cast(STATS_SCHEMA).combine_chunks()
     keys = column_stats_keys(table["column"], table["partition"], table["file_name"])
@@ -255,13 +255,13 @@ def column_stats_records(statistics: pa.Table) -> Records:
 
 
 def stored_statistics_records(statistics: pa.Table) -> Records:
-    """Records of the `column_stats` partition from what was read of it; schema `stats.RAW_SCHEMA`, keys unique."""
+    """Records of the `column_stats` partition from its stored content, `column_stats.RAW_SCHEMA` with unique keys."""
     table = statistics.combine_chunks()
     return Records(one_chunk(table["key"]), encode_statistics(table))
 
 
 def deleted_column_stats_records(files: pa.Table, columns: Sequence[str]) -> Records:
-    """Records that take back the statistics of deleted files (columns `partition`, `file_name`)."""
+    """Records that delete the statistics of deleted files (columns `partition`, `file_name`)."""
     count = files.num_rows
     if not count or not columns:
         return Records.empty()
@@ -282,7 +282,7 @@ def deleted_column_stats_records(files: pa.Table, columns: Sequence[str]) -> Rec
 
 
 def encode_statistics(table: pa.Table) -> pa.BinaryArray:
-    """The Avro bytes of statistics records; columns as in `stats.STATS_SCHEMA` or `stats.RAW_SCHEMA`."""
+    """Avro bytes of statistics records; columns as in `column_stats.STATS_SCHEMA` or `column_stats.RAW_SCHEMA`."""
     fields: dict[str, Any] = {
         "fileName": one_chunk(table["file_name"]),
         "columnName": one_chunk(table["column"]),
@@ -298,7 +298,7 @@ def encode_statistics(table: pa.Table) -> pa.BinaryArray:
 
 
 def concatenated(*parts: Records) -> Records:
-    """Several sets of records as one; where keys are the same, the last counts."""
+    """Concatenate sets of records; of equal keys the last wins."""
     keys = pa.concat_arrays([part.keys for part in parts])
     return _unique(Records(keys, pa.concat_arrays([part.values for part in parts])))
 
@@ -319,7 +319,7 @@ def _unique(records: Records) -> Records:
 
 
 def _known_wrappers(bounds: Any) -> Any:
-    """Bounds whose wrapper later releases added, as the one of 0.15 that means the same, or none."""
+    """Convert bounds in wrappers of later releases to the equivalent wrapper of 0.15, or drop them."""
     first: Any = pc.binary_slice(bounds, 0, 1)
     later = pc.fill_null(pc.greater(first, bytes([2 * len(WRAPPERS)])), False)
     if not pc.any(later).as_py():

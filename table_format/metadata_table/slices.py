@@ -1,4 +1,8 @@
-"""Which base file and log blocks of a file group of the metadata table hold its content."""
+"""File slices of the metadata table: its timeline, valid instants, and base file and log blocks of a file group.
+
+The metadata table commits an instant before the data table does. An instant's records are therefore valid only if
+the data table completed it too, or if it belongs to the metadata table's own services.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +42,10 @@ def open_metadata_timeline(client: TableClient) -> Timeline:
 
 
 class ValidInstants:
-    """Decides what in the metadata table counts.
+    """Instants whose records in the metadata table are valid.
 
     Args:
-        data: the data table's timeline, read before the other one.
+        data: the data table's timeline, loaded before the other one.
         metadata: the metadata table's own timeline.
     """
 
@@ -60,32 +64,32 @@ class ValidInstants:
         self._rolled_back = data.rolled_back if self._layout == 1 else frozenset()
 
     def committed_in_metadata(self, time: str) -> bool:
-        """Whether the metadata table itself completed an instant; its archived instants did."""
+        """Whether the metadata table itself completed an instant, archived ones included."""
         return time in self._done or self._is_archived(time)
 
     def __contains__(self, time: str) -> bool:
-        """Whether blocks of an instant count, as Hudi decides it."""
+        """Whether blocks of an instant are valid, by Hudi's rules."""
         if not self.committed_in_metadata(time) or time in self._data_pending:
             return False
         if time in self._data_done or time < self._data_first or time.startswith(_BOOTSTRAP_PREFIX):
             return True
         if self._layout == 1:
             return time in self._rolled_back or time in self._services or layout.has_service_suffix(time)
-        # The metadata table's own instants look like any other. What completed there behind all that the data table
-        # had completed may be a commit that began after the data table's timeline was read.
+        # The metadata table's own instants look like others. One that completed there after all that the data table
+        # had completed may be a commit that began after the data table's timeline was loaded.
         return self._done.get(time, time) <= self._data_last
 
     def is_cut(self, path: str, size: int) -> bool:
-        """Whether a log file of the metadata table has less in it than a completed instant left there."""
+        """Whether a log file of the metadata table is shorter than a completed instant left it."""
         return is_cut(path.removeprefix(f"{layout.FOLDER}/"), size, self._metadata)
 
     def latest_base_file(self, group: FileGroup) -> BaseFile | None:
-        """The newest base file that a completed compaction (or the partition's creation) left."""
+        """Newest base file by a completed compaction (or the partition's creation)."""
         done = [base for base in group.base_files if self.committed_in_metadata(base.instant)]
         return done[-1] if done else None
 
     def latest_log_files(self, group: FileGroup, base: BaseFile | None) -> list[LogFile]:
-        """The log files over a base file.
+        """Log files that apply over a base file.
 
         In layout 1 logs may already name a later compaction that has not completed; they apply over the same base
         file. In layout 2 those apply whose deltacommit completed after the compaction of the base file began.
@@ -97,7 +101,7 @@ class ValidInstants:
     def _applies(self, time: str, base: BaseFile | None) -> bool:
         if not self.committed_in_metadata(time):
             return False
-        if base is None or time >= base.instant:  # and nothing completes before it begins
+        if base is None or time >= base.instant:  # an instant completes after it began
             return True
         completion = self._done.get(time) or self._archived.get(time, time)
         return completion >= base.instant
@@ -122,20 +126,20 @@ def open_complete_timeline(client: TableClient, timeline: Timeline) -> Timeline 
 
 
 def missing_instants(timeline: Timeline, metadata_timeline: Timeline) -> str | None:
-    """Why a metadata table cannot be trusted to be complete; None when it can.
+    """Reason why a metadata table is not complete; None if it is.
 
     A writer completes an instant in the metadata table before it does in the data table. A commit of the data table
-    that the metadata table should know of and does not was made by a writer that did not maintain it.
+    that is missing in the metadata table was made by a writer that did not maintain it.
     """
     done = {instant.time for instant in metadata_timeline.completed}
     if not done:
         return "it has no completed instant"
     if timeline.layout != metadata_timeline.layout:
-        return "its timeline has another layout than the table's; an upgrade broke off"
+        return "its timeline has another layout than the table's; an upgrade was interrupted"
     first = min(instant.time for instant in metadata_timeline.instants)
     built = [instant for instant in metadata_timeline.completed if layout.builds_partition(instant.time)]
     last_built = max((instant.time for instant in built), default="")
-    # In layout 2 such an instant does not tell from which state of the table it built, only when it was through.
+    # In layout 2 such an instant has only its completion time, not the state of the table that it was built from.
     built_until = min((instant.completion_time or "" for instant in built), default="")
     for instant in timeline.completed:
         if instant.action not in WRITE_ACTIONS or instant.time in done:
@@ -158,15 +162,15 @@ def _first(timeline: Timeline) -> str:
 
 _READERS = 8
 
-# Bytes that are read from a local disk before threads have started.
+# Bytes read from a local disk in the time that threads take to start.
 _SMALL = 1 << 20
 LogBlocks = dict[LogFile, list[LogBlock]]
-"""All blocks of log files that were read; a log file that grew is another one, for size and time are part of it."""
+"""Blocks of the log files that were read; a log file that grew has another key, with its size and time."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """The content of a file group: a base file, if any, and the blocks that apply over it, in order."""
+    """Content of a file group: the base file, if any, and the blocks that apply over it, in order."""
 
     file_id: str
     base: BaseFile | None
@@ -188,14 +192,14 @@ def read_slices(
     Args:
         storage: of the data table.
         groups: file groups of one partition.
-        valid: which blocks count.
-        before: leave out slices of this instant and later ones.
-        known: log files that need not be read again.
-        complete: whether what is not found is taken for absent, rather than unknown.
+        valid: instants whose blocks are valid.
+        before: skip slices of this instant and later ones.
+        known: log files that were read already.
+        complete: whether missing content is absent rather than unknown.
 
     Raises:
-        CorruptFileError: a log file breaks the format, or a completed instant lost its block.
-        MissingFileError: the metadata table was compacted and cleaned, or built anew, since the timelines were read.
+        CorruptFileError: a log file is malformed, or a completed instant's block is lost.
+        MissingFileError: the metadata table was compacted and cleaned, or rebuilt, since the timelines were loaded.
     """
     chosen = []
     for group in groups:
@@ -220,7 +224,7 @@ def read_slices(
 
 
 def _require_reach(group: FileGroup, valid: ValidInstants) -> None:
-    """Refuse a file group of which only what came later is left: it would seem to hold nothing."""
+    """Refuse a file group of which only later content is left: it would seem empty."""
     if not group.base_files or any(valid.committed_in_metadata(log.base_instant) for log in group.log_files):
         return
     raise MissingFileError(
@@ -241,10 +245,10 @@ def _read_logs(storage: Storage, logs: Sequence[LogFile], known: Mapping[LogFile
 
 
 def surviving_blocks(blocks: Sequence[LogBlock], valid: ValidInstants) -> list[LogBlock]:
-    """The data and delete blocks that count, in the order in which they apply.
+    """Valid data and delete blocks, in the order in which they apply.
 
-    A rollback block drops the blocks of its target that stand before it. A block made of others (log compaction)
-    takes the place of those.
+    A rollback block drops earlier blocks of its target. A block made by log compaction replaces the blocks that it was
+    made of.
     """
     queue: list[LogBlock] = []
     for block in blocks:
@@ -262,7 +266,7 @@ def surviving_blocks(blocks: Sequence[LogBlock], valid: ValidInstants) -> list[L
 
 
 def _check_torn(block: LogBlock, valid: ValidInstants) -> None:
-    """A torn append belongs to a dead writer; a broken block of a completed instant is lost content."""
+    """Skip a torn append of a dead writer; refuse a broken block of a completed instant, whose content is lost."""
     if block.instant is not None and block.instant in valid:
         raise CorruptFileError(
             block.path,

@@ -1,4 +1,4 @@
-"""The HFiles and delete blocks of one partition of the metadata table, opened once and looked into by key."""
+"""HFiles and delete blocks of one partition of the metadata table, opened once and searched by key."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from table_format.metadata_table.slices import FileSlice, LogBlocks, ValidInstan
 from table_format.storage import Storage
 
 _WORKERS = 4
-# Entries of HFiles that are looked through before threads have started.
+# Entries of HFiles that are searched in the time that threads take to start.
 _FEW_ENTRIES = 10_000
 
-# Where what is not there does not exist; elsewhere it is unknown.
+# Partitions whose missing content does not exist; in others it is unknown.
 _COMPLETE = frozenset({FILES, RECORD_INDEX})
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,11 +37,11 @@ Select = Callable[[HFileReader], HFileEntries]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one source says: records, or deleted keys. Pieces of a shard are in the order in which they apply.
+    """Content of one source: records, or deleted keys. Pieces of a shard are in the order in which they apply.
 
     Attributes:
         name: the source, for messages.
-        entries: the records found; empty for deletes.
+        entries: the records; empty for deletes.
         schema: of the records; None for deletes.
         deleted_keys: keys that a delete block removes.
     """
@@ -65,10 +65,10 @@ class Source:
 
     Attributes:
         name: for messages.
-        origin: the file, its last change, and where in it the block starts; -1 for a base file.
+        origin: the file, its modification time, and the block's offset in it; -1 for a base file.
         reader: of the entries; None for deletes.
         schema: of the records; None for deletes.
-        deleted_keys: what a delete block removes.
+        deleted_keys: keys that a delete block removes.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Source:
     deleted_keys: tuple[bytes, ...] = ()
 
     def select(self, select: Select, wanted: Callable[[bytes], bool]) -> Piece:
-        """The part of the content that is asked for."""
+        """Selected part of the content."""
         if self.reader is not None:
             return Piece(self.name, select(self.reader), self.schema)
         deleted = tuple(key for key in self.deleted_keys if wanted(key))
@@ -86,11 +86,11 @@ class Source:
 
 
 Known = tuple[LogBlocks, dict[Origin, Source]]
-"""Log files with their blocks, and sources by origin, that need not be read again."""
+"""Log files with their blocks, and sources by origin, that were read already."""
 
 
 class Sources:
-    """The sources of some shards, each shard's in the order in which they apply."""
+    """Sources of some shards, each shard's in the order in which they apply."""
 
     def __init__(self, shards: Sequence[Sequence[Source]]) -> None:
         self.shards = shards
@@ -100,11 +100,11 @@ class Sources:
         return self._select(lambda _: (HFileReader.entries, _always))
 
     def prefix(self, prefix: bytes) -> list[list[Piece]]:
-        """The records whose keys start with a prefix, by shard; only the HFile blocks that can hold them are read."""
+        """Records whose keys start with a prefix, by shard; reads only HFile blocks that can contain them."""
         return self._select(lambda _: (lambda reader: reader.prefix(prefix), lambda key: key.startswith(prefix)))
 
     def get(self, keys: Sequence[Sequence[bytes]]) -> list[list[Piece]]:
-        """The records of some keys, by shard; each shard is asked for its own keys."""
+        """Records of some keys, by shard; each shard is searched for its own keys."""
 
         def by_keys(shard: int) -> tuple[Select, Callable[[bytes], bool]]:
             wanted = frozenset(keys[shard])
@@ -113,7 +113,7 @@ class Sources:
         return self._select(by_keys)
 
     def behind(self, older: Sources) -> Sources | None:
-        """The sources that came behind those of an earlier look; None when more than that changed."""
+        """Sources appended since an earlier instance; None if more than that changed."""
         if len(self.shards) != len(older.shards):
             return None
         tails = []
@@ -134,15 +134,15 @@ class Sources:
 
 
 class PartitionSources:
-    """One partition of the metadata table, as of the moment of opening; its shards are opened when they are needed.
+    """One partition of the metadata table, as of opening; shards are opened on first use.
 
     Args:
         storage: of the data table.
         partition: name of the metadata partition.
-        valid: which blocks count.
-        before: only file slices older than this instant, the one of a compaction that reads them.
-        known: what an earlier look has read, to be used again (`read_so_far`).
-        groups: its file groups in the order of their shards, if at hand; else they are listed.
+        valid: instants whose blocks are valid.
+        before: only file slices older than this instant, that of the compaction that reads them.
+        known: content cached by an earlier instance (`read_so_far`).
+        groups: its file groups by shard, if listed already.
 
     Raises:
         CorruptFileError: the partition has no file group.
@@ -173,7 +173,7 @@ class PartitionSources:
 
     @property
     def shard_count(self) -> int:
-        """Number of file groups, by which keys are spread."""
+        """Number of file groups over which keys are distributed."""
         return len(self.groups)
 
     @property
@@ -181,12 +181,12 @@ class PartitionSources:
         """The newest file slice of each file group.
 
         Raises:
-            CorruptFileError: a log file breaks the format, or a completed instant lost its block.
+            CorruptFileError: a log file is malformed, or a completed instant's block is lost.
         """
         return self._read_slices(range(len(self.groups)))
 
     def read_so_far(self) -> Known:
-        """Log files and sources that were read, for a later look."""
+        """Log files and sources that were read, for a later instance."""
         blocks, sources = dict(self._known_blocks), dict(self._known_sources)
         for file_slice in self._slices.values():
             blocks |= file_slice.log_blocks
@@ -200,17 +200,17 @@ class PartitionSources:
         )
 
     def families(self) -> dict[str, list[int]]:
-        """Numbers of the file groups that share keys among them: all, but for a partitioned record index."""
+        """Groups of file groups that share keys: one of all, except in a partitioned record index."""
         ordinals: dict[str, list[int]] = {}
         for number, group in enumerate(self.groups):
             ordinals.setdefault(group.family, []).append(number)
         return ordinals
 
     def open(self, numbers: Iterable[int] | None = None) -> Sources:
-        """The sources of some shards, or of all.
+        """Open the sources of some shards, or of all.
 
         Raises:
-            CorruptFileError: a log file or HFile breaks the format.
+            CorruptFileError: a log file or HFile is malformed.
         """
         wanted = list(range(len(self.groups)) if numbers is None else numbers)
         slices = self._read_slices(wanted)
@@ -224,8 +224,8 @@ class PartitionSources:
         """Apply a function to some shards, several at a time.
 
         Args:
-            items: by the shard's number what the function gets beside its sources.
-            function: of the sources in the order in which they apply, and of what was given.
+            items: by shard number, the function's second argument.
+            function: takes a shard's sources in the order in which they apply, and its item.
         """
         shards = self.open(items).shards
         work = list(zip(shards, items.values(), strict=True))
@@ -237,11 +237,11 @@ class PartitionSources:
         return self.open().everything()
 
     def prefix(self, prefix: bytes) -> list[list[Piece]]:
-        """The records whose keys start with a prefix, by shard; see `Sources.prefix`."""
+        """Records whose keys start with a prefix, by shard; see `Sources.prefix`."""
         return self.open().prefix(prefix)
 
     def get(self, keys: Column) -> list[list[Piece]]:
-        """The records of some keys (binary or strings), by shard; only the shards that can hold them are opened."""
+        """Records of some keys (binary or strings), by shard; opens only the shards that can contain them."""
         picked: dict[int, list[bytes]] = {}
         for family in self.families().values():
             shards = shards_of_keys(keys, len(family))
@@ -312,7 +312,7 @@ def _open_block(block: LogBlock, origin: Origin) -> Source:
 
 def _schema(text: str | None, name: str) -> Node:
     if text is None:
-        raise CorruptFileError(name, 0, "there is no Avro schema with the records")
+        raise CorruptFileError(name, 0, "the records have no Avro schema")
     try:
         return parse_text(text)
     except ValueError as error:
@@ -321,7 +321,7 @@ def _schema(text: str | None, name: str) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Which rows of several versions of keyed records make up the newest state.
+    """Rows of several versions of keyed records that form the newest state.
 
     Attributes:
         live: row numbers of surviving versions, ascending; all rows newer than their key's last deletion.
@@ -334,7 +334,7 @@ class Versions:
     unique: bool
 
     def newest(self) -> npt.NDArray[np.int64]:
-        """For each key that is left the row of its newest version, ascending."""
+        """Row of the newest version of each live key, ascending."""
         if self.unique:
             return self.live
         _, first_from_behind = np.unique(self.codes[::-1], return_index=True)
@@ -342,12 +342,12 @@ class Versions:
 
 
 def settled_apart(shards: Iterable[Sequence[Piece]]) -> tuple[list[Piece], list[list[Piece]]]:
-    """Tell the records that have one version from those that may have more.
+    """Separate records with one version from those that may have more.
 
-    What an HFile holds is mostly not written again by the log blocks behind it, and need not be looked at by key.
+    Most records of an HFile are not written again by later log blocks, and need no merging by key.
 
     Returns:
-        Records whose keys only the first piece of their shard holds, each once; and all others, by shard.
+        Records whose keys are only in the first piece of their shard, each once; and all others, by shard.
     """
     settled: list[Piece] = []
     disputed: list[list[Piece]] = []
@@ -365,7 +365,7 @@ def settled_apart(shards: Iterable[Sequence[Piece]]) -> tuple[list[Piece], list[
 
 
 def newest_versions(keys: Column, deleted: npt.NDArray[np.bool_]) -> Versions:
-    """Drop what deletions took away.
+    """Drop deleted versions.
 
     Args:
         keys: the key of each version, in the order in which the versions apply.

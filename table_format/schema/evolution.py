@@ -1,8 +1,8 @@
-"""Schemas that change: what a batch may add to a table, and old or partial data brought to the table's schema.
+"""Schema evolution: changes that a batch may make to a table's schema, and conforming older data to it.
 
 Columns are matched by name. New columns go to the end and are nullable; a number may widen int → long → float →
-double, as Avro promotes them; strings and binary stand for one another; a column that a batch lacks is null in it.
-Files that hold whole numbers where the table has text are read as their digits; batches are not written so.
+double, as in Avro's promotions; strings and binary are interchangeable; a column missing from a batch is null.
+Integers in files of a column that is now text are read as their digits; batches are not converted like this.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from table_format.meta_columns import META_COLUMNS
 # The stubs lag behind the functions and know no arrays of any type.
 arrow: Any = pa
 types = pa.types
-_DECIMAL_BITS = 128  # of those that are stored; narrower ones are types of their own since pyarrow 18
-# INT8 also under the type by which tables keep small integers
+_DECIMAL_BITS = 128  # the stored widths; narrower decimals are types of their own since pyarrow 18
+# INT8 also as the type in which tables store small integers
 _VECTOR_NUMBERS = {pa.float32(): "<f4", pa.float64(): "<f8", pa.int8(): "i1", pa.int32(): "i1"}
 _PROMOTION_ORDER = (pa.int32(), pa.int64(), pa.float32(), pa.float64())
 _STORED_AS: dict[pa.DataType, pa.DataType] = {
@@ -37,9 +37,9 @@ _STORED_AS: dict[pa.DataType, pa.DataType] = {
 
 
 def storage_type(kind: pa.DataType) -> pa.DataType:  # noqa: PLR0911  one line a kind of type
-    """The type under which a table keeps an Arrow type: small integers as int, strings and lists not large, and so on.
+    """The type in which a table stores an Arrow type: small integers as int, large strings and lists as normal ones.
 
-    Types that tables cannot hold come back unchanged; writing their schema refuses them.
+    Types that tables cannot store are returned unchanged; writing their schema refuses them.
     """
     if isinstance(kind, pa.DictionaryType):
         return storage_type(kind.value_type)
@@ -69,27 +69,27 @@ def storage_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def merge_schemas(table: pa.Schema, batch: pa.Schema) -> pa.Schema:
-    """The table's schema after a batch is written to it.
+    """The table's schema after a write of a batch.
 
     Args:
         table: user columns of the table.
-        batch: columns of the batch, meta columns left aside.
+        batch: columns of the batch; meta columns are ignored.
 
     Returns:
         The table's columns in their order, widened where the batch needs it, then the batch's new ones.
 
     Raises:
-        SchemaError: a column changes its type otherwise, or differs from a table's column in letter case only.
+        SchemaError: a column changes its type in another way, or differs from a table's column in letter case only.
     """
     return pa.schema(_merge_fields(list(table), list(storage_schema(batch)), ""))
 
 
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A table with exactly the columns of a schema: by name, cast, absent ones null.
+    """Conform a table to a schema: columns by name, cast; missing columns are null.
 
     Raises:
         SchemaError: a column cannot be cast to the schema's type.
-        RecordError: a value does not fit into the schema's type, or is null where the schema allows none.
+        RecordError: a value does not fit into the schema's type, or is null in a required column.
     """
     _refuse_duplicates(table.column_names)
     columns = []
@@ -200,7 +200,7 @@ def _conform_list(array: Any, kind: pa.DataType, name: str) -> Any:
 
 
 def _vectors(array: Any, kind: pa.DataType, name: str) -> Any:
-    """Hudi 1.2's vectors, which files hold as the little-endian bytes of their numbers."""
+    """Vectors of Hudi 1.2, stored in files as the little-endian bytes of their numbers."""
     number = _element(kind).type
     stored = np.dtype(_VECTOR_NUMBERS.get(number, "V0"))
     if not stored.itemsize or array.type.byte_width % stored.itemsize:
@@ -213,7 +213,7 @@ def _vectors(array: Any, kind: pa.DataType, name: str) -> Any:
 
 
 def _conform_map(array: Any, kind: pa.MapType[Any, Any, Any], name: str) -> Any:
-    # Taking every row gives fresh buffers, in which null maps hold no entries.
+    # Taking every row gives new buffers, in which null maps have no entries.
     fresh = array.take(pa.array(np.arange(len(array))))
     keys = _conform_array(fresh.keys, kind.key_type, f"{name}.key")
     items = _conform_array(fresh.items, kind.item_type, f"{name}.value")
@@ -244,10 +244,10 @@ def _cast(array: Any, kind: pa.DataType, name: str) -> Any:
 
 
 def _check_castable(source: pa.DataType, target: pa.DataType, name: str) -> None:
-    """Only casts that keep what a value means: no number from text, no text from fractions, no zone invented.
+    """Allow only casts that keep a value's meaning: no text to number, no fraction to text, no added time zone.
 
-    Files may hold whole numbers where the table has text: Hudi promotes them, and time columns of its timestamp-based
-    key generator, which it takes for text, stay numbers in the files.
+    Files may have integers in a text column: Hudi promotes them, and time columns of its timestamp-based
+    key generator, which it declares as text, stay numbers in the files.
     """
     stored = storage_type(source)
     both = {stored, target}

@@ -1,4 +1,4 @@
-"""Schemas whose columns have ids, which Hudi keeps where columns were renamed, dropped or moved (schema on read)."""
+"""Hudi's internal schemas, whose columns have ids: written when columns were renamed, dropped or moved."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyarrow import types
 from table_format.errors import CorruptFileError, SchemaError
 from table_format.meta_columns import META_COLUMNS
 
-#: Begins the name that a column of a data file gets which the table has no more; no column is called so.
+#: Prefix of the name given to a data file's column that was dropped from the table; no real column has it.
 GONE = "\0"
 
 _KINDS: dict[pa.DataType, str] = {
@@ -29,7 +29,7 @@ _KINDS: dict[pa.DataType, str] = {
     pa.date32(): "date",
     pa.timestamp("us", "UTC"): "timestamp",
 }
-# Kinds that are one type in Arrow; releases from 1.1 on know more of them.
+# Kinds with the same Arrow type; releases from 1.1 on have more of them.
 _SAME_KIND = (
     (re.compile(r"timestamp|timestamp-millis"), "timestamp"),
     (re.compile(r"binary|fixed\[\d+\]"), "binary"),
@@ -45,7 +45,7 @@ class Column:
     """A column, a member of a struct, the element of a list, or key and value of a map.
 
     Attributes:
-        id: the same in all versions of the schema.
+        id: constant over all versions of the schema.
         name: in this version; `element`, `key` or `value` in lists and maps.
         members: of structs, lists and maps.
         kind: the type, as `long` or `decimal(10, 2)`; empty for structs, lists and maps.
@@ -57,7 +57,7 @@ class Column:
     kind: str = ""
 
     def walk(self) -> Iterator[Column]:
-        """The column and all that it holds."""
+        """The column and its nested columns."""
         yield self
         for member in self.members:
             yield from member.walk()
@@ -68,7 +68,7 @@ class InternalSchema:
     """One version of a table's schema.
 
     Attributes:
-        version: the instant time of the write that made it, as a number; 0 for the one before any change.
+        version: instant time of the write that made it, as a number; 0 for the schema before any change.
         columns: of the top level, meta columns included.
     """
 
@@ -81,41 +81,41 @@ class InternalSchema:
 
 
 def parse_internal_schema(text: str, path: str) -> InternalSchema:
-    """One schema, as commits hold it.
+    """Parse a schema as stored in commits.
 
     Raises:
-        CorruptFileError: no JSON, or of another shape.
+        CorruptFileError: not JSON, or of another shape.
     """
     return _guarded(text, path, _schema)
 
 
 def parse_schema_history(text: str, path: str) -> list[InternalSchema]:
-    """All versions up to some change, as the files of `.hoodie/.schema` hold them.
+    """Parse all versions up to a change, as stored in files of `.hoodie/.schema`.
 
     Raises:
-        CorruptFileError: no JSON, or of another shape.
+        CorruptFileError: not JSON, or of another shape.
     """
     return _guarded(text, path, lambda value: [_schema(schema) for schema in value["schemas"]])
 
 
 def evolve_schema(text: str, path: str, columns: pa.Schema, version: int) -> str:
-    """A schema brought to the columns that the table has after a write.
+    """Update a schema to the table's columns after a write.
 
-    Columns keep their ids by name, at all levels. New ones get ids above all that were ever given; what the table has
-    no more is left out.
+    Columns keep their ids by name, at all levels. New columns get ids above all ids ever used; dropped columns are
+    left out.
 
     Args:
-        text: the schema, as commits hold it.
+        text: the schema as stored in commits.
         path: of the file that holds it.
         columns: the table's, without meta columns, in storage types.
         version: of the new schema: the instant of the write, as a number.
 
     Returns:
-        The text itself where nothing changes.
+        The same text if nothing changes.
 
     Raises:
-        CorruptFileError: the text is no such schema.
-        SchemaError: a new column of a type that these schemas do not know.
+        CorruptFileError: the text is not such a schema.
+        SchemaError: a new column has a type that these schemas cannot store.
     """
 
     def evolve(value: dict[str, Any]) -> str:
@@ -133,10 +133,10 @@ def evolve_schema(text: str, path: str, columns: pa.Schema, version: int) -> str
 
 
 def schema_history_with(history: str, path: str, schema: str) -> str:
-    """A history with one more schema, the newest first; the history itself where it has that version.
+    """Add a schema to a history, newest first; unchanged if it has that version.
 
     Raises:
-        CorruptFileError: no history.
+        CorruptFileError: not a history.
     """
 
     def add(value: dict[str, Any]) -> str:
@@ -149,10 +149,10 @@ def schema_history_with(history: str, path: str, schema: str) -> str:
 
 
 def newest_of_history(history: str, path: str) -> str:
-    """The text of a history's newest schema.
+    """Text of a history's newest schema.
 
     Raises:
-        CorruptFileError: no history, or an empty one.
+        CorruptFileError: not a history, or an empty one.
     """
 
     def newest(value: dict[str, Any]) -> str:
@@ -162,9 +162,9 @@ def newest_of_history(history: str, path: str) -> str:
 
 
 def rename_type(kind: pa.DataType, stored: Column, current: dict[int, Column]) -> pa.DataType:
-    """The type of a stored column with the names that its members have now.
+    """The type of a stored column with the current names of its members.
 
-    Members that are gone get a name of no column. The layout is the same, so arrays take the new type by `view`.
+    Dropped members get a reserved name. The layout stays the same, so arrays take the new type by `view`.
     """
     if types.is_struct(kind):
         by_name = {member.name: member for member in stored.members}
@@ -180,7 +180,7 @@ def rename_type(kind: pa.DataType, stored: Column, current: dict[int, Column]) -
 
 
 def rename_field(field: Any, stored: dict[str, Column], current: dict[int, Column]) -> Any:
-    """A stored field under the name that its column has now."""
+    """A stored field under its column's current name."""
     column = stored.get(field.name)
     if column is None or column.id not in current:
         return field.with_name(f"{GONE}{field.name}")
@@ -197,13 +197,13 @@ def _guarded(text: str, path: str, build: Callable[[Any], Built]) -> Built:
 
 
 def _schema(value: dict[str, Any]) -> InternalSchema:
-    # releases differ in how they spell it
+    # releases spell it differently
     version = value.get("version_id", value.get("version-id", 0))
     return InternalSchema(int(version), _members(value))
 
 
 def _members(kind: Any) -> tuple[Column, ...]:
-    """The columns inside a type: an object for structs, lists and maps, else a text."""
+    """Nested columns of a type: an object for structs, lists and maps, else a text."""
     if not isinstance(kind, dict):
         return ()
     if kind["type"] == "record":
@@ -234,7 +234,7 @@ def _evolved_fields(old: Any, columns: Iterable[pa.Field[Any]], ids: Iterator[in
 
 
 def _evolved_type(old: Any, kind: Any, ids: Iterator[int]) -> Any:
-    """The type of a column that had `old`, or of a new one where that is None."""
+    """Type of a column after the write; `old` is its type before, None for a new column."""
     nested = old if isinstance(old, dict) else {}
     if types.is_struct(kind):
         base = nested if nested.get("type") == "record" else {"type": "record", "fields": []}
@@ -263,5 +263,5 @@ def _evolved_kind(old: str | None, kind: pa.DataType) -> str:
     if old is not None and (name is None or any(same == name and form.fullmatch(old) for form, same in _SAME_KIND)):
         return old
     if name is None:
-        raise SchemaError(f"a schema with column ids, as this table has, knows no type {kind}; cast the column")
+        raise SchemaError(f"this table's schema with column ids cannot store the type {kind}; cast the column")
     return name

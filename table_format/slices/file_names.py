@@ -1,4 +1,4 @@
-"""Names of base files and log files, one by one and by whole columns."""
+"""Names of base files and log files, parsed one by one or by columns."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class BaseFileName:
 
     Attributes:
         file_id: the file group.
-        write_token: `<task partition>-<stage>-<attempt>`; tells retries of a task apart.
-        instant: the write that made this version.
+        write_token: `<task partition>-<stage>-<attempt>`; differs between retries of a task.
+        instant: the write that made this file.
         extension: `parquet`, or `hfile` in the metadata table.
     """
 
@@ -61,7 +61,7 @@ class LogFileName:
         instant: up to table version 7 the base instant of the log's file slice, later the deltacommit that wrote it.
         version: rises from 1 among the logs of one file group and instant.
         write_token: may be missing in old names.
-        is_cdc: change data, which snapshot reads pass over.
+        is_cdc: change data, which snapshot reads skip.
     """
 
     file_id: str
@@ -85,12 +85,12 @@ class LogFileName:
 
 
 def new_file_id(counter: int = 0) -> str:
-    """A file group id for a file of no bucket: `<uuid>-<counter>`."""
+    """New file group id for a table without buckets: `<uuid>-<counter>`."""
     return f"{uuid.uuid4()}-{counter}"
 
 
 def new_bucket_file_id(bucket: int) -> str:
-    """A file group id whose first eight digits are the bucket (RFC-29, hash index).
+    """New file group id whose first eight digits are the bucket (RFC-29, hash index).
 
     >>> new_bucket_file_id(3)[:9]
     '00000003-'
@@ -99,22 +99,22 @@ def new_bucket_file_id(bucket: int) -> str:
 
 
 def bucket_of_file_id(file_id: str) -> int | None:
-    """The bucket that a file id names, or None when it cannot be one's (a plain UUID may look like one by chance)."""
+    """Bucket of a file id, or None if it has none (a plain UUID may look like one by chance)."""
     head, dash, _ = file_id.partition("-")
     return int(head) if dash and len(head) == _BUCKET_DIGITS and head.isdecimal() and head.isascii() else None
 
 
 def parse_base_file_names(names: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Table:
-    """Base file names by columns.
+    """Parse base file names, as columns.
 
     Args:
         names: strings, of any files.
 
     Returns:
-        One row per name: file_id, write_token, instant, extension; all null where the name is no base file's.
+        One row per name: file_id, write_token, instant, extension; all null if it is not a base file's name.
     """
     whole: Any = one_chunk(names)
-    # One match, and the places of the marks, are several times as fast as extracting the groups.
+    # One match and the positions of separators are several times as fast as extracting groups.
     matched = to_numpy(pc.fill_null(pc.match_substring_regex(whole, _BASE_SHAPE), False)).astype(np.bool_)
     known = whole if matched.all() else whole.filter(from_numpy(matched))
     if not len(known):
@@ -134,7 +134,7 @@ def parse_base_file_names(names: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Tab
 
 
 def parse_log_file_names(names: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Table:
-    """Log file names by columns.
+    """Parse log file names, as columns.
 
     Args:
         names: strings, of any files.
@@ -148,7 +148,7 @@ def parse_log_file_names(names: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Tabl
     # the empty text, `<file id>_<instant>`, `log`, `<version>_<write token>` and perhaps `cdc`
     parts = pc.split_pattern(known, ".")
     group = pc.split_pattern(_element(parts, 1), "_", max_splits=1)
-    # a text of its own behind it, so that there is a second part always
+    # a text appended, so that there is always a second part
     padded: Any = pc.binary_join_element_wise(_element(parts, 3), "", "_")
     tail = pc.split_pattern(padded, "_")
     return pa.table(

@@ -1,4 +1,4 @@
-"""From a listing of data files to the file slices that a query sees."""
+"""File slices of a query, from a listing of data files."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from table_format.slices.log_slices import (
 from table_format.storage import Storage
 from table_format.timeline.timeline import Timeline
 
-#: A listing: every data file of some partitions, of whatever instant.
+#: A listing: all data files of some partitions, of any instant.
 _FILES: dict[str, pa.DataType] = {"partition": pa.string(), "file_name": pa.string(), "size": pa.int64()}
 FILES_SCHEMA = pa.schema(_FILES)
-#: The base file of each file group's latest slice.
+#: Base file of each file group's latest slice.
 _BASE_FILES: dict[str, pa.DataType] = {
     "partition": pa.string(),
     "file_id": pa.string(),
@@ -44,18 +44,18 @@ _OTHER_FORMATS = ("orc", "hfile", "lance")
 _INSTANT = r"^([0-9]{14}|[0-9]{17})\z"
 _PREFIX = np.dtype(">u8")
 BASE_FILES_SCHEMA = pa.schema(_BASE_FILES)
-#: What a query reads: of each file group's latest slice the base file (null if there is none) and the logs, in the
+#: Files that a query reads: of each file group's latest slice the base file (null if none) and the logs, in the
 #: order in which they are merged.
 SLICES_SCHEMA = BASE_FILES_SCHEMA.append(pa.field("logs", LOGS_TYPE))
 REPLACED_SCHEMA = pa.schema([("partition", pa.string()), ("file_id", pa.string()), ("replaced_at", pa.string())])
 
 
 def list_data_files(storage: Storage, partitions: Sequence[str] | None = None) -> pa.Table:
-    """List a table's data files from the file system; only folders that a metadata file marks are partitions.
+    """List a table's data files from the file system; folders without a partition metadata file are skipped.
 
     Args:
         storage: rooted at the table's base folder.
-        partitions: only these; None finds them all.
+        partitions: only these; None lists all.
 
     Returns:
         A table of `FILES_SCHEMA`, by partition and name.
@@ -77,14 +77,14 @@ def list_data_files(storage: Storage, partitions: Sequence[str] | None = None) -
 
 
 def replaced_file_groups(timeline: Timeline, as_of: str | None = None, *, archived: bool | None = None) -> pa.Table:
-    """File groups that completed replacecommits took out of the table.
+    """File groups that completed replacecommits replaced.
 
-    Those of archived ones have no files any more as a rule: they were cleaned before. Savepoints keep files from that.
+    File groups of archived replacecommits have usually been cleaned, unless a savepoint keeps their files.
 
     Args:
         timeline: the data table's.
         as_of: instant of the query; None for the newest.
-        archived: whether archived replacecommits count; None where the timeline shows that they may matter.
+        archived: whether to include archived replacecommits; None includes them if they may matter by the timeline.
 
     Returns:
         A table of `REPLACED_SCHEMA`.
@@ -103,16 +103,16 @@ def replaced_file_groups(timeline: Timeline, as_of: str | None = None, *, archiv
 def latest_base_files(
     files: pa.Table, timeline: Timeline, *, as_of: str | None = None, replaced: pa.Table | None = None
 ) -> pa.Table:
-    """The base file of each file group's latest slice that a query may see, in a table without log files.
+    """Base file of each file group's latest slice that is visible to a query, in a table without log files.
 
-    A base file counts if its instant is committed and not after the query's; the newest one of its file group wins;
-    replaced file groups are left out. Names that are no base file's are passed over, as Hudi does.
+    A base file is visible if its instant is committed and not after the query's; the newest of a file group wins;
+    replaced file groups are left out. Other file names are ignored, as in Hudi.
 
     Args:
         files: a table of `FILES_SCHEMA`.
         timeline: the data table's.
         as_of: instant of the query; None for the newest.
-        replaced: `replaced_file_groups(timeline, as_of)`, if the caller has it.
+        replaced: `replaced_file_groups(timeline, as_of)`, if known.
 
     Returns:
         A table of `BASE_FILES_SCHEMA`, by partition and file id.
@@ -128,13 +128,13 @@ def latest_base_files(
 def read_optimized_slices(
     files: pa.Table, timeline: Timeline, *, as_of: str | None = None, replaced: pa.Table | None = None
 ) -> pa.Table:
-    """The newest base file of each file group, without the logs that changed it since.
+    """Newest base file of each file group, without its logs (Hudi's read-optimized query).
 
     Args:
         files: a table of `FILES_SCHEMA`.
         timeline: the data table's.
         as_of: instant of the query; None for the newest.
-        replaced: `replaced_file_groups(timeline, as_of)`, if the caller has it.
+        replaced: `replaced_file_groups(timeline, as_of)`, if known.
 
     Returns:
         A table of `SLICES_SCHEMA`, by partition and file id; its lists of logs are empty.
@@ -145,23 +145,23 @@ def read_optimized_slices(
 def latest_file_slices(
     files: pa.Table, timeline: Timeline, *, as_of: str | None = None, replaced: pa.Table | None = None
 ) -> pa.Table:
-    """The file slice of each file group that a query reads.
+    """Latest file slice of each file group that is visible to a query.
 
-    It is the newest committed base file with all logs of its slice and of later ones: those that writers began for a
+    The newest committed base file with all logs of its slice and of later ones, which writers began for a
     compaction that has not completed. File groups may have logs only. Replaced file groups are left out. In layout 1
-    logs may hold blocks of failed or later writes, which whoever reads them passes over.
+    logs may hold blocks of failed or later writes, which the reader of the logs skips.
 
     Args:
         files: a table of `FILES_SCHEMA`.
         timeline: the data table's.
         as_of: instant of the query; None for the newest.
-        replaced: `replaced_file_groups(timeline, as_of)`, if the caller has it.
+        replaced: `replaced_file_groups(timeline, as_of)`, if known.
 
     Returns:
         A table of `SLICES_SCHEMA`, by partition and file id.
 
     Raises:
-        UnsupportedTableError: a base file that is not Parquet, or a log whose slice cannot be told.
+        UnsupportedTableError: a base file that is not Parquet, or a log whose slice is unknown.
     """
     committed = _committed_base_files(files, timeline)
     logs = slice_logs(files, committed, timeline, as_of)
@@ -181,7 +181,7 @@ def _newest_base_files(files: pa.Table, timeline: Timeline, as_of: str | None, r
 
 
 def _committed_base_files(files: pa.Table, timeline: Timeline) -> pa.Table:
-    """Base files of completed writes, with `key` and the parts of their names, in the listing's order."""
+    """Base files of completed writes with `key` and their parsed names, in the listing's order."""
     parts = parse_base_file_names(files["file_name"])
     rows = pa.table({name: files[name] for name in FILES_SCHEMA.names} | {name: parts[name] for name in _PARTS})
     is_parquet = pc.equal(rows["extension"], pa.scalar("parquet"))
@@ -192,7 +192,7 @@ def _committed_base_files(files: pa.Table, timeline: Timeline) -> pa.Table:
 
 
 def _those(rows: pa.Table, mask: Any) -> pa.Table:
-    """The rows where a mask is true, which mostly are all."""
+    """Filter by a mask, which mostly selects all rows."""
     return rows if not mask.null_count and pc.all(mask).as_py() is not False else rows.filter(mask)
 
 
@@ -201,7 +201,7 @@ def _at(rows: pa.Table, as_of: str | None) -> pa.Table:
 
 
 def _newest_of_each_group(rows: pa.Table, timeline: Timeline) -> pa.Table:
-    """One base file of each group, by key."""
+    """Newest base file of each group, by key."""
     order = _by_key(rows)
     if rows.num_rows < 2:
         return _with_paths(rows)
@@ -221,7 +221,7 @@ def _newest_of_each_group(rows: pa.Table, timeline: Timeline) -> pa.Table:
 
 
 def _by_key(rows: pa.Table) -> NDArray[np.int64]:
-    """The order by key; of most rows their partition and the first bytes of their file id tell it."""
+    """Order by key; partition and the first bytes of the file id decide for most rows."""
     folders = one_chunk(rows["partition"]).dictionary_encode()
     data, starts, lengths = spans_of(one_chunk(rows["file_id"]))
     if not len(starts) or lengths.min() < _PREFIX.itemsize:
@@ -242,7 +242,7 @@ def _by_key(rows: pa.Table) -> NDArray[np.int64]:
 
 
 def _named_by_commits(rows: pa.Table, timeline: Timeline) -> list[bool]:
-    """Of several files of one group and instant, the one that the commit names: others are a retried task's."""
+    """Of several files of one group and instant, the one in the commit: others are from retried tasks."""
     chosen: dict[str, tuple[bool, str]] = {}
     for row in rows.to_pylist():
         rank = (_is_named(row, timeline), row["file_name"])
@@ -277,7 +277,7 @@ def _without(rows: pa.Table, keys: Any) -> pa.Table:
 
 
 def _slices(rows: pa.Table) -> pa.Table:
-    """Rows with or without a base file, as a table of `SLICES_SCHEMA`."""
+    """A table of `SLICES_SCHEMA` of rows with or without a base file."""
     if "logs" not in rows.column_names:
         none: Any = np.zeros(rows.num_rows + 1, np.int32)
         entries = pa.array([], LOGS_TYPE.value_type)
@@ -296,9 +296,9 @@ def _refuse_log_files(files: pa.Table) -> None:
 
 
 def _refuse_other_formats(others: pa.Table, timeline: Timeline) -> None:
-    """Refuse base files of completed writes that are not Parquet: without them their rows would be missing.
+    """Refuse base files of completed writes that are not Parquet, since skipping them would lose rows.
 
-    Of extensions that Hudi has not, the instant's form tells a base file from somebody's `report_1_2024.csv`.
+    For unknown extensions, the form of the instant distinguishes a base file from a stray `report_1_2024.csv`.
     """
     if not others.num_rows:
         return

@@ -1,4 +1,4 @@
-"""Which file slice each log file of a listing belongs to."""
+"""File slice of each log file of a listing; log files cut off; replaced file groups that were written to again."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _NAMED_AFTER_WRITES = 2
 
 
 def seems_cut(blocks: Sequence[LogBlock]) -> bool:
-    """Whether a log file is empty, or bytes in it do not tell which instant wrote them."""
+    """Whether a log file is empty or has bytes of an unknown instant."""
     return not blocks or any(block.type is BlockType.CORRUPT and block.instant is None for block in blocks)
 
 
 def is_cut(path: str, size: int, timeline: Timeline) -> bool:
-    """Whether completed writes of the active timeline left more in a log file than there is.
+    """Whether a log file is shorter than completed writes of the active timeline left it.
 
-    From layout 2 on a log file is of one write, after which it is named. In layout 1 several writes may have appended
-    to it; commit metadata tell how large each of them left it.
+    From layout 2 on a log file has one write, whose instant is in its name. In layout 1 several writes may append
+    to it; commit metadata has its size after each.
 
     Args:
         path: relative to the table.
-        size: bytes that there are.
+        size: actual size in bytes.
         timeline: of the table.
     """
     name = LogFileName.parse(path.rpartition("/")[2])
@@ -49,7 +49,7 @@ def is_cut(path: str, size: int, timeline: Timeline) -> bool:
 
 Ints = NDArray[np.int64]
 
-#: Logs that a query sees. `key` is the file group's (see `group_keys`), `slice` the base instant of the file slice.
+#: Logs visible to a query. `key` is the file group's (see `group_keys`), `slice` the base instant of the file slice.
 _LOGS: Final[dict[str, pa.DataType]] = {
     "partition": pa.string(),
     "file_id": pa.string(),
@@ -65,26 +65,26 @@ _LOGS: Final[dict[str, pa.DataType]] = {
 LOGS_SCHEMA: Final = pa.schema(_LOGS)
 _ENTRY: Final[list[pa.Field[Any]]] = [pa.field("file_name", pa.string()), pa.field("size", pa.int64())]
 
-#: The logs of a slice, in the order in which they are merged.
+#: The logs of a slice in merge order.
 LOGS_TYPE: Final = pa.list_(pa.struct(_ENTRY))
 
 
 def group_keys(partitions: Any, file_ids: Any) -> Any:
-    """One text for each file group, in the order of partitions and file ids; no path holds a zero character."""
+    """One text per file group that sorts by partition and file id; the separator is NUL, which no path has."""
     return pc.binary_join_element_wise(partitions, file_ids, "\0")
 
 
 def slice_logs(files: pa.Table, bases: pa.Table, timeline: Timeline, as_of: str | None) -> pa.Table:
-    """The log files that a query may need, each with the slice that it belongs to.
+    """Log files that a query may need, each with its slice.
 
-    In layout 1 a log's name holds the base instant of its slice, which a pending compaction may have named: then it
-    counts beside the older slices, from which it must not be separated until the compaction completes. In layout 2 a
-    log's name holds the deltacommit that wrote it, and the log belongs to the newest slice that was there when that
+    In layout 1 a log's name has the base instant of its slice, which may be a pending compaction: then it
+    belongs together with the older slices until the compaction completes. In layout 2 a
+    log's name has the deltacommit that wrote it, and the log belongs to the newest slice that existed when that
     deltacommit completed (Hudi format, file slices). Logs of change data are left out.
 
     Args:
         files: a listing with partition, file_name and size.
-        bases: all committed base files, with `key` and `instant`, whatever the query's instant.
+        bases: all committed base files, with `key` and `instant`, also those after the query's instant.
         timeline: the data table's.
         as_of: instant of the query; None for the newest.
 
@@ -92,7 +92,7 @@ def slice_logs(files: pa.Table, bases: pa.Table, timeline: Timeline, as_of: str 
         A table of `LOGS_SCHEMA`, in the listing's order.
 
     Raises:
-        UnsupportedTableError: an archived log of which nobody knows when it completed, where that matters.
+        UnsupportedTableError: the completion time of an archived deltacommit is needed and unknown.
     """
     dotted = files.filter(pc.starts_with(files["file_name"], "."))
     names = parse_log_file_names(dotted["file_name"])
@@ -120,16 +120,16 @@ def _by_name(table: pa.Table) -> dict[str, Any]:
 
 
 def instants_that(judge: Callable[[str], bool], instants: Any, as_of: str | None = None) -> Any:
-    """Judge each distinct instant once, however many files carry it."""
+    """Apply a predicate once to each distinct instant; a mask over all rows."""
     distinct: list[Any] = pc.unique(instants).to_pylist()
     good = [t for t in distinct if t and (as_of is None or t <= as_of) and judge(t)]
     return pc.is_in(instants, pa.array(good, pa.string()))
 
 
 def _boundaries(bases: pa.Table, logs: pa.Table, timeline: Timeline, as_of: str | None) -> pa.Table:
-    """Where slices begin in the file groups that have logs: (key, instant).
+    """Base instants of slices in the file groups that have logs: (key, instant).
 
-    Pending compactions begin slices too. Their logs are read together with the slices before, so they matter only to
+    Pending compactions begin slices too. Their logs are read together with earlier slices, so they matter only to
     queries of a time before the compaction.
     """
     known = bases.select(["key", "instant"])
@@ -144,7 +144,7 @@ def _boundaries(bases: pa.Table, logs: pa.Table, timeline: Timeline, as_of: str 
 
 
 def _assign(logs: pa.Table, boundaries: pa.Table, timeline: Timeline) -> pa.Table:
-    """Give each log its slice in layout 2: the last one to begin no later than its deltacommit completed."""
+    """Slice of each log in layout 2: the last one that began no later than the log's deltacommit completed."""
     completions = _completion_times(logs, boundaries, timeline)
     written = pa.array(list(completions), pa.string())
     logs = logs.filter(pc.is_in(logs["instant"], written))
@@ -160,7 +160,7 @@ def _assign(logs: pa.Table, boundaries: pa.Table, timeline: Timeline) -> pa.Tabl
     begins = np.append(-1, begins)
     last = begins[np.searchsorted(begins, group * len(times) + completed, side="right") - 1]
     older = last // len(times) == group
-    # logs without an older slice make one of their own, named by the first of them
+    # logs without an older slice form their own, named by the first of them
     first = np.full(len(groups), len(times), np.int64)
     np.minimum.at(first, group[~older], own[~older])
     slices = np.where(older, last % len(times), first[group])
@@ -168,7 +168,7 @@ def _assign(logs: pa.Table, boundaries: pa.Table, timeline: Timeline) -> pa.Tabl
 
 
 def positions(values: Any, among: Any) -> Ints:
-    """Where each value stands in an array that holds them all."""
+    """Index of each value in an array that has them all."""
     return to_numpy(_index_in(values, among)).astype(np.int64)
 
 
@@ -177,10 +177,10 @@ def _index_in(values: Any, among: Any) -> Any:
 
 
 def _completion_times(logs: pa.Table, boundaries: pa.Table, timeline: Timeline) -> dict[str, str]:
-    """When the deltacommits of the logs completed; without those that never did.
+    """Completion times of the logs' deltacommits, without those that never completed.
 
-    Of archived ones it matters only where a slice began after them: else they belong to the last slice in any case,
-    and their own time does as well.
+    For archived ones it matters only if a slice began after them: else they belong to the last slice anyway,
+    and their instant time serves as well.
     """
     written: list[Any] = pc.unique(logs["instant"]).to_pylist()
     known = {time: timeline.completion_time(time) or time for time in written}
@@ -204,15 +204,15 @@ def _from_history(known: dict[str, str], doubtful: list[str], timeline: Timeline
     oldest = history.first_archived(timeline.storage, timeline.history_folder) if missing else None
     if missing and (oldest is None or missing[0] < oldest):
         raise UnsupportedTableError(
-            f"{timeline.history_folder}: nothing tells when the deltacommit {missing[0]} completed, whose logs lie "
-            "beside a newer base file; compact the table, or restore its archived timeline"
+            f"{timeline.history_folder}: the completion time of the deltacommit {missing[0]} is unknown, "
+            "and its logs lie beside a newer base file; compact the table, or restore its archived timeline"
         )
     # the history holds all that completed in its range, so the others never did
     return {time: completions.get(time, completion) for time, completion in known.items() if time not in missing}
 
 
 def attach_logs(bases: pa.Table, logs: pa.Table) -> pa.Table:
-    """Give each base file the logs of its slice and of later ones; groups without a base file get a row of their own.
+    """Join base files with the logs of their slice and of later ones; groups without a base file get their own row.
 
     Args:
         bases: the newest base file of each file group, with `key`, `instant` and whatever else.
@@ -224,7 +224,7 @@ def attach_logs(bases: pa.Table, logs: pa.Table) -> pa.Table:
     """
     count = bases.num_rows
     base: Any = _index_in(logs["key"], bases["key"])
-    # what an older slice than that of the base file held is in the base file
+    # content of slices older than the base file's is in the base file
     begun = one_chunk(bases["instant"]).take(base)
     in_slice = pc.fill_null(pc.greater_equal(logs["slice"], begun), True)
     logs, base = logs.filter(in_slice), one_chunk(base.filter(in_slice))
@@ -242,7 +242,7 @@ def attach_logs(bases: pa.Table, logs: pa.Table) -> pa.Table:
 
 
 def _merge_order(group: Ints, logs: pa.Table) -> Ints:
-    """Logs of one group follow each other by instant, version and write token."""
+    """Sort logs of a group by instant, version and write token."""
     times = pc.unique(logs["instant"])
     instants = positions(logs["instant"], times.take(pc.sort_indices(times)))
     tokens = np.empty(len(group), np.int64)
@@ -251,14 +251,18 @@ def _merge_order(group: Ints, logs: pa.Table) -> Ints:
 
 
 def _least(texts: Any, firsts: Ints) -> Any:
-    """The least text of each run; the last runs, where a run begins at each of `firsts`."""
+    """Least text of each run; runs begin at `firsts`."""
     distinct = pc.unique(texts)
     ordered = distinct.take(pc.sort_indices(distinct))
     return ordered.take(from_numpy(np.minimum.reduceat(positions(texts, ordered), firsts)))
 
 
 def keys_still_replaced(gone: pa.Table, newest: pa.Table, logs: pa.Table, timeline: Timeline, as_of: str | None) -> Any:
-    """Keys (`log_slices.group_keys`) of the file groups that are out of the table, without those written to again.
+    """Keys (`group_keys`) of replaced file groups, without those that were written to again.
+
+    Once a replacecommit is archived, Apache's readers and writers no longer know of it. If its files still exist
+    because a savepoint keeps them (`hoodie.archive.beyond.savepoint`), they update these file groups as any others.
+    From such a write on the file group is part of the table again: its rows are nowhere else.
 
     Args:
         gone: replaced file groups, of `file_slices.REPLACED_SCHEMA`.
@@ -288,14 +292,14 @@ def keys_still_replaced(gone: pa.Table, newest: pa.Table, logs: pa.Table, timeli
 
 
 def _by_names(rows: pa.Table, replaced_at: dict[str, str]) -> set[str]:
-    """File groups with a file whose name holds a later write."""
+    """File groups with a file whose name has a later write."""
     rows = rows.filter(pc.is_in(rows["key"], pa.array(list(replaced_at), pa.string())))
     pairs: Any = zip(rows["key"].to_pylist(), rows["instant"].to_pylist(), strict=True)
     return {key for key, instant in pairs if instant > replaced_at[key]}
 
 
 def _by_blocks(logs: pa.Table, replaced_at: dict[str, str], timeline: Timeline, as_of: str | None) -> set[str]:
-    """File groups with a later write in their logs, whose names hold the instant of the base file in layout 1."""
+    """File groups with a later write in their logs, whose names have the base file's instant in layout 1."""
     logs = logs.filter(pc.is_in(logs["key"], pa.array(list(replaced_at), pa.string())))
     revived = set()
     for row in logs.to_pylist():

@@ -1,4 +1,4 @@
-"""One table: where it is, what it says of itself, its timeline and its schema."""
+"""`TableClient`: one table's storage, properties, timeline and schema (Hudi's meta client)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMA_KEY = "schema"
 
 
 class TableClient:
-    """A table's storage and properties; everything else is looked up afresh when asked for.
+    """A table's storage and properties; timeline and schema are read anew at each call.
 
     Attributes:
         storage: rooted at the table's base folder.
@@ -33,11 +33,11 @@ class TableClient:
 
     @classmethod
     def open(cls, location: str | os.PathLike[str] | Storage, options: Mapping[str, Any] | None = None) -> TableClient:
-        """Open the table at a place.
+        """Open the table at a location.
 
         Raises:
-            TableNotFoundError: there is none.
-            UnsupportedTableError: one of a version that is not read.
+            TableNotFoundError: there is no table.
+            UnsupportedTableError: its version is not supported.
         """
         storage = location if isinstance(location, Storage) else Storage(location, options)
         return cls(storage, load_table_config(storage))
@@ -48,7 +48,7 @@ class TableClient:
         return self.config
 
     def timeline(self) -> Timeline:
-        """The timeline as it is now."""
+        """Load the current timeline."""
         config = self.config
         return load_timeline(
             self.storage,
@@ -61,11 +61,11 @@ class TableClient:
     def table_schema(self, timeline: Timeline | None = None, as_of: str | None = None) -> pa.Schema:
         """The table's columns, without the meta columns.
 
-        It is the Avro schema of the newest commit that has one (at or before `as_of`), else the one given at creation,
-        else that of a data file.
+        The Avro schema of the newest commit that has one (at or before `as_of`), else the one given at creation, else
+        that of a data file.
 
         Raises:
-            SchemaError: none of them is there, as in a table that nobody wrote to and that was made without a schema.
+            SchemaError: there is none, as in a table without commits that was created without a schema.
         """
         text = self.table_schema_json(timeline, as_of)
         if text is not None:
@@ -73,7 +73,7 @@ class TableClient:
         timeline = timeline or self.timeline()
         files = read_optimized_slices(list_data_files(self.storage), timeline, as_of=as_of)
         if files.num_rows == 0:
-            raise SchemaError(f"{self.storage.uri}: no commit, property or data file tells the table's columns yet")
+            raise SchemaError(f"{self.storage.uri}: no commit, property or data file has the table's columns yet")
         path = files["path"][files.num_rows - 1].as_py()
         try:
             with self.storage.open_input(path) as stream:
@@ -84,7 +84,7 @@ class TableClient:
             raise CorruptFileError(path, 0, f"not a Parquet file, or a damaged one: {error}") from error
 
     def table_schema_json(self, timeline: Timeline | None = None, as_of: str | None = None) -> str | None:
-        """The Avro schema text behind `table_schema`, where the timeline or the properties have one."""
+        """The Avro schema text behind `table_schema`, if the timeline or the properties have one."""
         timeline = timeline or self.timeline()
         for instant in reversed(timeline.writes):
             if as_of is None or instant.time <= as_of:

@@ -1,7 +1,7 @@
-"""Schema on read: which column of a data file holds which column of the table, after renames, drops and moves.
+"""Schema on read: maps columns of a data file to columns of the table after renames, drops and moves.
 
 Where `ALTER TABLE` renamed or dropped a column, older files keep the old names. Hudi then records schemas with column
-ids, in the commits (`latest_schema`) and in `.hoodie/.schema`: columns of one id are one column, and columns of one
+ids, in the commits (`latest_schema`) and in `.hoodie/.schema`: columns with one id are one column, columns with one
 name and different ids are not.
 """
 
@@ -39,12 +39,12 @@ _FILE: Final = re.compile(r"([0-9]+)(?:_[0-9]+)?\.schemacommit", re.ASCII)
 
 @dataclass(frozen=True, eq=False)
 class SchemaHistory:
-    """The schemas of a table whose columns have ids.
+    """Schema versions of a table whose columns have ids.
 
     Attributes:
         timeline: the data table's.
-        current: the schema that a query sees.
-        versions: all schemas that were recorded, oldest first.
+        current: the schema of the query.
+        versions: all recorded schemas, oldest first.
     """
 
     timeline: Timeline
@@ -53,24 +53,24 @@ class SchemaHistory:
     _stored: dict[str, InternalSchema] = field(default_factory=dict)
 
     def stored_schema(self, instant: str) -> InternalSchema:
-        """The schema of the files, or log blocks, that an instant wrote.
+        """Schema of the files or log blocks written by an instant.
 
         Raises:
-            UnsupportedTableError: nobody recorded which columns they have.
+            UnsupportedTableError: their schema was not recorded.
         """
         if instant not in self._stored:
             self._stored[instant] = self._find(instant)
         return self._stored[instant]
 
     def physical_names(self, instant: str, columns: Iterable[str]) -> dict[str, str | None]:
-        """Under which name a file holds each of the table's columns.
+        """Name of each of the table's columns in a file.
 
         Args:
             instant: that wrote the file.
             columns: names of the table's columns, at the top level.
 
         Returns:
-            By column; None where the file does not have it, even if it has another of that name.
+            By column; None if the file lacks it, even if the file has another column of that name.
 
         Raises:
             UnsupportedTableError: as for `stored_schema`.
@@ -80,9 +80,9 @@ class SchemaHistory:
         return {name: stored.get(ids[name]) if name in ids else name for name in columns}
 
     def same_names(self, instant: str, columns: Iterable[str]) -> set[str]:
-        """Those columns that a file holds as they are now, at all levels: by name, and by a type of the same order.
+        """The columns whose name and sort order are the same in a file and now, at all levels.
 
-        Statistics of the file under any other column's name may be another column's, or in another order.
+        The file's statistics under any other column name may belong to another column, or use another order.
 
         Raises:
             UnsupportedTableError: as for `stored_schema`.
@@ -92,9 +92,9 @@ class SchemaHistory:
         return {name for name in columns if name not in current or _same(stored.get(name), current[name])}
 
     def renamed(self, instant: str, table: pa.Table) -> pa.Table:
-        """Rows as a file or block holds them, under the names that their columns have now.
+        """Rename the columns of a file or block to their current names.
 
-        Columns that the table has no more are left out; inside structs they get a name of no column. No data is
+        Dropped columns are left out; inside structs they get a reserved name. No data is
         copied. Types stay as they are.
 
         Raises:
@@ -104,7 +104,7 @@ class SchemaHistory:
         current = self.current.by_id()
         columns: dict[str, Any] = {}
         for old in table.schema:
-            # columns of no schema, such as the ones that Hudi adds itself
+            # columns that are in no schema, such as those that Hudi adds itself
             new = rename_field(old, stored, current) if old.name in stored else old
             if not new.name.startswith(GONE):
                 chunks = [chunk.view(new.type) for chunk in table[old.name].chunks]
@@ -112,7 +112,7 @@ class SchemaHistory:
         return pa.table(columns)
 
     def pinned(self, current: InternalSchema, instants: Iterable[str]) -> SchemaHistory:
-        """The same for a table whose schema becomes another, and for files of some instants only: small, for workers.
+        """A small copy for workers: for another current schema, and files of some instants only.
 
         Raises:
             UnsupportedTableError: as for `stored_schema`.
@@ -122,7 +122,7 @@ class SchemaHistory:
         return SchemaHistory(Timeline(self.timeline.storage, ()), current, (), stored)
 
     def read(self, storage: Storage, path: str, schema: pa.Schema) -> pa.Table:
-        """The rows of a base file in columns of the table.
+        """Read a base file in the table's columns.
 
         Args:
             storage: the table's.
@@ -130,8 +130,8 @@ class SchemaHistory:
             schema: the columns.
 
         Raises:
-            CorruptFileError: the file, or its name, is none of a base file's.
-            SchemaError: a column cannot be brought to the schema's type.
+            CorruptFileError: the file or its name is not a base file's.
+            SchemaError: a column cannot be cast to the schema's type.
             UnsupportedTableError: as for `stored_schema`.
         """
         instant = _instant_of(path)
@@ -143,7 +143,7 @@ class SchemaHistory:
         return conform(self.renamed(instant, read_base_file(storage, path, columns=wanted)), schema)
 
     def is_current(self, path: str) -> bool:
-        """Whether a base file has exactly the columns that the table has now."""
+        """Whether a base file has exactly the table's current columns."""
         return self.stored_schema(_instant_of(path)).columns == self.current.columns
 
     def _find(self, instant: str) -> InternalSchema:
@@ -154,11 +154,11 @@ class SchemaHistory:
         older = [schema for schema in self.versions if schema.version <= int(instant)]
         if not older:
             raise UnsupportedTableError(
-                f"{FOLDER}: columns were renamed or dropped, but nothing tells which columns files of {instant} have"
+                f"{FOLDER}: columns were renamed or dropped, but no schema was recorded for files of {instant}"
             )
         if write is None:
             return older[-1]
-        # A writer that knows no ids goes by names, and so may have added columns that got an id later.
+        # A writer without column ids goes by names, and may have added columns that got an id later.
         known, names = older[-1].by_id(), {column.name for column in older[-1].columns}
         added = [column for column in self.current.columns if column.id not in known and column.name not in names]
         return InternalSchema(older[-1].version, (*older[-1].columns, *added))
@@ -171,7 +171,7 @@ def read_columns(
     history: SchemaHistory | None,
     dictionary_columns: Sequence[str] = (),
 ) -> pa.Table:
-    """The rows of a base file in columns of the table, by their ids where the table has a history of schemas.
+    """Read a base file in the table's columns, matched by id if the table has a schema history.
 
     Args:
         storage: the table's.
@@ -191,16 +191,16 @@ def read_columns(
 def internal_schemas(
     timeline: Timeline, as_of: str | None = None, *, newest: Timeline | None = None
 ) -> SchemaHistory | None:
-    """The schemas with column ids of a table, or None for one that has none: there, columns go by their names.
+    """Load a table's schemas with column ids; None if it has none, and columns are matched by name.
 
     Args:
         timeline: the data table's.
         as_of: instant of the query; None for the newest.
-        newest: the timeline as it is now, where the other one was put back to an earlier time. Releases from 1.0 on
-            keep a single file of recorded schemas, which the newest of these writes made.
+        newest: the current timeline, if `timeline` was cut to an earlier time. Releases from 1.0 on
+            keep a single file of recorded schemas, written by the newest of these writes.
 
     Raises:
-        CorruptFileError: a schema that was recorded is damaged.
+        CorruptFileError: a recorded schema is damaged.
     """
     recorded = _recorded(newest or timeline)
     if not recorded:
@@ -220,7 +220,7 @@ def internal_schemas(
 
 
 def _recorded(timeline: Timeline) -> list[InternalSchema]:
-    """What the newest file of the folder says that a completed write made."""
+    """Schemas in the newest file of the folder that a completed write made."""
     newest = newest_history(timeline)
     return (
         [] if newest is None else sorted(parse_schema_history(newest[1], newest[0]), key=lambda schema: schema.version)
@@ -228,7 +228,7 @@ def _recorded(timeline: Timeline) -> list[InternalSchema]:
 
 
 def newest_history(timeline: Timeline) -> tuple[str, str] | None:
-    """Path and text of the newest history of schemas that a completed write made; None where there is none."""
+    """Path and text of the newest schema history by a completed write; None if there is none."""
     newest: tuple[str, str] | None = None
     for entry in timeline.storage.list(FOLDER):
         match = _FILE.fullmatch(entry.name)
@@ -252,7 +252,7 @@ def _schema_of(timeline: Timeline, write: Instant) -> InternalSchema | None:
 
 
 def _same(stored: Column | None, current: Column) -> bool:
-    """Whether a stored column is the current one, in the same order, and no member's name means another member."""
+    """Whether a stored column is the current one with the same sort order, and members have kept their names."""
     if stored is None or stored.id != current.id or stored.name != current.name:
         return False
     if stored.kind != current.kind and not (_is_number(stored) and _is_number(current)):

@@ -1,7 +1,7 @@
-"""What has left the active timeline, in either layout.
+"""The archived timeline, in either layout.
 
-Most queries do not depend on it, so it is read only when something does. What was read of a file is kept for as long as
-its storage is, since the files of an archive do not change.
+Most queries do not depend on it, so it is read lazily. Results are cached per file as long as its storage object
+lives, since archive files do not change.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _TRIES: Final = 3
 Result = TypeVar("Result")
 Groups = tuple[tuple[str, str], ...]
 
-#: What was read of a file, by what was asked and the file's path, size and time.
+#: Cached results, by kind of result and the file's path, size and time.
 _read_before: weakref.WeakKeyDictionary[Storage, dict[tuple[str, str, int, int], Any]] = weakref.WeakKeyDictionary()
 
 
 class Archive:
-    """The archived timeline of a table; each part is read when it is first asked.
+    """The archived timeline of a table; each part is read on first use.
 
-    An instant may be in it twice, after an archiving run that was cut off.
+    An instant may be in it twice after an interrupted archiving run.
 
     Args:
         storage: rooted at the table's base folder.
-        folder: where archived instants lie; "" for nowhere.
+        folder: folder of the archive; "" for none.
         layout: of the timeline.
     """
 
@@ -43,7 +43,7 @@ class Archive:
 
     @functools.cached_property
     def writes(self) -> dict[str, str]:
-        """Of archived commits, deltacommits and replacecommits the completion by instant; in layout 1 the instant.
+        """Completion times of archived writes by instant; in layout 1 the instant itself.
 
         Raises:
             CorruptFileError: a file of the archive is damaged.
@@ -53,7 +53,7 @@ class Archive:
 
     @functools.cached_property
     def replaced(self) -> dict[str, Groups]:
-        """By instant, the file groups that archived replacecommits took out, as partition and file id.
+        """File groups replaced by archived replacecommits, as partition and file id, by instant.
 
         Raises:
             CorruptFileError: a file of the archive is damaged.
@@ -65,7 +65,7 @@ class Archive:
         return dict(self._of_all_files("replaced", read))
 
     def cleans(self) -> Iterator[tuple[str, CleanMetadata]]:
-        """All archived cleans, with their instant times; they are not kept in memory.
+        """All archived cleans with their instant times; not cached.
 
         Raises:
             CorruptFileError: a file of the archive is damaged.
@@ -77,7 +77,7 @@ class Archive:
                 raise CorruptFileError(entry.path, 0, f"an archived clean of an unknown shape: {error!r}") from error
 
     def _of_all_files(self, question: str, read: Callable[[str], tuple[Result, ...]]) -> list[Result]:
-        """What is asked of all files, in their order; files are merged into larger ones now and then, and deleted."""
+        """Results of all files in order; retried, since archiving merges files into larger ones and deletes them."""
         for rest in reversed(range(_TRIES)):
             try:
                 return self._of_files(question, read)

@@ -1,7 +1,7 @@
 """The archived timeline of layout 1: log files below `.hoodie/archived`.
 
-Each is a Hudi log of Avro blocks whose records are `HoodieArchivedMetaEntry`: one for each state of an instant, with
-what its file said.
+Each is a Hudi log of Avro blocks with records `HoodieArchivedMetaEntry`: one for each state of an instant, with
+the content of its file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAMESPACE: Final = "org.apache.hudi.avro.model"
 
 
 def _entry(*fields: dict[str, Any]) -> dict[str, Any]:
-    """The schema of an entry with some fields; the other ones are skipped."""
+    """Schema of an entry projected to some fields."""
     names = ("commitTime", "actionType", "actionState")
     texts = [{"name": name, "type": ["null", "string"]} for name in names]
     return {"type": "record", "name": "HoodieArchivedMetaEntry", "namespace": _NAMESPACE, "fields": [*texts, *fields]}
@@ -51,16 +51,16 @@ _CLEANS: Final = fastavro.parse_schema(
 
 
 def archive_files(storage: Storage, folder: str) -> list[FileEntry]:
-    """The files of the archive, by name; none where nothing was archived."""
+    """Files of the archive, by name; empty if nothing was archived."""
     return [entry for entry in storage.list(folder) if not entry.is_dir and entry.name.startswith(_PREFIX)]
 
 
 def read_instants(storage: Storage, path: str) -> Iterator[tuple[str, str, str]]:
-    """Time, action, and time again for the completion, of the completed instants of a file.
+    """Time, action and completion (here the time again) of the completed instants of a file.
 
     Raises:
         CorruptFileError: the file is damaged.
-        MissingFileError: it was merged with others meanwhile.
+        MissingFileError: it was merged into another file meanwhile.
     """
     for entry in _entries(storage, path, _TIMES):
         yield entry["commitTime"], entry["actionType"], entry["commitTime"]
@@ -71,7 +71,7 @@ def read_replaced(storage: Storage, path: str) -> Iterator[tuple[str, dict[str, 
     for entry in _entries(storage, path, _REPLACED, Action.REPLACECOMMIT):
         metadata = entry["hoodieReplaceCommitMetadata"]
         if metadata is None:
-            raise CorruptFileError(path, 0, f"nothing is kept of what {entry['commitTime']} replaced; restore the file")
+            raise CorruptFileError(path, 0, f"no content of the replacecommit {entry['commitTime']}; restore the file")
         yield entry["commitTime"], metadata["partitionToReplaceFileIds"] or {}
 
 
@@ -80,12 +80,12 @@ def read_cleans(storage: Storage, path: str) -> Iterator[tuple[str, CleanMetadat
     for entry in _entries(storage, path, _CLEANS, Action.CLEAN):
         metadata = entry["hoodieCleanMetadata"]
         if metadata is None:
-            raise CorruptFileError(path, 0, f"nothing is kept of what {entry['commitTime']} deleted; restore the file")
+            raise CorruptFileError(path, 0, f"no content of the clean {entry['commitTime']}; restore the file")
         yield entry["commitTime"], CleanMetadata.of(metadata)
 
 
 def _entries(storage: Storage, path: str, wanted: Any, action: str = "") -> Iterator[dict[str, Any]]:
-    """What is wanted of the entries of completed instants (with an action), in their order."""
+    """Projected entries of completed instants (of one action, if given), in file order."""
     for block in read_log_blocks(storage.read(path), path):
         if block.type is BlockType.CORRUPT:
             raise CorruptFileError(
@@ -123,7 +123,7 @@ def _writer_schema(text: str) -> Any:
 
 
 def _records(content: bytes) -> Iterator[bytes]:
-    """The encoded records of an Avro block: version, count, then each with its length before it."""
+    """Encoded records of an Avro block: version, count, then each record after its length."""
     (count,) = _INT.unpack_from(content, _INT.size)
     position = 2 * _INT.size
     for _ in range(count):

@@ -1,7 +1,7 @@
-"""The archived timeline of layout 2: what became of instants that left the active timeline.
+"""The archived timeline of layout 2 (Hudi's LSM timeline): completed instants that left the active timeline.
 
 The history is a log-structured merge tree of Parquet files, named `<first instant>_<last instant>_<level>.parquet`, of
-which the newest manifest lists those that count. Snapshots hardly ever need it; see `log_slices`.
+which the newest manifest lists the valid ones. Snapshot queries hardly ever need it; see `log_slices`.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _FILE: Final = re.compile(r"([0-9]+)_([0-9]+)_([0-9]+)\.parquet", re.ASCII)
 
 
 def load_history(storage: Storage, folder: str, start: str | None = None, end: str | None = None) -> pa.Table:
-    """The completed instants that were archived, in some range of instant times.
+    """Load archived completed instants in a range of instant times.
 
     Args:
         storage: rooted at the table's base folder.
         folder: of the history, usually `.hoodie/timeline/history`.
-        start: the first instant time wanted; files that end before it are not read.
-        end: the last one wanted.
+        start: first instant time; files that end before it are not read.
+        end: last instant time.
 
     Returns:
-        A table of `HISTORY_SCHEMA` by instant, one row an instant; empty where nothing was archived.
+        A table of `HISTORY_SCHEMA` by instant, one row per instant; empty if nothing was archived.
 
     Raises:
         CorruptFileError: a manifest or a file of the history is damaged.
@@ -53,7 +53,7 @@ def load_history(storage: Storage, folder: str, start: str | None = None, end: s
         whole = whole.filter(pc.greater_equal(whole["instant"], start))
     if end is not None:
         whole = whole.filter(pc.less_equal(whole["instant"], end))
-    # a merge that was cut off may leave an instant in files of two levels
+    # an interrupted merge may leave an instant in files of two levels
     groups = whole.group_by(["instant"], use_threads=False).aggregate([("completion", "max"), ("action", "max")])
     table: pa.Table = groups.rename_columns(HISTORY_SCHEMA.names).cast(HISTORY_SCHEMA).sort_by("instant")
     return table
@@ -67,18 +67,18 @@ def completion_times(storage: Storage, folder: str, start: str | None = None, en
 
 
 def first_archived(storage: Storage, folder: str) -> str | None:
-    """The oldest instant time that the history holds, by the names of its files."""
+    """Oldest archived instant time, by file names."""
     matches = [_FILE.fullmatch(name) for name in _file_names(storage, folder)]
     return min((match[1] for match in matches if match), default=None)
 
 
 def archive_files(storage: Storage, folder: str) -> list[FileEntry]:
-    """The files of the history that count; none where nothing was archived.
+    """Valid files of the history; empty if nothing was archived.
 
     Raises:
         CorruptFileError: the manifest is damaged.
     """
-    # their names are not used again, so that size and time need not tell them apart
+    # names are never reused, so size and time are not needed to distinguish files
     return [FileEntry(f"{folder}/{name}", 0, 0, is_dir=False) for name in _file_names(storage, folder)]
 
 
@@ -87,7 +87,7 @@ def read_instants(storage: Storage, path: str) -> Iterator[tuple[str, str, str]]
 
     Raises:
         CorruptFileError: the file is damaged.
-        MissingFileError: it was merged with others meanwhile.
+        MissingFileError: it was merged into another file meanwhile.
     """
     rows = _read_instants(storage, path)
     columns: Any = zip(*(rows[name].to_pylist() for name in HISTORY_SCHEMA.names), strict=True)
@@ -112,7 +112,7 @@ def read_cleans(storage: Storage, path: str) -> Iterator[tuple[str, CleanMetadat
 
 
 def _metadata(storage: Storage, path: str, action: str) -> Iterator[tuple[str, bytes]]:
-    """Time and content of the completed file of all instants with an action."""
+    """Time and content of the completed file of all instants of an action."""
     if action not in _read_instants(storage, path)["action"].to_pylist():
         return
     rows = _read(storage, path, _CONTENTS)
@@ -120,12 +120,12 @@ def _metadata(storage: Storage, path: str, action: str) -> Iterator[tuple[str, b
     times: list[Any] = rows["instantTime"].to_pylist()
     for time, data in zip(times, rows["metadata"].to_pylist(), strict=True):
         if not data:
-            raise CorruptFileError(path, 0, f"nothing is kept of what the {action} {time} did; restore the file")
+            raise CorruptFileError(path, 0, f"no content of the {action} {time}; restore the file")
         yield time, data
 
 
 def _file_names(storage: Storage, folder: str) -> list[str]:
-    """The files of the manifest in force."""
+    """Files listed by the current manifest."""
     versions = {int(m[1]) for entry in storage.list(folder) if (m := _MANIFEST.fullmatch(entry.name))}
     if not versions:
         return []
@@ -138,7 +138,7 @@ def _file_names(storage: Storage, folder: str) -> list[str]:
 
 
 def _version(storage: Storage, folder: str, versions: set[int]) -> int:
-    """The version that `_version_` names; the greatest one where that file is missing or half written."""
+    """Version in `_version_`; the greatest version if that file is missing or half written."""
     try:
         named = int(storage.read(f"{folder}/_version_"))
     except (MissingFileError, ValueError):

@@ -1,4 +1,4 @@
-"""The active timeline of a table: its instants, and what the completed ones say."""
+"""The active timeline of a table: its instants and the content of completed ones."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ FOLDER = ".hoodie"
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """One look at a table's timeline; later changes of the table do not show.
+    """A table's timeline as of loading.
 
     Attributes:
         storage: rooted at the table's base folder.
         instants: the highest state of each instant, by time, action and state.
-        folder: where the timeline's files lie.
+        folder: folder of the timeline's files.
         layout: 1 up to table version 7; 2, with completion times, from version 8 on.
-        file_changes: in layout 2, the last change of completed instants whose name has no completion time.
-        history_folder: where archived instants are kept.
+        file_changes: in layout 2, modification times of completed instants whose name has no completion time.
+        history_folder: folder of archived instants.
     """
 
     storage: Storage
@@ -53,7 +53,7 @@ class Timeline:
 
     @functools.cached_property
     def pending(self) -> tuple[Instant, ...]:
-        """Instants requested or in flight, oldest first."""
+        """Requested and inflight instants, oldest first."""
         return tuple(i for i in self.instants if i.state is not State.COMPLETED)
 
     @functools.cached_property
@@ -63,7 +63,7 @@ class Timeline:
 
     @functools.cached_property
     def pending_compactions(self) -> tuple[Instant, ...]:
-        """Compactions that are planned or under way, oldest first."""
+        """Requested and inflight compactions, oldest first."""
         return tuple(i for i in self.pending if i.action == Action.COMPACTION)
 
     @functools.cached_property
@@ -72,7 +72,7 @@ class Timeline:
         return {time: completion for time, completion in times.items() if completion}
 
     def completion_time(self, time: str) -> str | None:
-        """When the write of that time completed (layout 2); None for pending, archived and unknown ones."""
+        """Completion time of a write (layout 2); None for pending, archived and unknown ones."""
         return self._completion_times.get(time)
 
     @property
@@ -95,9 +95,9 @@ class Timeline:
 
     @functools.cached_property
     def _start(self) -> str | None:
-        """The oldest instant of the writes' timeline, where archived instants are known to lie before.
+        """Oldest write of the timeline that is not kept by a savepoint; instants before it are known to be archived.
 
-        Savepoints keep their writes from being archived, while later ones may be: those writes tell no start.
+        Savepoints keep their writes from being archived, while later writes may be archived: those are not a start.
         """
         times = [i.time for i in self.instants if i.comparable_action in WRITE_ACTIONS]
         return next((time for time in times if time not in self._saved), times[0] if times else None)
@@ -107,14 +107,14 @@ class Timeline:
         return frozenset(i.time for i in self.completed if i.action == Action.SAVEPOINT)
 
     def is_committed(self, time: str) -> bool:
-        """Whether files of this instant count: it completed, or it is older than the active timeline.
+        """Whether files of this instant are valid: it completed, or it is older than the active timeline.
 
-        Instants older than the timeline's first write were archived, which only completed ones are; those that a
-        rollback names are the exception. Where a savepoint kept older instants from being archived and was deleted
-        then, archived ones lie between active ones.
+        Instants older than the timeline's first write were archived, as only completed ones are; those named by a
+        rollback are the exception. If a savepoint kept older instants from being archived and was deleted
+        later, archived instants lie between active ones.
 
         Raises:
-            CorruptFileError: the archive has to tell, and is damaged.
+            CorruptFileError: the archive is needed and damaged.
         """
         if time in self._write_times:
             return True
@@ -137,24 +137,24 @@ class Timeline:
 
     @functools.cached_property
     def archive(self) -> Archive:
-        """What left this timeline; read when it is first asked."""
+        """The archived timeline; read on first use."""
         return Archive(self.storage, self.history_folder, self.layout)
 
     @property
     def has_gaps(self) -> bool:
-        """Whether instants may have been archived that are newer than active ones.
+        """Whether instants newer than active ones may have been archived.
 
-        So they may (`hoodie.archive.beyond.savepoint`) where there are savepoints; where one was deleted since,
+        They may (`hoodie.archive.beyond.savepoint`) if there are savepoints; if a savepoint was deleted since,
         `is_committed` notices by a file of such an instant.
         """
         return bool(self._saved or self._seen_in_archive)
 
     @property
     def first_unbroken(self) -> str | None:
-        """The oldest completed write behind which no write was archived; None where there is none.
+        """Oldest completed write after which no write was archived; None if there is none.
 
         Raises:
-            CorruptFileError: the archive has to tell, and is damaged.
+            CorruptFileError: the archive is needed and damaged.
         """
         if self._seen_in_archive:
             newest = max(self.archive.writes)
@@ -163,7 +163,7 @@ class Timeline:
 
     @functools.cached_property
     def replaced(self) -> tuple[tuple[str, str, str], ...]:
-        """File groups that active replacecommits took out of the table: partition, file id and that instant."""
+        """File groups replaced by active replacecommits: partition, file id and instant."""
         groups_gone: list[tuple[str, str, str]] = []
         for instant in self.writes:
             if instant.action == Action.REPLACECOMMIT:
@@ -175,7 +175,7 @@ class Timeline:
 
     @functools.cached_property
     def rolled_back(self) -> frozenset[str]:
-        """Times of instants that completed rollbacks and restores undid; files of theirs may still lie about.
+        """Times of instants undone by completed rollbacks and restores; their files may still exist.
 
         Raises:
             CorruptFileError: a rollback's or restore's file is damaged.
@@ -188,13 +188,13 @@ class Timeline:
         for instant in self.completed:
             if instant.action in readers:
                 data = self.read(instant)
-                # Hudi takes an empty file for one that says nothing
+                # Hudi reads an empty file as one without content
                 times.update(readers[instant.action](data, self.path(instant)).commits if data else ())
         return frozenset(times)
 
     @functools.cached_property
     def archived_replaced(self) -> tuple[tuple[str, str, str], ...]:
-        """What archived replacecommits took out of the table, as `replaced`.
+        """File groups replaced by archived replacecommits, as `replaced`.
 
         Raises:
             CorruptFileError: the archive is damaged.
@@ -211,7 +211,7 @@ class Timeline:
 
     @functools.cached_property
     def _restored(self) -> tuple[tuple[str, str], ...]:
-        """Savepoint and time of each completed restore; all between them is undone, and archived writes by that alone.
+        """Savepoint and time of each completed restore; all writes between them are undone, archived ones included.
 
         Raises:
             CorruptFileError: a restore's plan is damaged.
@@ -227,7 +227,7 @@ class Timeline:
         return tuple(pairs)
 
     def savepoint_metadata(self, instant: Instant) -> SavepointMetadata:
-        """Which files a completed savepoint holds; no service may delete them.
+        """Files of a completed savepoint; table services may not delete them.
 
         Raises:
             CorruptFileError: the file is damaged.
@@ -246,24 +246,24 @@ class Timeline:
         """The content of the instant's file.
 
         Raises:
-            MissingFileError: it was archived or rolled back meanwhile.
+            MissingFileError: the instant was archived or rolled back meanwhile.
         """
         return self.storage.read(self.path(instant))
 
     def commit_metadata(self, instant: Instant) -> CommitMetadata:
-        """What a completed commit, deltacommit or replacecommit did.
+        """Commit metadata of a completed commit, deltacommit or replacecommit.
 
         Raises:
             CorruptFileError: the file is no commit metadata.
         """
         data = self.read(instant)
         if instant.action == Action.REPLACECOMMIT and not data:
-            # of other writes nothing is lost by that
-            raise CorruptFileError(self.path(instant), 0, "an empty file does not tell what was replaced; restore it")
+            # an empty file of any other write loses no rows
+            raise CorruptFileError(self.path(instant), 0, "an empty replacecommit file; restore it")
         return CommitMetadata.parse(data, self.path(instant))
 
     def extra_metadata(self, instant: Instant) -> dict[str, str]:
-        """The texts that a completed write carries, such as the table's `schema`; faster than all its metadata.
+        """Extra metadata of a completed write, such as the table's `schema`; faster than `commit_metadata`.
 
         Raises:
             CorruptFileError: the file is no commit metadata.
@@ -274,14 +274,14 @@ class Timeline:
 def load_timeline(
     storage: Storage, folder: str = FOLDER, layout: int = 1, timezone: str = "LOCAL", history_folder: str | None = None
 ) -> Timeline:
-    """Read which instants a table has; names that are not Hudi's are passed over.
+    """Load a table's active timeline; other files in its folder are ignored.
 
     Args:
         storage: rooted at the table's base folder.
         folder: of the active timeline: `.hoodie` in layout 1, usually `.hoodie/timeline` in layout 2.
         layout: of the timeline.
         timezone: of instant times, `UTC` or `LOCAL`.
-        history_folder: where archived instants are kept; None for the usual place.
+        history_folder: folder of archived instants; None for the usual place.
 
     Raises:
         UnsupportedTableError: names with completion times in a timeline of layout 1.
@@ -295,7 +295,7 @@ def load_timeline(
                 f"{folder}/{name}: an instant with a completion time, but hoodie.timeline.layout.version is 1; "
                 "restore hoodie.properties"
             )
-    # An upgrade leaves completed instants of layout 1 behind; they completed when their file last changed.
+    # An upgrade leaves completed instants of layout 1; their completion time is the file's modification time.
     changed = {
         instant.time: format_instant_time(_moment(entries[name].mtime_ms, timezone))
         for name, instant in instants.items()

@@ -203,7 +203,7 @@ class TestArchivedLogs:
         timeline = self.timeline(tmp_path)
         if archived:
             write_history(timeline.storage, timeline.history_folder, archived)
-        with pytest.raises(UnsupportedTableError, match="deltacommit 40 completed"):
+        with pytest.raises(UnsupportedTableError, match="completion time of the deltacommit 40 is unknown"):
             latest_file_slices(self.FILES, timeline, replaced=NONE_REPLACED)
 
     def test_no_history_is_read_where_it_does_not_matter(self):

@@ -74,7 +74,7 @@ def test_a_place_is_a_text_or_a_path(tmp_path: Path) -> None:
     assert HudiTable.for_path(NO_SESSION, tmp_path / "orders").name == "orders"
     for wrong in (None, 5, NO_SESSION):
         place: Any = wrong
-        with pytest.raises(ArgumentError, match="the place of a table is a path or a URI, and this is a"):
+        with pytest.raises(ArgumentError, match="the place of a table is a path or a URI, not a"):
             HudiTable.for_path(NO_SESSION, place)
 
 

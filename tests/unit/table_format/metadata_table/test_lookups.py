@@ -22,7 +22,7 @@ from table_format.metadata_table.record_index_shard import (
     BLOOM_KEY,
     DYNAMIC_KEY,
     LOOKUP_KEY,
-    Choice,
+    LookupStrategy,
     live_entries,
     look_up,
 )
@@ -34,7 +34,7 @@ from table_format.timeline.timeline import Timeline
 from tests.support.index_writes import BY_PARTITION, change, gone, make, put
 
 KEYS = st.text(alphabet="ab0\uffee\U0001f600", max_size=4)
-CHOICES = [Choice(scan, bloom) for scan in (None, True, False) for bloom in (True, False)]
+CHOICES = [LookupStrategy(scan, bloom) for scan in (None, True, False) for bloom in (True, False)]
 
 
 def source(number, puts):
@@ -144,7 +144,7 @@ def test_a_missing_file_group_is_an_error(client):
 @pytest.mark.parametrize("options", [{DYNAMIC_KEY: "maybe"}, {LOOKUP_KEY: "both"}, {BLOOM_KEY: "1"}])
 def test_options_that_cannot_be(options):
     with pytest.raises(OptionError, match=next(iter(options)).replace(".", r"\.")):
-        Choice.of(options)
+        LookupStrategy.of(options)
 
 
 def test_nothing_is_decoded_for_keys_that_are_absent(monkeypatch):
@@ -209,5 +209,5 @@ def test_a_key_that_is_no_text_is_an_error():
     values = encode_places(["p"], ["f"], [1])
     data = write_hfile(pa.array([b"\xff"], pa.binary()), values, schema_json=SCHEMA_JSON)
     damaged = Source("damaged", ("f", 0, 0), HFileReader(data, "f"), parse_text(SCHEMA_JSON))
-    with pytest.raises(CorruptFileError, match="no text"):
+    with pytest.raises(CorruptFileError, match="not UTF-8"):
         live_entries([damaged])
