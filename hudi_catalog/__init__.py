@@ -1,1 +1,92 @@
-"""Apache Hudi tables: read, planned, written and served."""
+"""Apache Hudi tables without a Hudi jar: made, written, planned and read.
+
+`create_table` and `open_table` give a `Table`, `Catalog` the tables under a folder; `HudiTable` is the table bound to a
+Spark session, `connect` stands in for Trino's. Each is imported when it is first used: only `HudiTable` needs PySpark.
+"""
+
+from typing import TYPE_CHECKING
+
+from hudi_catalog.lazy import lazy_names
+from table_format.errors import (
+    AfterCommitError,
+    ArgumentError,
+    ConflictError,
+    CorruptFileError,
+    HudiError,
+    LockError,
+    MissingFileError,
+    MissingPackageError,
+    NoSpaceError,
+    OptionError,
+    OptionWarning,
+    PendingWriteError,
+    RecordError,
+    RecordIndexError,
+    SchemaError,
+    ServiceError,
+    StorageError,
+    TableExistsError,
+    TableNotFoundError,
+    TransactionError,
+    UnsupportedTableError,
+)
+
+if TYPE_CHECKING:
+    from catalog.planner import Plan
+    from catalog.scan import Scan
+    from hudi_catalog.table import Catalog, Table, create_table, open_table
+    from hudi_catalog.trino.connecting import connect
+    from pushdown import col
+    from pushdown.errors import ExpressionError
+    from spark_writer import HudiTable
+    from table_writer.summary import WriteSummary
+
+__version__: str
+__all__ = [
+    "AfterCommitError",
+    "ArgumentError",
+    "Catalog",
+    "ConflictError",
+    "CorruptFileError",
+    "ExpressionError",
+    "HudiError",
+    "HudiTable",
+    "LockError",
+    "MissingFileError",
+    "MissingPackageError",
+    "NoSpaceError",
+    "OptionError",
+    "OptionWarning",
+    "PendingWriteError",
+    "Plan",
+    "RecordError",
+    "RecordIndexError",
+    "Scan",
+    "SchemaError",
+    "ServiceError",
+    "StorageError",
+    "Table",
+    "TableExistsError",
+    "TableNotFoundError",
+    "TransactionError",
+    "UnsupportedTableError",
+    "WriteSummary",
+    "__version__",
+    "col",
+    "connect",
+    "create_table",
+    "open_table",
+]
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "catalog.planner": ("Plan",),
+        "catalog.scan": ("Scan",),
+        "hudi_catalog.table": ("Catalog", "Table", "create_table", "open_table"),
+        "hudi_catalog.trino.connecting": ("connect",),
+        "pushdown": ("col",),
+        "pushdown.errors": ("ExpressionError",),
+        "spark_writer": ("HudiTable",),
+        "table_writer.summary": ("WriteSummary",),
+    },
+)

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import pyarrow as pa
 import typer
 
-from hudi_catalog.cli import read_commands
+from hudi_catalog.cli import read_commands, write_commands
 from hudi_catalog.cli.arguments import HELP
 from hudi_catalog.cli.index_commands import index_app
 from hudi_catalog.cli.serve_commands import gateway, metastore, serve_app
@@ -36,7 +36,7 @@ def common_options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Apache Hudi tables: plan and read them, and serve them to engines."""
+    """Apache Hudi tables: make, write, plan and read them, and serve them to engines."""
 
 
 _COMMANDS: Final[tuple[Callable[..., None], ...]] = (
@@ -46,6 +46,9 @@ _COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     read_commands.plan,
     read_commands.explain,
     read_commands.read,
+    write_commands.create,
+    write_commands.write,
+    write_commands.delete,
     sync,
     gateway,
     metastore,

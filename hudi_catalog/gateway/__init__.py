@@ -1,1 +1,1 @@
-"""The gateway before Trino: queries over Hudi tables get the list of files that they need."""
+"""Proxy in front of Trino that rewrites queries over Hudi tables to read only the files they need."""

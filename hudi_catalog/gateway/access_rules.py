@@ -1,9 +1,9 @@
-"""Whether Trino's access rules treat a pinned snapshot as they treat its table.
+"""Whether Trino's access rules treat a pinned snapshot the same as its table.
 
 The gateway reads `shop__snapshots.orders__…` in place of `shop.orders`, and Trino's file-based access control finds
-rights, row filters and column masks by the names of schema and table: the first rule that matches counts. A rule for
-`shop` alone would not hold for the snapshot, and the next one that matches any table would. So where rules are known,
-a table is replaced only if the same rules match both names, in the same order.
+rights, row filters and column masks by schema and table name: the first matching rule applies. A rule for `shop` alone
+would not cover the snapshot, and a later catch-all rule would. So where the rules are known, a table is replaced only
+if the same rules match both names, in the same order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final
 from table_format.errors import OptionError
 
 NONE: Final = "none"
-"""Instead of files: Trino has no rules that depend on tables."""
+"""Option value instead of file names: Trino has no table-level rules."""
 
 _PLACE: Final = ("catalog", "schema", "table")
 _WHOM: Final = frozenset({"user", "role", "group"})
@@ -30,13 +30,13 @@ _Version = tuple[int, int, int]
 
 
 class AccessRules:
-    """Files of Trino's `security.config-file`, its own or a catalog's, read anew when they change; for any thread.
+    """Trino's file-based access rules (`security.config-file`), reloaded when a file changes; thread-safe.
 
     Args:
-        files: their paths; none where no rule depends on tables.
+        files: paths of the rules files; empty if Trino has no table-level rules.
 
     Raises:
-        OptionError: a file cannot be read, or has a rule that is not understood.
+        OptionError: a file cannot be read or parsed.
     """
 
     def __init__(self, files: Sequence[str] = ()) -> None:
@@ -47,14 +47,14 @@ class AccessRules:
             self._rules(path)
 
     def same(self, table: tuple[str, str, str], other: tuple[str, str, str]) -> bool:
-        """Whether everybody has the same rights, row filters and column masks on two tables.
+        """Whether the same rights, row filters and column masks apply to two tables for every user.
 
         Args:
             table: catalog, schema and name, in lower case.
-            other: the same of the other one.
+            other: the table it is compared with, likewise.
 
         Raises:
-            OptionError: a file has changed, and cannot be read any more.
+            OptionError: a file has changed and can no longer be read.
         """
         for path in self._files:
             rules = self._rules(path)
@@ -76,11 +76,11 @@ class AccessRules:
 
 
 class _Rule:
-    """One of the rules of `tables`.
+    """One entry of `tables` in a rules file.
 
     Attributes:
-        meaning: what it says of the tables that it matches.
-        for_everybody: whether no rule behind it counts for them.
+        meaning: the rule without its table patterns.
+        for_everybody: whether it applies to all users, so that later rules never apply.
     """
 
     def __init__(self, rule: Mapping[str, Any]) -> None:
@@ -95,20 +95,20 @@ class _Rule:
 
 
 def _matching(rules: Sequence[_Rule], table: tuple[str, str, str]) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = []
+    meanings: list[Mapping[str, Any]] = []
     for rule in rules:
         if rule.matches(table):
-            found.append(rule.meaning)
+            meanings.append(rule.meaning)
             if rule.for_everybody:
                 break
-    return found
+    return meanings
 
 
 def _read(path: str) -> list[_Rule]:
     try:
         with open(path, encoding="utf-8") as stream:
             content = json.load(stream)
-        # without `tables`, everybody may do everything with each
+        # without `tables`, Trino allows everything
         listed = content.get("tables") or []
         return [_Rule(rule) for rule in listed]
     except OSError as error:
@@ -119,6 +119,6 @@ def _read(path: str) -> list[_Rule]:
 
 def _pattern(text: str) -> re.Pattern[str]:
     with warnings.catch_warnings():
-        # what Java's patterns say in characters that Python's take for themselves, such as [a-z&&[^x]]
+        # Java character-class syntax that Python reads differently, such as [a-z&&[^x]]
         warnings.simplefilter("error", FutureWarning)
         return re.compile(text, re.ASCII)

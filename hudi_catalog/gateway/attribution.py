@@ -1,4 +1,15 @@
-"""Where a query reads tables, and which rows of each it can need there."""
+"""Which tables a query references, and a filter for each reference: the rows of the table that the query may need.
+
+Before filters are derived, the tree is made safe to read. Current times become literals with a time zone, which are
+compared with a tolerance of two days, since the engine's value depends on the session's time zone and on when the query
+starts. Conditions that mean something else in Trino than by the rules of `pushdown.sql` are masked by a call of an
+unknown function, so that they count as not understood:
+
+- Trino casts both bounds of BETWEEN, and the members of a list of rows, to one type before it compares them. If one of
+  them is a double or has a time zone, the others change with it.
+- A decimal or an integer is compared with a REAL as REAL, which maps many numbers to one.
+- `CAST(… AS timestamp(p))` rounds, by more than the tolerance if p is less than 3.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +24,9 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from hudi_catalog.gateway.lexing import Lexeme, chains
+from hudi_catalog.gateway.lexing import Lexeme, dotted_names
 from hudi_catalog.gateway.parsing import DIALECT, Query
-from hudi_catalog.gateway.statement import LeftAloneError, Reason, SessionNames
+from hudi_catalog.gateway.statement import NotRewrittenError, Reason, SessionNames
 from pushdown.errors import FilterSyntaxError
 from pushdown.expression import Constant, HudiExpression
 from pushdown.sql.condition import moved
@@ -28,16 +39,16 @@ _FUNCTIONS = tuple(
     getattr(exp, name) for name in ("CurrentDate", "CurrentTimestamp", "Localtimestamp") if hasattr(exp, name)
 )
 
-# Months are of different lengths: a day more or less before may be several behind.
+# Not months: their lengths differ, so a difference of a day may grow to several.
 _EVEN = frozenset({"DAY", "DAYS", "WEEK", "WEEKS", "HOUR", "HOURS", "MINUTE", "MINUTES", "SECOND", "SECONDS"})
 
 
 def put_current_times(tree: Any, now: dt.datetime) -> None:
-    """Replace the functions in a parsed query, in place.
+    """Replace `current_date`, `now()` and the like, and sums of these and intervals, by literals, in place.
 
     Args:
-        tree: as sqlglot parsed it.
-        now: the time, of UTC.
+        tree: sqlglot's syntax tree.
+        now: the current time in UTC.
     """
     for node in list(tree.find_all(*_FUNCTIONS)):
         whole, moment = _moved(node, now.astimezone(dt.UTC).replace(tzinfo=None, microsecond=0))
@@ -46,26 +57,26 @@ def put_current_times(tree: Any, now: dt.datetime) -> None:
 
 
 def _moved(node: Any, moment: dt.datetime) -> tuple[Any, dt.datetime]:
-    """The sum or difference that begins with a node, and its value."""
+    """The outermost sum or difference that starts with a node, and its value."""
     while True:
         around = node.parent
         if isinstance(around, exp.Paren):
             node = around
             continue
-        found = _sum(around, moment) if getattr(around, "this", None) is node else None
-        if found is None:
+        value = _sum(around, moment) if getattr(around, "this", None) is node else None
+        if value is None:
             return node, moment
-        node, moment = around, found
+        node, moment = around, value
 
 
 def _sum(around: Any, moment: dt.datetime) -> dt.datetime | None:
-    """The value of a node whose left side has a value; None where that is not even for all days."""
+    """The value of a sum whose left operand is known; None if it is not the same number of days every time."""
     if isinstance(around, exp.Add | exp.Sub) and isinstance(around.expression, exp.Interval):
         unit = around.expression.args.get("unit")
         if unit is None or str(unit.name).upper() not in _EVEN:
             return None
-        found = moved(moment, around.expression, -1 if isinstance(around, exp.Sub) else 1, DIALECT)
-        return found if isinstance(found, dt.datetime) else None
+        value = moved(moment, around.expression, -1 if isinstance(around, exp.Sub) else 1, DIALECT)
+        return value if isinstance(value, dt.datetime) else None
     days = days_of(around.expression, around.args.get("unit")) if isinstance(around, exp.DateAdd) else None
     try:
         return None if days is None else moment + dt.timedelta(days=days)
@@ -83,16 +94,16 @@ _LEAST_PRECISION = 3
 
 _FRACTION = re.compile(r"\A[^.]*(?:\.([0-9]+))?")
 
-# What joins conditions, or holds one.
+# Nodes that combine or contain conditions.
 _AROUND_CONDITIONS = (exp.And, exp.Or, exp.Not, exp.Paren, exp.Where, exp.Join, exp.Query)
 
 
-def take_unsure_out(tree: Any, schemas: Iterable[pa.Schema]) -> None:
-    """Replace what is not sure in a parsed query, in place.
+def mask_ambiguous(tree: Any, schemas: Iterable[pa.Schema]) -> None:
+    """Replace conditions that Trino may evaluate differently in a parsed query, in place.
 
     Args:
-        tree: as sqlglot parsed it.
-        schemas: the columns of the tables that are planned for.
+        tree: sqlglot's syntax tree.
+        schemas: columns of the tables that are planned.
     """
     floats = _names_of_floats(schemas)
     unsure = [*_casts(tree, floats), *_mixed(tree)]
@@ -101,7 +112,7 @@ def take_unsure_out(tree: Any, schemas: Iterable[pa.Schema]) -> None:
 
 
 def _names_of_floats(schemas: Iterable[pa.Schema]) -> frozenset[str]:
-    """Names in lower case that stand for floating-point columns and nothing else in these tables, at any level."""
+    """Lower-case names that only floating-point columns have in these tables, at any level."""
     fields = [field for schema in schemas for top in schema for field in _nested(top)]
     others = {field.name.lower() for field in fields if not pa.types.is_floating(field.type)}
     return frozenset(field.name.lower() for field in fields) - others
@@ -122,7 +133,7 @@ def _casts(tree: Any, floats: frozenset[str]) -> Iterator[Any]:
 
 
 def _is_coarse(node: Any) -> bool:
-    """Whether a cast to a timestamp may round by more than a millisecond; TIMESTAMP '…' is a cast that does not."""
+    """Whether a cast to timestamp may round by more than a millisecond; TIMESTAMP '…' is a cast that does not."""
     if not node.to.expressions:
         return False
     precision = literal_value(node.to.expressions[0].this)
@@ -133,7 +144,7 @@ def _is_coarse(node: Any) -> bool:
 
 
 def _is_among(node: Any, floats: frozenset[str]) -> bool:
-    """Whether only floating-point columns stand in the condition around a node."""
+    """Whether only floating-point columns occur in the condition around a node."""
     while node.parent is not None and not isinstance(node.parent, _AROUND_CONDITIONS):
         node = node.parent
     return all(column.name.lower() in floats for column in node.find_all(exp.Column))
@@ -156,7 +167,7 @@ def _is_mixed(nodes: Iterable[Any]) -> bool:
 
 
 def _kind(node: Any) -> str:
-    """Literals of one kind are not changed when they are brought to one type."""
+    """The kind of a literal; literals of one kind keep their value when cast to a common type."""
     while isinstance(node, exp.Paren) or (isinstance(node, exp.Add | exp.Sub) and _adds_interval(node)):
         node = node.this
     value = literal_value(node)
@@ -179,7 +190,7 @@ _KNOWN_PARTS = frozenset({"this", "db", "catalog", "alias", "joins"})
 
 _MOST_PARTS = 3
 
-# Every condition is looked at for every table that is joined before it.
+# Every condition is evaluated for every table joined before it.
 _MOST_JOINS = 60
 
 _TABLE_WORDS = {"FROM": 0, "JOIN": 0, "TABLE": 0, "DESCRIBE": 0, "DESC": 0, "USING": 0, "(": 1, ",": 1}
@@ -187,7 +198,7 @@ _TABLE_WORDS = {"FROM": 0, "JOIN": 0, "TABLE": 0, "DESCRIBE": 0, "DESC": 0, "USI
 
 @dataclass(frozen=True)
 class FullName:
-    """A table by all parts of its name, in lower case."""
+    """A fully qualified table name in lower case."""
 
     catalog: str
     schema: str
@@ -200,11 +211,11 @@ class Reference:
 
     Attributes:
         node: in the syntax tree.
-        name: the table.
-        start: where its name begins in the text.
-        end: the position behind it.
-        own_name: the last part of the name as it is written, by which the query calls it; None where it has an alias.
-        problem: why the name must stay as it is; empty if it may be replaced.
+        name: of the table.
+        start: position of the name in the text.
+        end: the position after it.
+        own_name: last part of the name as written, by which the query refers to it; None if it has an alias.
+        problem: why the name cannot be replaced; empty if it can.
     """
 
     node: Any
@@ -216,21 +227,21 @@ class Reference:
 
 
 def full_name(parts: Sequence[str], session: SessionNames) -> FullName | None:
-    """The table that a name means in a session; None where the session does not say it."""
+    """The table that a name refers to in a session; None if the session does not determine it."""
     if not 1 <= len(parts) <= _MOST_PARTS:
         return None
     missing = [session.catalog, session.schema][: _MOST_PARTS - len(parts)]
-    given = [*missing, *parts]
-    if not all(given) or not "".join(map(str, given)).isprintable():
+    names = [*missing, *parts]
+    if not all(names) or not "".join(map(str, names)).isprintable():
         return None
-    return FullName(*(str(part).lower() for part in given))
+    return FullName(*(str(part).lower() for part in names))
 
 
 def likely_tables(lexemes: Sequence[Lexeme], session: SessionNames) -> list[FullName]:
-    """Names that may be of tables, by the words before them; the surer ones first. For statements not understood."""
+    """Names that are probably tables, judged by the preceding words, likeliest first; for statements not understood."""
     ranked: dict[FullName, int] = {}
     before = {after.start: lexeme.word for lexeme, after in itertools.pairwise(lexemes)}
-    for chain in chains(lexemes):
+    for chain in dotted_names(lexemes):
         rank = _TABLE_WORDS.get(before.get(chain[0].start, ""))
         name = full_name([part.name or "" for part in chain], session)
         if rank is not None and name is not None:
@@ -239,7 +250,7 @@ def likely_tables(lexemes: Sequence[Lexeme], session: SessionNames) -> list[Full
 
 
 def references_of(query: Query, sql: str, session: SessionNames) -> list[Reference]:
-    """All places where a query reads tables by their names.
+    """All table references of a query.
 
     Args:
         query: as parsed.
@@ -247,12 +258,14 @@ def references_of(query: Query, sql: str, session: SessionNames) -> list[Referen
         session: see `SessionNames`.
 
     Raises:
-        LeftAloneError: the query asks for hidden columns, or reads tables in a way that is not followed.
+        NotRewrittenError: the query uses hidden columns, or reads tables in an unsupported way.
     """
     _check_forms(query.lexemes)
     if any(len(select.args.get("joins") or ()) > _MOST_JOINS for select in query.tree.find_all(exp.Select)):
-        raise LeftAloneError(Reason.NOT_ATTRIBUTED, f"more than {_MOST_JOINS} joins")
-    longer = [tuple(part.name or part.text for part in chain) for chain in chains(query.lexemes) if len(chain) > 1]
+        raise NotRewrittenError(Reason.NOT_ATTRIBUTED, f"more than {_MOST_JOINS} joins")
+    longer = [
+        tuple(part.name or part.text for part in chain) for chain in dotted_names(query.lexemes) if len(chain) > 1
+    ]
     return list(_references(query.tree, sql, session, longer))
 
 
@@ -260,9 +273,9 @@ def _check_forms(lexemes: Sequence[Lexeme]) -> None:
     for lexeme in lexemes:
         name = lexeme.name
         if name is not None and name.startswith("$"):
-            raise LeftAloneError(Reason.HIDDEN_COLUMN, name)
+            raise NotRewrittenError(Reason.HIDDEN_COLUMN, name)
         if lexeme.word in {"TABLE", "MATCH_RECOGNIZE", "TABLESAMPLE"}:
-            raise LeftAloneError(Reason.NOT_ATTRIBUTED, lexeme.word)
+            raise NotRewrittenError(Reason.NOT_ATTRIBUTED, lexeme.word)
 
 
 def _references(tree: Any, sql: str, session: SessionNames, chained: Sequence[tuple[str, ...]]) -> Iterator[Reference]:
@@ -273,7 +286,7 @@ def _references(tree: Any, sql: str, session: SessionNames, chained: Sequence[tu
             continue
         places = [part.meta for part in node.parts]
         if not all("start" in place and "end" in place for place in places):
-            raise LeftAloneError(Reason.NOT_ATTRIBUTED, f"nobody knows where {'.'.join(parts)} stands")
+            raise NotRewrittenError(Reason.NOT_ATTRIBUTED, f"the position of {'.'.join(parts)} is unknown")
         start, end = places[0]["start"], places[-1]["end"] + 1
         alias = node.args.get("alias")
         named = isinstance(alias, exp.TableAlias) and bool(alias.name)
@@ -283,10 +296,12 @@ def _references(tree: Any, sql: str, session: SessionNames, chained: Sequence[tu
 
 
 def _problem(node: Any, parts: Sequence[str], *, named: bool, chained: Sequence[tuple[str, ...]]) -> str:
-    """Why a table's name cannot be replaced."""
-    odd = [key for key, value in node.args.items() if value not in (None, [], False) and key not in _KNOWN_PARTS]
-    if odd:
-        return f"{parts[-1]} is read with {odd[0]}"
+    """Why a table's name cannot be replaced; empty if it can."""
+    unsupported = [
+        key for key, value in node.args.items() if value not in (None, [], False) and key not in _KNOWN_PARTS
+    ]
+    if unsupported:
+        return f"{parts[-1]} is read with {unsupported[0]}"
     if node.args.get("alias") is not None and not named:
         return f"{parts[-1]} has an odd alias"
     if not isinstance(node.parent, exp.From | exp.Join | exp.Subquery | exp.Paren):
@@ -302,21 +317,21 @@ def _problem(node: Any, parts: Sequence[str], *, named: bool, chained: Sequence[
 
 
 def filters_of(query: Query, session: SessionNames, schemas: Mapping[FullName, pa.Schema]) -> dict[int, HudiExpression]:
-    """What the rows of tables must meet to be needed, for each place where one is read.
+    """For each table reference, the filter that rows must meet to be needed.
 
     Args:
-        query: as parsed; conditions that are not sure are taken out of its tree.
+        query: as parsed; ambiguous conditions are masked in its tree.
         session: see `SessionNames`.
-        schemas: the columns of the tables, as the query sees them.
+        schemas: columns of the tables as the query sees them.
 
     Returns:
-        By the `id` of the node of a `Reference`; TRUE where all rows are needed.
+        Filters by the `id` of a reference's node; TRUE if all rows are needed.
 
     Raises:
-        LeftAloneError: the query is nested too deeply.
+        NotRewrittenError: the query is nested too deeply.
     """
     put_current_times(query.tree, dt.datetime.now(dt.UTC))
-    take_unsure_out(query.tree, schemas.values())
+    mask_ambiguous(query.tree, schemas.values())
 
     def find(parts: tuple[str, ...]) -> tuple[str, pa.Schema] | None:
         name = full_name(parts, session)
@@ -325,10 +340,10 @@ def filters_of(query: Query, session: SessionNames, schemas: Mapping[FullName, p
     try:
         scans = table_scans(query.tree, DIALECT, find, query.lists)
     except FilterSyntaxError as error:
-        raise LeftAloneError(Reason.NOT_PARSED, str(error)) from None
+        raise NotRewrittenError(Reason.NOT_PARSED, str(error)) from None
     filters: dict[int, HudiExpression] = {}
     for scan in scans:
-        # read twice by the walk: both filters may be meant
+        # visited twice: either filter may apply
         key = id(scan.node)
         filters[key] = Constant(value=True) if key in filters else scan.filter
     return filters

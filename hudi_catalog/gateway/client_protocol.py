@@ -1,4 +1,8 @@
-"""The URIs in Trino's answers: found without reading the rows, and led back through the gateway where need be."""
+"""Trino's client protocol as it passes by: URIs in responses, and which queries are still running.
+
+URIs stand before the rows, so they are read and rewritten without parsing the rows. A response without a next URI is a
+query's last.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# Members that a client follows. They stand before `columns` and `data` in Trino's answers.
+# Members that a client follows; they precede `columns` and `data` in Trino's responses.
 _FOLLOWED = ("infoUri", "partialCancelUri", "nextUri")
 
 _OPENING = re.compile(rb"\s*\{")
@@ -21,48 +25,48 @@ _SEGMENT_URI = re.compile(r'("(?:uri|ackUri)"\s*:\s*")([^"\\]*)(?=")')
 
 HEAD = 65_536
 
-"""Bytes of an answer in which its URIs are looked for."""
+"""Bytes at the start of a response in which URIs are looked for."""
 
 
 @dataclass(frozen=True)
-class Opening:
-    """The texts with which an answer's object begins.
+class LeadingMembers:
+    """The string members at the start of a JSON object.
 
     Attributes:
-        members: name to the value's place in the bytes, up to the first member that is no plain text.
-        whole: whether that first other member, or the end, has been seen: none of the texts can come later.
+        members: name to the span of its value, up to the first member that is not a plain string.
+        complete: whether that member or the object's end was seen, so that no further string member can follow.
     """
 
     members: dict[str, tuple[int, int]]
-    whole: bool
+    complete: bool
 
 
-def opening_of(body: bytes) -> Opening:
-    """Read the first members of a JSON object as far as they are plain texts."""
+def leading_members(body: bytes) -> LeadingMembers:
+    """Read the first members of a JSON object, up to the first whose value is not a plain string."""
     members: dict[str, tuple[int, int]] = {}
     start = _OPENING.match(body)
     if start is None:
-        return Opening(members, whole=bool(body.strip()))
+        return LeadingMembers(members, complete=bool(body.strip()))
     position = start.end()
-    while (found := _MEMBER.match(body, position)) is not None:
-        members[found[1].decode()] = found.span(2)
-        position = found.end()
-        if found[3] == b"}":
-            return Opening(members, whole=True)
-    # Another kind of value begins right after its name: `"stats":{`, `"columns":[`, `"data":null`.
+    while (member := _MEMBER.match(body, position)) is not None:
+        members[member[1].decode()] = member.span(2)
+        position = member.end()
+        if member[3] == b"}":
+            return LeadingMembers(members, complete=True)
+    # A value of another kind: `"stats":{`, `"columns":[`, `"data":null`.
     other = re.compile(rb'\s*("[^"]*"\s*:\s*[^"\s]|\})').match(body, position)
-    return Opening(members, whole=other is not None)
+    return LeadingMembers(members, complete=other is not None)
 
 
 def readable_head(body: bytes, encoding: str) -> bytes | None:
-    """The first bytes of an answer's text.
+    """The first bytes of a response body, decompressed.
 
     Args:
-        body: its first bytes as they arrived.
-        encoding: of the content: empty, `identity` or `gzip`.
+        body: first bytes of the body as received.
+        encoding: content encoding: empty, `identity` or `gzip`.
 
     Returns:
-        None for an encoding that is not read here.
+        None for an unsupported encoding.
     """
     if encoding in {"", "identity"}:
         return body[:HEAD]
@@ -74,26 +78,26 @@ def readable_head(body: bytes, encoding: str) -> bytes | None:
         return None
 
 
-def lead_back(body: bytes, own: str, theirs: str) -> bytes:
-    """Exchange the beginning of the URIs with which an answer opens.
+def rewrite_uris(body: bytes, gateway: str, trino: str) -> bytes:
+    """Replace the prefix of the URIs at the start of a response.
 
     Args:
-        body: the answer's first bytes, with its whole `opening_of`.
-        own: the beginning that leads to the gateway, `https://host:port`.
-        theirs: the one that leads to Trino.
+        body: the response's first bytes, with all its leading members.
+        gateway: prefix that leads to the gateway, `https://host:port`.
+        trino: prefix that Trino writes.
     """
-    members = opening_of(body).members
+    members = leading_members(body).members
     places = sorted((members[name] for name in _FOLLOWED if name in members), reverse=True)
     for start, end in places:
-        uri = moved(body[start:end].decode(), own, theirs)
+        uri = rebased(body[start:end].decode(), gateway, trino)
         body = body[:start] + uri.encode() + body[end:]
     return body
 
 
-def lead_segments_back(body: bytes, own: str, theirs: str) -> bytes:
-    """Exchange the beginning of the URIs of spooled segments, when an answer's `data` is a list of segments.
+def rewrite_segment_uris(body: bytes, gateway: str, trino: str) -> bytes:
+    """Replace the prefix of spooled segments' URIs where a response's `data` is a list of segments.
 
-    Rows are left alone, whatever stands in them.
+    Rows are never changed.
     """
     try:
         text = body.decode()
@@ -103,21 +107,21 @@ def lead_segments_back(body: bytes, own: str, theirs: str) -> bytes:
     if span is None:
         return body
     start, end = span
-    data = _SEGMENT_URI.sub(lambda found: found[1] + moved(found[2], own, theirs), text[start:end])
+    data = _SEGMENT_URI.sub(lambda match: match[1] + rebased(match[2], gateway, trino), text[start:end])
     return (text[:start] + data + text[end:]).encode()
 
 
-def moved(uri: str, own: str, theirs: str) -> str:
-    """A URI with another beginning, if it has that one."""
-    rest = uri[len(theirs) :]
-    return own + rest if uri.startswith(theirs) and (not rest or rest[0] in "/?#") else uri
+def rebased(uri: str, gateway: str, trino: str) -> str:
+    """A URI with its prefix replaced, if it has that prefix."""
+    rest = uri[len(trino) :]
+    return gateway + rest if uri.startswith(trino) and (not rest or rest[0] in "/?#") else uri
 
 
 def _data_span(text: str) -> tuple[int, int] | None:
-    """Where the value of the object's member `data` stands, when it is an object."""
+    """Start and end of the member `data` of a JSON object, if it is an object itself."""
     decoder = json.JSONDecoder()
     spaces = re.compile(r"[\s,:{]*")
-    position = spaces.match(text, 0).end()  # type: ignore[union-attr]  # it matches nothing too
+    position = spaces.match(text, 0).end()  # type: ignore[union-attr]  # also matches empty text
     while position < len(text) and text[position] == '"':
         name, position = decoder.raw_decode(text, position)
         position = re.compile(r"[\s:]*").match(text, position).end()  # type: ignore[union-attr]
@@ -138,11 +142,11 @@ _QUERY_OF_PATH = re.compile(r"/v1/statement/(?:queued/|executing/)?(?:partialCan
 
 
 class RunningQueries:
-    """The queries that clients still ask about. Bounded; one that nobody asks about any more is forgotten.
+    """Queries that clients are still polling. Bounded; queries that nobody polls are forgotten.
 
     Args:
-        abandoned_after: seconds without a request until a query counts as given up.
-        clock: seconds that only grow.
+        abandoned_after: seconds without a request after which a query counts as abandoned.
+        clock: monotonic seconds.
     """
 
     def __init__(self, abandoned_after: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -159,42 +163,42 @@ class RunningQueries:
 
     @property
     def busy(self) -> bool:
-        """Whether a query runs, or a client fetched spooled rows just now."""
+        """Whether a query is running, or a client fetched spooled rows a moment ago."""
         return len(self) > 0 or self._clock() - self._spooled < _SPOOLED_SECONDS
 
     def asked(self, path: str) -> None:
-        """A request for a query or for spooled rows came in."""
-        found = _QUERY_OF_PATH.match(path)
-        if found is not None and found[1] in self._seen:
-            self._touch(found[1])
+        """Record a client's request for a query's next rows, or for spooled rows."""
+        match = _QUERY_OF_PATH.match(path)
+        if match is not None and match[1] in self._seen:
+            self._touch(match[1])
         elif path.startswith("/v1/spooled/"):
             self._spooled = self._clock()
 
     def answered(self, method: str, path: str, status: int, head: bytes, encoding: str) -> str | None:
-        """An answer to a statement, or to a request for its next rows, went by.
+        """Record the response to a statement or to a request for its next rows.
 
         Args:
             method: of the request.
             path: of the request.
-            status: of the answer.
-            head: the answer's first bytes.
-            encoding: of its content.
+            status: of the response.
+            head: the response's first bytes.
+            encoding: its content encoding.
 
         Returns:
-            The query's id, None when the answer does not tell.
+            The query's id, None if the response does not contain one.
         """
-        found = _QUERY_OF_PATH.match(path)
-        if found is not None and (status in {204, 404, 410} or (method == "DELETE" and "/partialCancel/" not in path)):
-            self._seen.pop(found[1], None)
-            return found[1]
+        match = _QUERY_OF_PATH.match(path)
+        if match is not None and (status in {204, 404, 410} or (method == "DELETE" and "/partialCancel/" not in path)):
+            self._seen.pop(match[1], None)
+            return match[1]
         text = readable_head(head, encoding) if status == 200 else None
         if text is None:
             return None
-        opening = opening_of(text)
+        opening = leading_members(text)
         identity = _member(text, opening.members, "id")
         if identity is None:
             return None
-        if "nextUri" in opening.members or (not opening.whole and len(text) >= HEAD):
+        if "nextUri" in opening.members or (not opening.complete and len(text) >= HEAD):
             self._touch(identity)
         else:
             self._seen.pop(identity, None)

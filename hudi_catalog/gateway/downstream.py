@@ -1,7 +1,8 @@
-"""An answer whose header lines are not UTF-8, sent to the client byte for byte.
+"""The proxy's side to clients: the listening socket, and Trino's responses relayed as they are.
 
-Trino writes header lines as Latin-1, such as the schema that USE has chosen. aiohttp writes UTF-8 and leaves out what
-is none, which would make another schema of it. Such an answer is written to the connection directly, which then ends.
+Status, header lines and body bytes pass unchanged, except for URIs that must lead back through the gateway. aiohttp
+writes header lines as UTF-8 and drops what is not, but Trino writes Latin-1 (such as the schema that USE has set), so
+a response with such lines is written to the socket directly, byte for byte.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 
-from hudi_catalog.gateway.client_protocol import HEAD, lead_back, lead_segments_back, moved
-from hudi_catalog.gateway.headers import exact, passed_on, replace_all, values_of
+from hudi_catalog.gateway.client_protocol import HEAD, rebased, rewrite_segment_uris, rewrite_uris
+from hudi_catalog.gateway.headers import forwarded_headers, header_values, is_utf8, replace_header
 from hudi_catalog.gateway.options import ProxySettings
-from hudi_catalog.gateway.upstream import Answer, UpstreamError
+from hudi_catalog.gateway.upstream import UpstreamError, UpstreamResponse
 from hudi_catalog.server.http_listener import HttpListener
 
 _MOST_WAITING = 1_048_576
@@ -29,26 +30,26 @@ _MOST_WAITING = 1_048_576
 _POLL_SECONDS = 0.01
 
 
-class ExactResponse:
-    """Written like aiohttp's `StreamResponse`.
+class RawResponse:
+    """A response with header lines that are not UTF-8; has the interface of aiohttp's `StreamResponse`.
 
     Args:
         answer: of Trino.
-        headers: lines for the client; bytes that are no UTF-8 stand as lone surrogates.
+        headers: for the client; bytes that are not UTF-8 are lone surrogates.
 
     Attributes:
-        headers: as given.
+        headers: of the response.
         prepared: whether the head has been sent.
     """
 
-    def __init__(self, answer: Answer, headers: CIMultiDict[str]) -> None:
+    def __init__(self, answer: UpstreamResponse, headers: CIMultiDict[str]) -> None:
         self.headers = headers
         self.prepared = False
         self._status = f"HTTP/1.1 {answer.status} {answer.reason or ''}"
         self._transport: asyncio.WriteTransport | None = None
 
     async def prepare(self, request: web.Request) -> None:
-        """Send the head; without a length of the body, its end is that of the connection."""
+        """Send the head; the body ends with the connection."""
         transport = request.transport
         if not isinstance(transport, asyncio.WriteTransport):
             raise ConnectionResetError("the client is gone")
@@ -58,10 +59,10 @@ class ExactResponse:
         await self.write("\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape"))
 
     async def write(self, data: bytes) -> None:
-        """Send bytes of the body, once the client has taken most of those before.
+        """Send part of the body, waiting while the client is slow to read.
 
         Raises:
-            ConnectionResetError: the client is gone.
+            ConnectionResetError: the client has disconnected.
         """
         transport = self._transport
         if transport is None or transport.is_closing():
@@ -71,7 +72,7 @@ class ExactResponse:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def write_eof(self) -> None:
-        """Send what is left, then end the connection."""
+        """Flush and close the connection."""
         if self._transport is not None:
             self._transport.close()
 
@@ -85,62 +86,64 @@ _MOVED_HEADERS = ("Location", "WWW-Authenticate")
 _SPOOLED_MOST = 8_000_000
 
 
-class Relayed(web.StreamResponse):
-    """An answer whose header lines are Trino's alone."""
+class RelayedResponse(web.StreamResponse):
+    """A response with only Trino's headers."""
 
     def own_lines_only(self) -> None:
-        """Take back what aiohttp adds to an answer by itself; called when its header is ready to go."""
+        """Remove the headers that aiohttp adds by itself; called just before the head is sent."""
         for name in self.added:
             self.headers.popall(name, None)
 
-    def __init__(self, answer: Answer, headers: CIMultiDict[str]) -> None:
+    def __init__(self, answer: UpstreamResponse, headers: CIMultiDict[str]) -> None:
         super().__init__(status=answer.status, reason=answer.reason, headers=headers)
         self.added = [name for name in _ADDED if name not in headers]
 
 
-async def drop_added_lines(_request: web.Request, response: web.StreamResponse) -> None:
-    """Signal handler of the application: see `Relayed.own_lines_only`."""
-    if isinstance(response, Relayed):
+async def drop_added_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    """Signal handler of the application: see `RelayedResponse.own_lines_only`."""
+    if isinstance(response, RelayedResponse):
         response.own_lines_only()
 
 
-class Way:
-    """The beginnings of URIs on both sides of the gateway, where answers have to be changed.
+class UriMapping:
+    """URI prefixes on both sides of the gateway, for responses whose URIs are rewritten.
 
     Args:
-        own: `https://host:port` by which the client called the gateway.
-        theirs: the beginning that Trino puts before its paths.
+        gateway: `https://host:port` by which the client called the gateway.
+        trino: the prefix of the URIs that Trino writes.
     """
 
-    def __init__(self, own: str, theirs: str) -> None:
-        self.own = own
-        self.theirs = theirs
+    def __init__(self, gateway: str, trino: str) -> None:
+        self.gateway = gateway
+        self.trino = trino
 
 
-async def relay(request: web.Request, answer: Answer, way: Way | None, head: bytearray) -> web.StreamResponse:
-    """Pass an answer on.
+async def relay(
+    request: web.Request, answer: UpstreamResponse, mapping: UriMapping | None, head: bytearray
+) -> web.StreamResponse:
+    """Forward a response to the client.
 
     Args:
         request: of the client.
         answer: of Trino; its body has not been read yet.
-        way: None to change nothing.
-        head: gets the first bytes of the body, also when the client leaves before the end of it.
+        mapping: how URIs are rewritten; None to change nothing.
+        head: receives the first bytes of the body, even if the client disconnects early.
 
     Returns:
-        The answer to the client.
+        The response to the client.
 
     Raises:
-        UpstreamError: Trino broke off before the client got anything.
-        ConnectionResetError: the client is gone, or Trino broke off later: then the connection to the client ends.
+        UpstreamError: Trino broke off before anything was sent to the client.
+        ConnectionResetError: the client has disconnected, or Trino broke off later, which ends the client's connection.
     """
-    headers = passed_on(answer.raw_headers)
-    if way is not None:
-        _move_headers(headers, way)
-    if way is not None and _has_uris(request.path, answer):
-        chunk = await _changed_beginning(answer, headers, way)
+    headers = forwarded_headers(answer.raw_headers)
+    if mapping is not None:
+        _move_headers(headers, mapping)
+    if mapping is not None and _has_uris(request.path, answer):
+        chunk = await _changed_beginning(answer, headers, mapping)
     else:
         chunk = await answer.read()
-    response = Relayed(answer, headers) if exact(headers) else ExactResponse(answer, headers)
+    response = RelayedResponse(answer, headers) if is_utf8(headers) else RawResponse(answer, headers)
     try:
         await response.prepare(request)
         while chunk:
@@ -149,19 +152,19 @@ async def relay(request: web.Request, answer: Answer, way: Way | None, head: byt
             await response.write(chunk)
             chunk = await answer.read()
     except UpstreamError as error:
-        # Neither a shorter body nor an end that looks like one: the client must see that rows are missing.
+        # The client must notice that rows are missing: neither a short body nor a regular end.
         _LOGGER.warning("%s %s: %s", request.method, request.path, error)
         _reset(request)
         raise ConnectionResetError(str(error)) from error
     await response.write_eof()
-    if isinstance(response, Relayed):
+    if isinstance(response, RelayedResponse):
         return response
-    # The connection ends: what aiohttp would send on it finds nobody.
+    # aiohttp must return something; the connection is closed already.
     return web.Response(status=answer.status)
 
 
 def _reset(request: web.Request) -> None:
-    """End a client's connection in a way that no client takes for the end of a body."""
+    """Reset a client's connection, so that no client takes this for the end of the body."""
     transport = request.transport
     if transport is None:
         return
@@ -171,32 +174,32 @@ def _reset(request: web.Request) -> None:
     transport.abort()
 
 
-async def _changed_beginning(answer: Answer, headers: CIMultiDict[str], way: Way) -> bytes:
-    """The first bytes of an answer, all of it unless it is large, with the URIs exchanged."""
+async def _changed_beginning(answer: UpstreamResponse, headers: CIMultiDict[str], mapping: UriMapping) -> bytes:
+    """The first bytes of a response with its URIs rewritten; the whole body unless it is large."""
     body = bytearray()
     while len(body) <= _SPOOLED_MOST and (chunk := await answer.read()):
         body += chunk
-    changed = lead_back(bytes(body), way.own, way.theirs)
+    changed = rewrite_uris(bytes(body), mapping.gateway, mapping.trino)
     headers.popall("Content-Length", None)
     if len(body) <= _SPOOLED_MOST:
-        changed = lead_segments_back(changed, way.own, way.theirs) if b'"segments"' in changed else changed
+        changed = rewrite_segment_uris(changed, mapping.gateway, mapping.trino) if b'"segments"' in changed else changed
         headers["Content-Length"] = str(len(changed))
     return changed
 
 
-def _has_uris(path: str, answer: Answer) -> bool:
+def _has_uris(path: str, answer: UpstreamResponse) -> bool:
     plain = answer.header("Content-Encoding") in {"", "identity"}
     return plain and "json" in answer.header("Content-Type") and path.startswith(("/v1/statement", "/oauth2/"))
 
 
-def _move_headers(headers: CIMultiDict[str], way: Way) -> None:
+def _move_headers(headers: CIMultiDict[str], mapping: UriMapping) -> None:
     for name in _MOVED_HEADERS:
-        uris = [moved(value, way.own, way.theirs) for value in values_of(headers, name)]
-        replace_all(headers, name, [uri.replace(f'"{way.theirs}/', f'"{way.own}/') for uri in uris])
+        uris = [rebased(value, mapping.gateway, mapping.trino) for value in header_values(headers, name)]
+        replace_header(headers, name, [uri.replace(f'"{mapping.trino}/', f'"{mapping.gateway}/') for uri in uris])
 
 
 def refusal(status: int, message: str, headers: dict[str, str] | None = None) -> web.Response:
-    """An answer of the gateway's own, a JSON object with the reason."""
+    """An error response of the gateway itself: a JSON object with the message."""
     body = json.dumps({"error": {"source": "hudi-catalog gateway", "message": message}}) + "\n"
     return web.Response(status=status, text=body, content_type="application/json", headers=headers)
 
@@ -214,14 +217,14 @@ _STOP_SECONDS = 1.0
 _LINGER_SECONDS = 1.0
 
 
-class Listening:
-    """An HTTP server that hands every request to one function.
+class ClientListener:
+    """An HTTP server that passes every request to one handler.
 
-    Connections beyond the limit are closed at once. So is one, after a while, in which a request is left unfinished
-    (`hudi_catalog.server.http_listener`), and one that has been idle for ten minutes.
+    Connections beyond the limit are closed at once; those with an unfinished request after a timeout
+    (`hudi_catalog.server.http_listener`), idle ones after ten minutes.
 
     Args:
-        handler: answers a request; it is cancelled when the client goes away.
+        handler: answers a request; cancelled when the client disconnects.
         settings: address and limits.
         tls: None for HTTP.
     """
@@ -235,18 +238,18 @@ class Listening:
 
     @property
     def connections(self) -> int:
-        """Of clients, open now."""
+        """Number of open client connections."""
         return 0 if self._listener is None else len(self._listener)
 
     async def start(self) -> int:
-        """Listen; the port.
+        """Listen; returns the port.
 
         Raises:
-            ServiceError: the address is taken, or not one of this machine.
+            ServiceError: the address is in use or not an address of this machine.
         """
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._clocked)
-        app.on_response_prepare.append(drop_added_lines)
+        app.on_response_prepare.append(drop_added_headers)
         self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -278,7 +281,7 @@ class Listening:
             raise
 
     async def stop(self) -> None:
-        """Stop listening and close all connections; open requests get a second."""
+        """Stop listening and close all connections; open requests get one second."""
         if self._listener is not None:
             self._listener.close()
         if self._runner is not None:
@@ -294,7 +297,7 @@ class Listening:
 
 
 def _http_logger() -> logging.Logger:
-    """Aiohttp's messages; a request that is no HTTP is one line, not a traceback."""
+    """Aiohttp's logger; a malformed request is logged as one line instead of a traceback."""
 
     def shorter(record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None

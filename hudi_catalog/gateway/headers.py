@@ -1,4 +1,8 @@
-"""The header lines that a proxy passes on, and those that are between two ends of one connection only."""
+"""HTTP headers that the gateway forwards, and those in which Trino's clients carry sessions and prepared statements.
+
+Trino's headers are comma-separated lists of `name=value`; values are URL-encoded, so they hold no further `=`. Several
+lines of one name count as one list.
+"""
 
 from __future__ import annotations
 
@@ -31,44 +35,44 @@ _HOP = frozenset(
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
 
-def passed_on(lines: RawHeaders, *, without: Iterable[str] = ()) -> CIMultiDict[str]:
-    """The header lines that go to the other side, in their order and spelling.
+def forwarded_headers(lines: RawHeaders, *, without: Iterable[str] = ()) -> CIMultiDict[str]:
+    """Headers to forward, in their order and spelling.
 
     Args:
         lines: names and values as they arrived.
-        without: lower-case names of more lines to leave out.
+        without: lower-case names of further headers to drop.
 
     Returns:
-        In their order, a repeated name spelled as at first, the lines but those of this connection (RFC 9110, 7.6.1)
-        and those that `Connection` names. Bytes that are no UTF-8 stand as lone surrogates; see `exact`.
+        All headers except hop-by-hop ones (RFC 9110, 7.6.1) and those that `Connection` names; a repeated name has its
+        first spelling. Bytes that are not UTF-8 become lone surrogates; see `is_utf8`.
     """
     drop = {*_HOP, *without}
     for name, value in lines:
         if name.lower() == b"connection":
-            # Content-Length frames the body: a client that names it here gets no say in that.
+            # Content-Length and Host are never hop-by-hop, whatever the client lists.
             drop.update({part.strip().lower() for part in _text(value).split(",")} - {"content-length", "host", ""})
-    kept: CIMultiDict[str] = CIMultiDict()
+    forwarded: CIMultiDict[str] = CIMultiDict()
     spelled: dict[str, str] = {}
     for name, value in lines:
         text = _text(name)
         if text.lower() not in drop:
             # aiohttp's client drops earlier lines when a later one of the same name is spelled in other cases.
-            kept.add(spelled.setdefault(text.lower(), text), _text(value))
-    return kept
+            forwarded.add(spelled.setdefault(text.lower(), text), _text(value))
+    return forwarded
 
 
-def exact(headers: CIMultiDict[str]) -> bool:
-    """Whether all lines can be sent as text: aiohttp sends UTF-8 and silently leaves out what is none."""
+def is_utf8(headers: CIMultiDict[str]) -> bool:
+    """Whether all headers can be sent by aiohttp, which writes UTF-8 and silently drops everything else."""
     return not any("\ud800" <= letter <= "\udfff" for value in headers.values() for letter in value)
 
 
-def values_of(headers: CIMultiDict[str], name: str) -> list[str]:
-    """All values of a header, in order; none when it is absent."""
+def header_values(headers: CIMultiDict[str], name: str) -> list[str]:
+    """All values of a header in order; empty if absent."""
     return list(headers.getall(name, []))
 
 
-def replace_all(headers: CIMultiDict[str], name: str, values: Sequence[str]) -> None:
-    """Put other values in a header's place, one line each; the others keep their order."""
+def replace_header(headers: CIMultiDict[str], name: str, values: Sequence[str]) -> None:
+    """Replace the values of a header, one line each; other headers keep their order."""
     lines = list(headers.items())
     headers.clear()
     fresh = list(values)
@@ -91,13 +95,13 @@ _COMPRESSED = "$zstd:"
 
 _MOST_TEXT = 16_000_000
 
-# Visible ASCII that may stand in a value as it is: all but what the list or the encoding gives a meaning.
+# Visible ASCII that needs no escaping: all but the characters of the list syntax and of the encoding.
 _PLAIN = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in "%+,=")
 
 
-def session_of(headers: CIMultiDict[str]) -> SessionNames:
-    """The session that a request's headers tell of, as far as the meaning of statements depends on it."""
-    items = [item.partition("=") for line in values_of(headers, "X-Trino-Session") for item in line.split(",")]
+def session_names(headers: CIMultiDict[str]) -> SessionNames:
+    """The session properties in a request's headers that decide what its statement means."""
+    items = [item.partition("=") for line in header_values(headers, "X-Trino-Session") for item in line.split(",")]
     properties = {name.strip().lower(): unquote_plus(value.strip()) for name, sign, value in items if sign}
     return SessionNames(_first(headers, "X-Trino-Catalog"), _first(headers, "X-Trino-Schema"), properties)
 
@@ -110,8 +114,8 @@ class Prepared:
         text: its SQL.
         line: position of its header line among those of the name.
         item: position in the line's list.
-        compressed: whether it came in Trino's compressed form.
-        others: bytes of the header but for its value.
+        compressed: whether it was in Trino's compressed form.
+        others: size of the header without this value, in bytes.
     """
 
     text: str
@@ -122,56 +126,56 @@ class Prepared:
 
 
 def prepared_statement(headers: CIMultiDict[str], name: str) -> Prepared | None:
-    """A prepared statement by its name, which is compared as Trino does: letter by letter.
+    """Look up a prepared statement by its name, case-sensitively as Trino does.
 
     Returns:
-        None where it is not there, there twice, or not readable; Trino then says what is wrong.
+        None if it is missing, ambiguous or unreadable; Trino then reports the error.
     """
-    found: Prepared | None = None
-    lines = values_of(headers, PREPARED)
+    prepared: Prepared | None = None
+    lines = header_values(headers, PREPARED)
     size = sum(len(line) for line in lines)
     for number, line in enumerate(lines):
         for position, item in enumerate(line.split(",")):
             key, sign, value = item.partition("=")
             if not sign or unquote_plus(key.strip()) != name:
                 continue
-            if found is not None or "=" in value:
+            if prepared is not None or "=" in value:
                 return None
             encoded = unquote_plus(value.strip())
             text = _decoded(encoded)
             if text is None:
                 return None
-            found = Prepared(text, number, position, encoded.startswith(_COMPRESSED), size - len(value.strip()))
-    return found
+            prepared = Prepared(text, number, position, encoded.startswith(_COMPRESSED), size - len(value.strip()))
+    return prepared
 
 
-def room_for(prepared: Prepared, header_size: int) -> int:
-    """Characters that the statement's text may have, so that the header keeps its size, if it needs no escapes."""
+def text_limit(prepared: Prepared, header_size: int) -> int:
+    """Characters that a replacement text may have without exceeding the header size, if nothing needs escaping."""
     return max(header_size - prepared.others, 0)
 
 
-def with_prepared(headers: CIMultiDict[str], prepared: Prepared, text: str, header_size: int) -> bool:
-    """Put another text into the place of a prepared statement.
+def replace_prepared(headers: CIMultiDict[str], prepared: Prepared, text: str, header_size: int) -> bool:
+    """Replace the text of a prepared statement.
 
     Returns:
-        False, and nothing is changed, when the header would have more than `header_size` bytes.
+        False if the header would exceed `header_size` bytes; nothing is changed then.
     """
     value = _encoded(text, compressed=prepared.compressed)
     if prepared.others + len(value) > header_size:
         return False
-    lines = values_of(headers, PREPARED)
+    lines = header_values(headers, PREPARED)
     items = lines[prepared.line].split(",")
     items[prepared.item] = f"{items[prepared.item].partition('=')[0]}={value}"
     lines[prepared.line] = ",".join(items)
-    replace_all(headers, PREPARED, lines)
+    replace_header(headers, PREPARED, lines)
     return True
 
 
 def take_credential(headers: CIMultiDict[str], name: str) -> list[str]:
-    """Take a credential out of the headers; its values, and the other credentials stay as they are."""
+    """Remove a credential from the headers and return its values; other credentials stay as they are."""
     taken: list[str] = []
     lines: list[str] = []
-    for line in values_of(headers, EXTRA_CREDENTIAL):
+    for line in header_values(headers, EXTRA_CREDENTIAL):
         rest: list[str] = []
         for item in line.split(","):
             key, sign, value = item.partition("=")
@@ -182,7 +186,7 @@ def take_credential(headers: CIMultiDict[str], name: str) -> list[str]:
         if any(item.strip() for item in rest):
             lines.append(",".join(rest))
     if taken:
-        replace_all(headers, EXTRA_CREDENTIAL, lines)
+        replace_header(headers, EXTRA_CREDENTIAL, lines)
     return taken
 
 

@@ -1,7 +1,7 @@
-"""SQL text cut into Trino's lexemes, and whether sqlglot cut it at the same places.
+"""SQL text split into Trino's tokens, and whether sqlglot splits it at the same places.
 
-What is put into a statement goes to places that sqlglot's tokens name. Where sqlglot and Trino would read comments,
-strings or numbers differently, nobody may say what the statement means, and it is left alone.
+Replacements are inserted at positions of sqlglot's tokens. Where sqlglot and Trino would read comments, strings or
+numbers differently, the statement's meaning is uncertain and it is not rewritten.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlglot import Token, TokenType
 
 
 class Kind(enum.Enum):
-    """What a lexeme is."""
+    """Kinds of lexemes."""
 
     WORD = "word"
     QUOTED = "quoted"
@@ -27,7 +27,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Lexeme:
-    """A word, name, literal or sign; the end is the position behind it."""
+    """A word, name, literal or symbol; `end` is exclusive."""
 
     kind: Kind
     start: int
@@ -36,23 +36,23 @@ class Lexeme:
 
     @property
     def word(self) -> str:
-        """A word in upper case, or a sign; empty for anything else."""
+        """A word in upper case, or a symbol; empty for other kinds."""
         if self.kind is Kind.WORD:
             return self.text.upper()
         return self.text if self.kind is Kind.SYMBOL else ""
 
     @property
     def name(self) -> str | None:
-        """The name that it spells, in lower case as Trino folds names, quoted or not; None if it spells none."""
+        """The identifier in lower case, as Trino folds identifiers, quoted or not; None if it is none."""
         return self.spelled.lower() if self.kind in {Kind.WORD, Kind.QUOTED} else None
 
     @property
     def spelled(self) -> str:
-        """The text without the quotes of a quoted name."""
+        """The text, without the quotes of a quoted identifier."""
         return self.text[1:-1].replace('""', '"') if self.kind is Kind.QUOTED else self.text
 
 
-# Comments do not nest, a backslash escapes nothing, and words are of ASCII letters.
+# Comments do not nest, backslashes are not escapes, and words are ASCII.
 _LEXEME = re.compile(
     r"""
     (?P<space>[ \t\r\n]++)
@@ -69,32 +69,32 @@ _KINDS = {kind.value: kind for kind in Kind}
 
 
 def lexemes_of(sql: str) -> list[Lexeme] | None:
-    """All lexemes but spaces; None where the text has anything that is in none of Trino's queries."""
-    found, end = first_lexemes(sql, len(sql))
-    return found if end >= len(sql) else None
+    """All lexemes of a text; None if it contains anything that is not in Trino's lexical grammar."""
+    lexemes, end = first_lexemes(sql, len(sql))
+    return lexemes if end >= len(sql) else None
 
 
 def first_lexemes(sql: str, most: int) -> tuple[list[Lexeme], int]:
-    """The lexemes but spaces of a text's beginning, and the position behind them.
+    """The lexemes at the start of a text, and the position after them.
 
     Args:
         sql: the text.
-        most: lexemes that begin behind so many characters are not read, nor what is in none of Trino's queries.
+        most: position at which to stop; reading also stops at text outside Trino's lexical grammar.
     """
-    found: list[Lexeme] = []
+    lexemes: list[Lexeme] = []
     position = 0
     while position < min(most, len(sql)):
         match = _LEXEME.match(sql, position)
         if match is None or match.lastgroup is None or sql.startswith("/*", match.end() - 1):
-            break  # the last is a comment that nobody closes
+            break  # an unterminated comment
         if match.lastgroup != "space":
-            found.append(Lexeme(_KINDS[match.lastgroup], position, match.end(), match[0]))
+            lexemes.append(Lexeme(_KINDS[match.lastgroup], position, match.end(), match[0]))
         position = match.end()
-    return found, position
+    return lexemes, position
 
 
-def cut_alike(lexemes: Sequence[Lexeme], tokens: Sequence[Token]) -> bool:
-    """Whether sqlglot's tokens are Trino's lexemes, or runs of them; strings and quoted names one for one."""
+def same_boundaries(lexemes: Sequence[Lexeme], tokens: Sequence[Token]) -> bool:
+    """Whether each of sqlglot's tokens is one or several of Trino's lexemes; strings and quoted names exactly one."""
     real = [lexeme for lexeme in lexemes if lexeme.kind is not Kind.COMMENT]
     position = 0
     for token in tokens:
@@ -123,8 +123,8 @@ def _fits(covered: Sequence[Lexeme], token: Token) -> bool:
 _STRINGS = frozenset({TokenType.STRING, TokenType.HEX_STRING, TokenType.UNICODE_STRING})
 
 
-def chains(lexemes: Sequence[Lexeme]) -> Iterator[list[Lexeme]]:
-    """The dotted names of a text, each as the lexemes of its parts; a star at the end is one of them."""
+def dotted_names(lexemes: Sequence[Lexeme]) -> Iterator[list[Lexeme]]:
+    """The dotted names in a text, each as the lexemes of its parts; a trailing star is one of them."""
     chain: list[Lexeme] = []
     dotted = False
     for lexeme in lexemes:

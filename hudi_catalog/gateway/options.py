@@ -1,4 +1,4 @@
-"""Options of the rewriting of queries, typed and checked once."""
+"""Options of the gateway: of query rewriting and of the proxy."""
 
 from __future__ import annotations
 
@@ -31,21 +31,20 @@ SCAN_KEYS = scan_options.SERVICE_KEYS
 
 @dataclass(frozen=True)
 class GatewayOptions:
-    """Options of the rewriting.
+    """Options of query rewriting.
 
     Attributes:
         catalogs: Trino's names of the catalogs of its Hive connector that use the metastore, in lower case;
-            `hoodie.catalog.gateway.trino.catalogs`, with commas between.
-        kept_at_most: a table's place in a query is left as it is when its plan keeps more than this part of the
-            table's bytes; `hoodie.catalog.gateway.files.kept.most`.
-        paths: so many paths are written into a query for one table; for longer lists a table of their own is made.
-            Trino prunes nothing by more than its `hive.domain-compaction-threshold`, 1000 by default;
+            `hoodie.catalog.gateway.trino.catalogs`, comma-separated.
+        kept_at_most: a table is not replaced if its plan keeps more than this fraction of the table's bytes;
+            `hoodie.catalog.gateway.files.kept.most`.
+        paths: most paths written into a query per table; longer lists are registered as a table instead. Trino
+            prunes nothing by more than its `hive.domain-compaction-threshold`, 1000 by default;
             `hoodie.catalog.gateway.paths.most`.
-        paths_length: so many characters of paths are written into a query; `hoodie.catalog.gateway.paths.length`.
+        paths_length: most characters of paths written into a query per table; `hoodie.catalog.gateway.paths.length`.
         query_length: of Trino's `query.max-length`; `hoodie.catalog.gateway.query.length`.
-        rules: Trino's access rules: a table whose rules are not those of its snapshots is left as it is; None where
-            nobody has said whether there are any; `hoodie.catalog.gateway.trino.rules`, files with commas between, or
-            `none`.
+        rules: Trino's access rules; tables whose snapshots fall under other rules are not replaced. None if not
+            configured; `hoodie.catalog.gateway.trino.rules`, comma-separated files, or `none`.
         scan: how files are planned: `hoodie.catalog.scan.footer.limit`, `.threads` and `.unique.keys`.
     """
 
@@ -59,10 +58,10 @@ class GatewayOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str] | None) -> GatewayOptions:
-        """Options by their keys.
+        """Parse options by their keys.
 
         Raises:
-            OptionError: an unknown key, or a value that does not fit it.
+            OptionError: an unknown key or an invalid value.
         """
         values = known_options(options, (*REWRITE_KEYS, *SCAN_KEYS), "the gateway")
         catalogs = frozenset(name.lower() for name in names(values, CATALOGS)) if CATALOGS in values else cls.catalogs
@@ -79,10 +78,10 @@ class GatewayOptions:
         )
 
 
-def _rules(given: Sequence[str]) -> AccessRules:
-    if not given:
+def _rules(files: Sequence[str]) -> AccessRules:
+    if not files:
         raise OptionError(f"{RULES}: name the files of Trino's access rules, or {NONE}")
-    return AccessRules([] if list(given) == [NONE] else given)
+    return AccessRules([] if list(files) == [NONE] else files)
 
 
 UPSTREAM = "hoodie.catalog.gateway.upstream"
@@ -130,24 +129,24 @@ class ProxySettings:
     Attributes:
         upstream: Trino's coordinator as clients would call it, `http://host:port` or `https://host:port`;
             `hoodie.catalog.gateway.upstream`.
-        uris: how the URIs in Trino's answers come to lead back through the gateway; `hoodie.catalog.gateway.uris`.
-            `host` sends the client's Host header on, from which Trino builds them; `forwarded` also sends
-            `X-Forwarded-*`, which Trino takes only with `http-server.process-forwarded=true`; `rewrite` sends Trino's
-            own host and changes the URIs in the answers; `auto` is `host` unless one side has TLS and the other has
-            not, or Trino has it and would compare the host with its certificate: then it is `rewrite`.
-        connect_timeout: seconds for a connection to Trino; `hoodie.catalog.gateway.connect.timeout`.
-        answer_timeout: seconds in which Trino has to send something; `hoodie.catalog.gateway.answer.timeout`.
+        uris: how URIs in Trino's responses are made to lead back through the gateway; `hoodie.catalog.gateway.uris`.
+            `host` forwards the client's Host header, from which Trino builds them; `forwarded` also sends
+            `X-Forwarded-*`, which Trino accepts only with `http-server.process-forwarded=true`; `rewrite` sends Trino's
+            own host and rewrites the URIs in responses; `auto` is `rewrite` if only one side has TLS, or if Trino has
+            it and would check the host against its certificate, else `host`.
+        connect_timeout: seconds for connecting to Trino; `hoodie.catalog.gateway.connect.timeout`.
+        answer_timeout: seconds within which Trino must send something; `hoodie.catalog.gateway.answer.timeout`.
         rewrite_timeout: seconds after which a statement goes on unchanged; `hoodie.catalog.gateway.rewrite.timeout`.
-        rewrite_threads: statements that are rewritten at once; `hoodie.catalog.gateway.rewrite.threads`.
-        statement_size: longer statements, in bytes, are passed on unread; `hoodie.catalog.gateway.statement.size`.
-        prepared_header_size: bytes that the header with prepared statements may have after rewriting;
+        rewrite_threads: statements rewritten concurrently; `hoodie.catalog.gateway.rewrite.threads`.
+        statement_size: longer statements, in bytes, are forwarded unread; `hoodie.catalog.gateway.statement.size`.
+        prepared_header_size: most bytes of the prepared-statement header after rewriting;
             `hoodie.catalog.gateway.prepared.header.size`.
-        connections: of clients at once; `hoodie.catalog.gateway.connections`.
-        abandoned_after: a query that no client asks about for so many seconds no longer holds up a shutdown;
+        connections: most concurrent client connections; `hoodie.catalog.gateway.connections`.
+        abandoned_after: seconds after which a query that no client polls no longer delays a shutdown;
             `hoodie.catalog.gateway.abandoned.after`.
-        host: address to listen at.
+        host: address to listen on.
         port: 0 for a free one.
-        read_timeout: seconds in which the head of a client's request has to arrive, once it has begun;
+        read_timeout: seconds within which the head of a client's request must arrive completely;
             `hoodie.catalog.service.read.timeout.seconds`.
     """
 
@@ -180,12 +179,12 @@ class ProxySettings:
 
     @property
     def scheme(self) -> str:
-        """`http` or `https`: how Trino is called."""
+        """Trino's URI scheme, `http` or `https`."""
         return urlsplit(self.upstream).scheme
 
     @property
     def authority(self) -> str:
-        """Trino's host and port as they stand in a Host header."""
+        """Trino's host and port as in a Host header."""
         return urlsplit(self.upstream).netloc
 
     @classmethod
@@ -197,16 +196,16 @@ class ProxySettings:
         port: int = 0,
         read_timeout: float = 60.0,
     ) -> ProxySettings:
-        """Options by their keys.
+        """Parse options by their keys.
 
         Args:
-            options: by key; those that are not given have their defaults.
-            host: address to listen at.
+            options: by key; missing ones have their defaults.
+            host: address to listen on.
             port: 0 for a free one.
-            read_timeout: of the attribute's name.
+            read_timeout: see the attribute.
 
         Raises:
-            OptionError: an unknown key, or a value that does not fit it.
+            OptionError: an unknown key or an invalid value.
         """
         values = known_options(options, PROXY_KEYS, "the gateway's proxy")
         return cls(

@@ -1,4 +1,4 @@
-"""The query of a statement as a syntax tree whose names know where they stand in the text."""
+"""The query of a statement as a syntax tree whose names know their positions in the text."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
 
-from hudi_catalog.gateway.lexing import Kind, Lexeme, cut_alike, lexemes_of
-from hudi_catalog.gateway.statement import LeftAloneError, Reason, Statement
+from hudi_catalog.gateway.lexing import Kind, Lexeme, lexemes_of, same_boundaries
+from hudi_catalog.gateway.statement import NotRewrittenError, Reason, Statement
 from pushdown.sql.lists import take_lists_out
 
 DIALECT = "trino"
 # sqlglot recurses into parentheses.
 _MAX_NESTING = 100
-# Each bracket doubles the time that it takes.
+# Parsing time doubles with each bracket.
 _MAX_BRACKETS = 8
 _MOST_LEXEMES = 50_000
-# Each is looked for an end of to the end of the text.
+# For each, the rest of the text is searched for its end.
 _MOST_OPEN = 20
 
 
 @dataclass(frozen=True, eq=False)
 class StatementText:
-    """A statement that was cut into lexemes.
+    """A statement split into lexemes.
 
     Attributes:
-        text: with a number and spaces in place of each long list of literals.
+        text: the statement, each long list of literals replaced by a number and spaces.
         lists: the literals by that number.
         lexemes: of the text.
     """
@@ -40,19 +40,19 @@ class StatementText:
 
     @classmethod
     def of(cls, sql: str) -> StatementText:
-        """Cut a statement.
+        """Split a statement into lexemes.
 
         Raises:
-            LeftAloneError: it is none of Trino's, or too long to be looked at.
+            NotRewrittenError: the text is not Trino's SQL, or too long.
         """
         if sql.count("/*", sql.rfind("*/") + 1) > _MOST_OPEN:
-            raise LeftAloneError(Reason.NOT_PARSED, "comments are not closed")
+            raise NotRewrittenError(Reason.NOT_PARSED, "comments are not closed")
         text, lists = take_lists_out(sql, backslash=False, padded=True)
         lexemes = lexemes_of(text)
         if lexemes is None:
-            raise LeftAloneError(Reason.NOT_PARSED, "no text of Trino's SQL")
+            raise NotRewrittenError(Reason.NOT_PARSED, "no text of Trino's SQL")
         if len(lexemes) > _MOST_LEXEMES:
-            raise LeftAloneError(Reason.TOO_LONG, f"{len(lexemes):,} words and signs")
+            raise NotRewrittenError(Reason.TOO_LONG, f"{len(lexemes):,} words and signs")
         return cls(text, lists, lexemes)
 
 
@@ -61,9 +61,9 @@ class Query:
     """The query of a statement.
 
     Attributes:
-        tree: as sqlglot parsed it. The positions in its names' `meta` are those of the whole text.
+        tree: sqlglot's syntax tree; positions in `meta` of names refer to the whole text.
         lexemes: of the query.
-        lists: literals by the number that stands for them in the tree.
+        lists: literals by the number that replaces them in the tree.
     """
 
     tree: Any
@@ -77,10 +77,10 @@ def parse_query(cut: StatementText, statement: Statement, parameters: Sequence[s
     Args:
         cut: the whole statement.
         statement: where the query is.
-        parameters: SQL literals for its question marks; None where they are not known.
+        parameters: SQL literals for its question marks; None if unknown.
 
     Raises:
-        LeftAloneError: the text is cut or nested in a way that is not sure to be understood as Trino does.
+        NotRewrittenError: the text may not be parsed as Trino parses it.
     """
     inside = [lexeme for lexeme in cut.lexemes if statement.start <= lexeme.start < statement.end]
     _check_nesting(inside)
@@ -88,17 +88,17 @@ def parse_query(cut: StatementText, statement: Statement, parameters: Sequence[s
     blanked = " " * statement.start + cut.text[statement.start : statement.end]
     try:
         tokens = reader.tokenize(blanked)
-        if not cut_alike(inside, tokens):
-            raise LeftAloneError(Reason.NOT_PARSED, "the text is cut differently")
+        if not same_boundaries(inside, tokens):
+            raise NotRewrittenError(Reason.NOT_PARSED, "the text is cut differently")
         trees = reader.parser().parse(_with_parameters(tokens, parameters), blanked)
     except SqlglotError as error:
-        # a TokenError quotes the statement
+        # the message of a TokenError quotes the statement
         detail = str(error).splitlines()[0] if isinstance(error, ParseError) else "the text cannot be cut"
-        raise LeftAloneError(Reason.NOT_PARSED, detail) from None
+        raise NotRewrittenError(Reason.NOT_PARSED, detail) from None
     except RecursionError:
-        raise LeftAloneError(Reason.NOT_PARSED, "nested too deeply") from None
+        raise NotRewrittenError(Reason.NOT_PARSED, "nested too deeply") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
-        raise LeftAloneError(Reason.NOT_PARSED, "no query")
+        raise NotRewrittenError(Reason.NOT_PARSED, "no query")
     return Query(trees[0], inside, cut.lists)
 
 
@@ -113,16 +113,16 @@ def _check_nesting(lexemes: Sequence[Lexeme]) -> None:
         elif lexeme.text in opened_by:
             depth[opened_by[lexeme.text]] -= 1
         if depth["("] > _MAX_NESTING or depth["["] > _MAX_BRACKETS:
-            raise LeftAloneError(Reason.NOT_PARSED, "nested too deeply")
+            raise NotRewrittenError(Reason.NOT_PARSED, "nested too deeply")
 
 
 def _with_parameters(tokens: list[Token], parameters: Sequence[str] | None) -> list[Token]:
-    """Put the values of parameters, in parentheses, in place of the question marks."""
+    """Replace question marks by the parameters' values, in parentheses."""
     marks = sum(token.token_type is TokenType.PLACEHOLDER for token in tokens)
     if parameters is None or not marks:
         return tokens
     if marks != len(parameters):
-        raise LeftAloneError(Reason.NOT_PARSED, f"{len(parameters)} values for {marks} parameters")
+        raise NotRewrittenError(Reason.NOT_PARSED, f"{len(parameters)} values for {marks} parameters")
     values = iter(parameters)
     out: list[Token] = []
     for token in tokens:
@@ -134,10 +134,10 @@ def _with_parameters(tokens: list[Token], parameters: Sequence[str] | None) -> l
 
 
 def _value_tokens(text: str, mark: Token) -> list[Token]:
-    """A parameter's tokens, all at the place of its question mark; the mark itself where they are not sure."""
+    """A parameter's tokens at the position of its question mark; the question mark itself if they are ambiguous."""
     lexemes = lexemes_of(text)
     tokens = [] if lexemes is None else Dialect.get_or_raise(DIALECT).tokenize(text)
-    if lexemes is None or any(lexeme.word in {"[", "("} for lexeme in lexemes) or not cut_alike(lexemes, tokens):
+    if lexemes is None or any(lexeme.word in {"[", "("} for lexeme in lexemes) or not same_boundaries(lexemes, tokens):
         return [mark]
     moved = [Token(token.token_type, token.text, mark.line, mark.col, mark.start, mark.end) for token in tokens]
     if len(moved) == 1:

@@ -1,4 +1,4 @@
-"""The gateway: clients speak Trino's protocol to it, it speaks it to Trino, and statements are rewritten in between."""
+"""The proxy: forwards Trino's client protocol, and has statements rewritten on the way."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from hudi_catalog.gateway.client_protocol import RunningQueries
-from hudi_catalog.gateway.downstream import Listening, Way, refusal, relay
-from hudi_catalog.gateway.headers import passed_on, replace_all, take_credential
+from hudi_catalog.gateway.downstream import ClientListener, UriMapping, refusal, relay
+from hudi_catalog.gateway.headers import forwarded_headers, replace_header, take_credential
 from hudi_catalog.gateway.options import ProxySettings
-from hudi_catalog.gateway.redaction import logged_text
-from hudi_catalog.gateway.statement_requests import Passed, StatementRewriter, Statements
+from hudi_catalog.gateway.redaction import redacted
+from hudi_catalog.gateway.statement_requests import ForwardedStatement, StatementHandler, StatementRewriter
 from hudi_catalog.gateway.upstream import Upstream, UpstreamError
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.query_log import QueryLog
@@ -26,9 +26,9 @@ from hudi_catalog.server.security import Secret
 
 CREDENTIAL = "hudi-catalog-secret"
 
-# Requests without the credential, as Trino's clients send extra credentials with the statement only. The path of a
-# query's next rows, and of spooled rows, holds a key that nobody but its client was told; the others give away nothing.
-# No dot, percent sign or semicolon may stand in them: a path that means another one to Trino is not let through here.
+# Requests that need no credential, since Trino's clients send extra credentials with the statement only. The paths of
+# result pages and spooled rows contain a key known to their client alone; the other paths reveal nothing. Dots, percent
+# signs and semicolons are excluded, so that Trino cannot resolve such a path to another one.
 _OPEN = re.compile(
     r"/v1/statement/(?:queued|executing)/\w+/\w{16,}/\d+"
     r"|/v1/statement/executing/partialCancel/\w+/\d+/\w{16,}/\d+"
@@ -39,27 +39,27 @@ _OPEN = re.compile(
 )
 
 
-class Access:
-    """Asks for the secret.
+class SecretCheck:
+    """Checks the shared secret that clients send as an extra credential.
 
     Args:
-        secret: None to let everybody in.
+        secret: None to admit everybody.
     """
 
     def __init__(self, secret: Secret | None) -> None:
         self._secret = secret
 
     def refused(self, path: str, headers: CIMultiDict[str]) -> web.Response | None:
-        """The answer to a client that may not; None for one that may.
+        """The error response for a client without the right secret; None if it may proceed.
 
-        The credential is taken out of the headers: neither Trino nor its connectors get to see it.
+        The credential is removed from the headers, so that neither Trino nor its connectors see it.
         """
-        given = take_credential(headers, CREDENTIAL)
+        credentials = take_credential(headers, CREDENTIAL)
         if self._secret is None or _OPEN.fullmatch(path):
             return None
-        if given and all(self._secret.equals(value) for value in given):
+        if credentials and all(self._secret.equals(value) for value in credentials):
             return None
-        what = "is not the one of this gateway" if given else "is missing"
+        what = "is not the one of this gateway" if credentials else "is missing"
         hint = "--extra-credential hudi-catalog-secret=… (Trino CLI), extraCredentials=hudi-catalog-secret:… (JDBC)"
         return refusal(
             401,
@@ -82,15 +82,15 @@ _CLIENT_GONE = 499
 
 
 class GatewayProxy:
-    """Passes Trino's client protocol on, byte for byte but for the statements that the rewriter changes.
+    """Forwards Trino's client protocol byte for byte, except for statements that the rewriter changes.
 
     Args:
-        settings: where Trino is, where to listen, times and limits.
-        rewriter: changes statements; None to pass all of them on as they are.
-        log: gets a line for each statement that the rewriter was not asked about or did not finish; None for none.
-        metrics: counts requests; None for nobody.
-        secret: clients must name it in the extra credential `hudi-catalog-secret`; None for open doors.
-        tls: to serve HTTPS with; None for HTTP.
+        settings: addresses, timeouts and limits.
+        rewriter: rewrites statements; None to forward all of them unchanged.
+        log: query log, for statements that the rewriter was not asked about or did not finish; None for no log.
+        metrics: counts requests; None for no metrics.
+        secret: clients must send it as extra credential `hudi-catalog-secret`; None to admit everybody.
+        tls: to serve HTTPS; None for HTTP.
         upstream_tls: how Trino's certificate is checked; None for the system's authorities.
     """
 
@@ -109,23 +109,23 @@ class GatewayProxy:
         self._rewriter = rewriter
         self._log = log
         self._metrics = metrics
-        self._access = Access(secret)
+        self._access = SecretCheck(secret)
         self._secure = tls is not None
         self._upstream = Upstream(settings, upstream_tls)
         self._queries = RunningQueries(settings.abandoned_after)
-        self._listening = Listening(self._handle, settings, tls)
-        self._statements: Statements | None = None
+        self._listening = ClientListener(self._handle, settings, tls)
+        self._statements: StatementHandler | None = None
         self._requests = 0
         self._draining = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def start(self) -> int:
-        """Listen; the port.
+        """Listen; returns the port.
 
         Raises:
-            ServiceError: the address is taken, or not one of this machine.
+            ServiceError: the address is in use or not an address of this machine.
         """
-        self._statements = None if self._rewriter is None else Statements(self._rewriter, self._settings)
+        self._statements = None if self._rewriter is None else StatementHandler(self._rewriter, self._settings)
         self._loop = asyncio.get_running_loop()
         await self._upstream.start()
         try:
@@ -140,18 +140,18 @@ class GatewayProxy:
         return port
 
     def begin_drain(self) -> None:
-        """Take no new statements; what runs goes on."""
+        """Refuse new statements; running queries continue."""
         self._draining = True
 
     def busy(self) -> bool:
-        """Whether a client still waits for an answer or has rows of a query to fetch."""
+        """Whether a client is waiting for a response or still has rows to fetch."""
         return self._requests > 0 or self._queries.busy
 
     async def stop(self, drain_seconds: float = 0.0) -> None:
-        """Let running queries come to their end, at most so long, then close everything."""
+        """Wait for running queries, at most this long, then close everything."""
         self.begin_drain()
         until = time.monotonic() + drain_seconds
-        while self.busy() and time.monotonic() < until:  # noqa: ASYNC110  # queries become idle by the clock alone
+        while self.busy() and time.monotonic() < until:  # noqa: ASYNC110  # queries expire by the clock
             await asyncio.sleep(_POLL_SECONDS)
         await self._listening.stop()
         await self._upstream.stop()
@@ -159,10 +159,10 @@ class GatewayProxy:
             self._statements.close()
 
     def check_upstream(self) -> None:
-        """Ask Trino whether it takes queries; for other threads than the one that runs the gateway.
+        """Check that Trino accepts queries; for threads other than the proxy's own.
 
         Raises:
-            ServiceError: it does not answer, or is still starting.
+            ServiceError: Trino does not answer or is still starting.
         """
         if self._loop is None:
             raise UpstreamError(502, "the gateway has not been started")
@@ -186,7 +186,7 @@ class GatewayProxy:
             response = await self._answer(request)
             outcome = "ok" if response.status < 400 else str(response.status)
         except ConnectionResetError:
-            return web.Response(status=_CLIENT_GONE)  # for aiohttp, which finds nobody to send it to
+            return web.Response(status=_CLIENT_GONE)  # for aiohttp; there is no client to receive it
         except web.RequestPayloadError as error:
             outcome = "400"
             return refusal(400, f"the request's body broke off: {error}")
@@ -209,7 +209,7 @@ class GatewayProxy:
         target = request.raw_path
         if not target.startswith("/"):
             return refusal(400, "the gateway is no forward proxy: a request's target has to begin with /")
-        headers = passed_on(request.raw_headers, without=("expect",))
+        headers = forwarded_headers(request.raw_headers, without=("expect",))
         path = unquote(target.partition("?")[0])
         refused = self._access.refused(path, headers)
         if refused is not None:
@@ -218,8 +218,8 @@ class GatewayProxy:
         if statement and self._draining:
             return refusal(503, "the gateway is shutting down and takes no new statements", {"Retry-After": "1"})
         way = self._way(request, headers)
-        passed: Passed | None = None
-        content = _in_time(request, self._settings.answer_timeout) if request.can_read_body else None
+        passed: ForwardedStatement | None = None
+        content = _timed_chunks(request, self._settings.answer_timeout) if request.can_read_body else None
         body: bytes | AsyncIterator[bytes] | None = content
         if statement and content is not None:
             body = await self._read(request, content)
@@ -234,14 +234,14 @@ class GatewayProxy:
             target,
             headers,
             body,
-            # Trino only registers a statement until its first URI is asked for, which nobody can do for a lost answer.
+            # Trino runs a statement only when its first URI is requested, which cannot happen if the response was lost.
             repeatable=isinstance(body, bytes),
         ) as answer:
             head = bytearray()
             try:
                 return await relay(request, answer, way, head)
             finally:
-                # a client that has all it wants may be gone before the answer's end is written
+                # a client may disconnect before the end of the response is written
                 if path.startswith(_STATEMENT):
                     encoding = answer.header("Content-Encoding")
                     identity = self._queries.answered(request.method, path, answer.status, bytes(head), encoding)
@@ -249,7 +249,7 @@ class GatewayProxy:
                         self._note(passed, identity)
 
     async def _read(self, request: web.Request, content: AsyncIterator[bytes]) -> bytes | AsyncIterator[bytes]:
-        """The body of a statement, unread when it is too long to be looked at."""
+        """The body of a statement; as a stream if it is too long to be rewritten."""
         most = self._settings.statement_size
         if (request.content_length or 0) > most:
             return content
@@ -258,23 +258,23 @@ class GatewayProxy:
             async for chunk in content:
                 body += chunk
                 if len(body) > most:
-                    return _joined(bytes(body), content)
+                    return _chained(bytes(body), content)
         return bytes(body)
 
-    def _note(self, passed: Passed, identity: str | None) -> None:
-        """Log a statement that the rewriter has not logged, as it never came to its end there."""
+    def _note(self, passed: ForwardedStatement, identity: str | None) -> None:
+        """Log a statement that the rewriter was not asked about or did not finish."""
         if self._log is not None and passed.unplanned is not None:
             self._log.query(
                 _SERVICE,
                 outcome="unchanged",
                 reason=passed.unplanned,
                 detail=passed.detail,
-                sql=logged_text(passed.sql),
+                sql=redacted(passed.sql),
                 query_id=identity,
             )
 
-    def _way(self, request: web.Request, headers: CIMultiDict[str]) -> Way | None:
-        """What to change in the answer; the headers for Trino are set so that it is as little as can be."""
+    def _way(self, request: web.Request, headers: CIMultiDict[str]) -> UriMapping | None:
+        """How to rewrite the response's URIs; sets request headers so that as little as possible needs rewriting."""
         client = "https" if self._secure else "http"
         server = self._settings.scheme
         uris = self._settings.uris
@@ -289,14 +289,14 @@ class GatewayProxy:
             headers.setdefault("X-Forwarded-Host", host)
         if uris != "rewrite" or not host:
             return None
-        replace_all(headers, "Host", [self._settings.authority])
-        # The opening of an answer has to be read, and gzip would hide it.
-        replace_all(headers, "Accept-Encoding", ["identity"])
-        return Way(f"{client}://{host}", self._settings.upstream)
+        replace_header(headers, "Host", [self._settings.authority])
+        # The start of a response must be readable, so no gzip.
+        replace_header(headers, "Accept-Encoding", ["identity"])
+        return UriMapping(f"{client}://{host}", self._settings.upstream)
 
 
-async def _in_time(request: web.Request, seconds: float) -> AsyncIterator[bytes]:
-    """The pieces of a request's body, each of which has to arrive in time; a client that stops is disconnected."""
+async def _timed_chunks(request: web.Request, seconds: float) -> AsyncIterator[bytes]:
+    """Chunks of a request's body, each with a timeout; a client that stalls is disconnected."""
     pieces = request.content.iter_any()
     while True:
         try:
@@ -305,14 +305,14 @@ async def _in_time(request: web.Request, seconds: float) -> AsyncIterator[bytes]
         except StopAsyncIteration:
             return
         except TimeoutError:
-            # Trino waits for the rest, so there is no answer to pass on
+            # Trino waits for the rest, so there is no response to forward
             if request.transport is not None:
                 request.transport.close()
             raise
         yield piece
 
 
-async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _chained(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     yield first
     async for chunk in rest:
         yield chunk

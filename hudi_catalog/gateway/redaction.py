@@ -1,8 +1,8 @@
-"""What the log says of a statement: the text of queries, and of all others only what kind they are.
+"""Statement text for the query log, with secrets redacted.
 
-Statements that are no queries carry secrets as literals: `CREATE CATALOG … WITH ("connection-password" = …)`, `SET
-SESSION`, `CALL system.execute(…)`, or whatever a server with other rules than Trino's understands. So of all that is
-not surely a query, no literal and no word that is not SQL's is logged, but for one name of what it is about.
+Statements other than queries carry secrets as literals: `CREATE CATALOG … WITH ("connection-password" = …)`, `SET
+SESSION`, `CALL system.execute(…)`, or whatever a server with another grammar understands. So unless a statement is
+surely a query, only its leading SQL keywords and the one name that follows them are logged.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hudi_catalog.gateway.lexing import Kind, Lexeme, chains, first_lexemes
+from hudi_catalog.gateway.lexing import Kind, Lexeme, dotted_names, first_lexemes
 from hudi_catalog.gateway.statement import Form, read_statement
 
 _MORE: Final = "…"
 
 _HIDDEN: Final = "'…'"
 
-# Longer texts are cut by the log itself.
+# The log truncates longer texts anyway.
 _MOST: Final = 10_000
 
 _QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "("})
@@ -33,15 +33,15 @@ _KEYWORD: Final = re.compile(
 )
 
 
-def logged_text(sql: str | None) -> str | None:
-    r"""What the log says of a statement.
+def redacted(sql: str | None) -> str | None:
+    r"""The text of a statement for the log.
 
     Args:
-        sql: as the client sent it; None for one that was not read.
+        sql: as the client sent it; None if it was not read.
 
-    >>> logged_text("CREATE CATALOG c USING postgresql WITH (\"connection-password\" = 'x')")
+    >>> redacted("CREATE CATALOG c USING postgresql WITH (\"connection-password\" = 'x')")
     'CREATE CATALOG c …'
-    >>> logged_text("INSERT INTO t SELECT a FROM u WHERE b = 'x'")
+    >>> redacted("INSERT INTO t SELECT a FROM u WHERE b = 'x'")
     "INSERT INTO t SELECT a FROM u WHERE b = 'x'"
     """
     if sql is None:
@@ -56,14 +56,14 @@ def logged_text(sql: str | None) -> str | None:
 
 
 def _other(sql: str, real: Sequence[Lexeme]) -> str:
-    """What is said of a statement that does not begin with a query, but may hold one."""
+    """Text for a statement that does not start with a query but may contain one."""
     statement = read_statement(sql, real)
     if statement.form is Form.QUERY:
         before = _kind([lexeme for lexeme in real if lexeme.end <= statement.start])
         return f"{before} {_query(sql, real, statement.start, statement.end)}"
     if statement.form is Form.IMMEDIATE:
         inner = sql[statement.start + 1 : statement.end - 1].replace("''", "'")
-        return f"EXECUTE IMMEDIATE {logged_text(inner)}"
+        return f"EXECUTE IMMEDIATE {redacted(inner)}"
     return _kind(real)
 
 
@@ -73,7 +73,7 @@ def _is_query(real: Sequence[Lexeme]) -> bool:
 
 
 def _query(sql: str, real: Sequence[Lexeme], start: int, end: int) -> str:
-    """A query's text; of table functions, to which other servers' statements may be handed, without the strings."""
+    """A query's text; strings inside table functions, which may hold other servers' statements, are hidden."""
     parts = []
     for lexeme in _strings_of_functions(real):
         if start <= lexeme.start and lexeme.end <= end:
@@ -95,11 +95,13 @@ def _strings_of_functions(real: Sequence[Lexeme]) -> Iterator[Lexeme]:
 
 
 def _kind(real: Sequence[Lexeme]) -> str:
-    """The words of SQL at a statement's beginning, and the one name behind them."""
+    """The leading keywords of a statement and the name after them."""
     known = list(itertools.takewhile(lambda lexeme: _KEYWORD.fullmatch(lexeme.word) is not None, real))
     if not known:
         return _MORE
-    name = next(chains(real[len(known) :]), []) if real[len(known) :] and real[len(known)].name is not None else []
+    name = (
+        next(dotted_names(real[len(known) :]), []) if real[len(known) :] and real[len(known)].name is not None else []
+    )
     words = [lexeme.word for lexeme in known]
     if name:
         words.append(".".join(lexeme.text for lexeme in name))

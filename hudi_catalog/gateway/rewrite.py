@@ -1,8 +1,8 @@
-"""Statements for Trino, with each Hudi table replaced by the files of one snapshot that the query can need.
+"""Statements for Trino, with each Hudi table replaced by the files of one snapshot that the query may need.
 
-A table that the sync registered is read by Trino's Hive connector through a list of files. In place of such a table the
-query gets an entry that lists exactly the files of the newest snapshot, which never changes, and a condition on
-`"$path"` with those that the planner kept. What is not sure to give the same rows is left as it is.
+A synced table is read by Trino's Hive connector through a list of files. It is replaced by an entry that lists exactly
+the files of the newest snapshot and never changes, with a condition on `"$path"` for the files that the planner kept.
+Whatever might not return the same rows is left unchanged.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from hudi_catalog.gateway.attribution import FullName, Reference, filters_of, li
 from hudi_catalog.gateway.lexing import Lexeme
 from hudi_catalog.gateway.options import GatewayOptions
 from hudi_catalog.gateway.parsing import StatementText, parse_query
-from hudi_catalog.gateway.redaction import logged_text
-from hudi_catalog.gateway.statement import Form, LeftAloneError, Reason, SessionNames, Statement, read_statement
-from hudi_catalog.gateway.trino_filter import as_trino_filters, seen_schema
+from hudi_catalog.gateway.redaction import redacted
+from hudi_catalog.gateway.statement import Form, NotRewrittenError, Reason, SessionNames, Statement, read_statement
+from hudi_catalog.gateway.trino_filter import as_trino_filters, trino_schema
 from hudi_catalog.metastore.entries import keeps_meta_fields
 from hudi_catalog.metastore.trino_tables import SyncedTable, TrinoTables
 from hudi_catalog.server.query_log import QueryLog
@@ -33,22 +33,22 @@ from table_format.meta_columns import META_COLUMNS
 
 
 def quoted_name(*parts: str) -> str:
-    """A name as Trino reads it, whatever its characters."""
+    """A quoted identifier path."""
     return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
 
 
 def quoted_text(text: str) -> str:
-    """A literal of Trino's SQL."""
+    """A SQL string literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def table_of_files(name: str, paths: Sequence[str] | None, own_name: str | None) -> str:
-    """What is read in place of a table.
+    """The SQL that replaces a table.
 
     Args:
-        name: of the table that lists a snapshot's files, quoted.
-        paths: those of its files that are wanted, as `$path` spells them; None for all.
-        own_name: by which the query calls the table; None where an alias stands behind it.
+        name: quoted name of the table that lists a snapshot's files.
+        paths: the files to read, as in `$path`; None for all.
+        own_name: by which the query refers to the table; None if an alias follows.
     """
     called = "" if own_name is None else f" AS {own_name}"
     if paths is None:
@@ -58,7 +58,7 @@ def table_of_files(name: str, paths: Sequence[str] | None, own_name: str | None)
 
 
 def spliced(sql: str, replacements: Iterable[tuple[int, int, str]]) -> str:
-    """A text with some ranges replaced, which do not overlap.
+    """A text with some non-overlapping ranges replaced.
 
     >>> spliced("select * from t, u", [(17, 18, "w"), (14, 15, "v AS t")])
     'select * from v AS t, w'
@@ -71,25 +71,25 @@ def spliced(sql: str, replacements: Iterable[tuple[int, int, str]]) -> str:
     return "".join([*parts, sql[position:]])
 
 
-# Names that are looked up where a statement is not understood.
+# Most names looked up for a statement that is not understood.
 _MOST_NAMES = 20
 
 # Inside a string the quotes around paths are doubled.
 _ROOM_FOR_QUOTES = 0.9
 
-# As the name of a pinned snapshot ends.
+# Like the end of a pinned snapshot's name.
 _SAMPLE = "0123456789abcdef"
 
 
 @dataclass(frozen=True)
 class RewrittenTable:
-    """A table's place in a query that was replaced.
+    """A table reference that was replaced.
 
     Attributes:
         name: `schema.table`.
         instant: of the snapshot.
-        files: that are read there.
-        files_total: of the snapshot.
+        files: number of files read.
+        files_total: number of files in the snapshot.
     """
 
     name: str
@@ -100,15 +100,15 @@ class RewrittenTable:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A statement, rewritten or not.
+    """Result of rewriting a statement.
 
     Attributes:
         sql: what to send to Trino.
-        changed: whether it differs from what came.
-        reason: what became of it.
-        detail: more of that, for people.
-        tables: the places that were replaced.
-        seconds: how long it took.
+        changed: whether it differs from the original.
+        reason: outcome, for metrics.
+        detail: details for people.
+        tables: the references that were replaced.
+        seconds: time taken.
     """
 
     sql: str
@@ -121,7 +121,7 @@ class Rewritten:
 
 @dataclass(frozen=True, eq=False)
 class _Request:
-    """What `Rewriter.rewrite` was called with."""
+    """Arguments of `Rewriter.rewrite`."""
 
     sql: str
     session: SessionNames
@@ -130,8 +130,8 @@ class _Request:
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
-    """A registered table of a query, at the snapshot that the whole query sees."""
+class _QueryTable:
+    """A synced table in a query, at the snapshot that the whole query reads."""
 
     synced: SyncedTable
     snapshot: Snapshot
@@ -139,35 +139,35 @@ class _Known:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that the query sees."""
-        whole = seen_schema(self.snapshot.schema)
+        """The columns visible to the query."""
+        whole = trino_schema(self.snapshot.schema)
         if keeps_meta_fields(self.synced.entry):
             return whole
         return pa.schema([field for field in whole if field.name not in META_COLUMNS])
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
-    """A reference to a registered table, and which files are needed there."""
+class _PlannedReference:
+    """A reference to a synced table, and the plan of the files needed there."""
 
     reference: Reference
-    known: _Known
+    known: _QueryTable
     plan: Plan
 
     @property
     def rewritten(self) -> RewrittenTable:
-        """What is told of it."""
+        """Log entry for this table."""
         name = f"{self.known.name.schema}.{self.known.name.table}"
         return RewrittenTable(name, self.known.snapshot.instant, len(self.plan), self.plan.files_total)
 
 
 class Rewriter:
-    """Rewrites statements. Threads may share it.
+    """Rewrites statements; thread-safe.
 
     Args:
-        tables: those that the sync registered.
+        tables: the synced tables.
         options: see `GatewayOptions`.
-        log: gets a line for each planned table; None for none.
+        log: query log; None for no log.
     """
 
     def __init__(self, tables: TrinoTables, options: GatewayOptions | None = None, log: QueryLog | None = None) -> None:
@@ -187,35 +187,35 @@ class Rewriter:
 
         Args:
             sql: one statement of Trino's SQL.
-            session: where its names are looked for.
-            parameters: for a prepared statement, the SQL texts of its parameters' values; None where nobody knows them.
-            length_limit: how many characters the result may have; None for the option's limit.
+            session: resolves its names.
+            parameters: SQL texts of a prepared statement's parameter values; None if unknown.
+            length_limit: most characters of the result; None for the option's limit.
 
         Returns:
-            The statement to send instead. Nothing is raised: on any failure it is the one that came.
+            The statement to send. Never raises: on any failure it is the original one.
         """
         begin = time.perf_counter()
         limit = self.options.query_length if length_limit is None else length_limit
         try:
-            found = self._rewritten(_Request(sql, session, parameters, limit))
-        except LeftAloneError as left:
-            found = Rewritten(sql, changed=False, reason=left.reason, detail=left.detail)
-        except Exception as error:  # noqa: BLE001  # a query never fails because of its rewriting
-            found = Rewritten(sql, changed=False, reason=Reason.FAILED, detail=f"{type(error).__name__}: {error}")
-        found = replace(found, seconds=time.perf_counter() - begin)
+            result = self._rewritten(_Request(sql, session, parameters, limit))
+        except NotRewrittenError as left:
+            result = Rewritten(sql, changed=False, reason=left.reason, detail=left.detail)
+        except Exception as error:  # noqa: BLE001  # a query must never fail because of rewriting
+            result = Rewritten(sql, changed=False, reason=Reason.FAILED, detail=f"{type(error).__name__}: {error}")
+        result = replace(result, seconds=time.perf_counter() - begin)
         if self.log is not None:
             self.log.query(
                 "gateway",
-                outcome="rewritten" if found.changed else "unchanged",
-                reason=str(found.reason),
-                detail=found.detail,
-                sql=logged_text(sql),
-                ms=round(found.seconds * 1000, 3),
-                tables=[asdict(table) for table in found.tables],
+                outcome="rewritten" if result.changed else "unchanged",
+                reason=str(result.reason),
+                detail=result.detail,
+                sql=redacted(sql),
+                ms=round(result.seconds * 1000, 3),
+                tables=[asdict(table) for table in result.tables],
                 catalog=session.catalog,
                 schema=session.schema,
             )
-        return found
+        return result
 
     def _rewritten(self, request: _Request) -> Rewritten:
         cut = StatementText.of(request.sql)
@@ -224,7 +224,7 @@ class Rewriter:
             return self._immediate(request, statement)
         if statement.form is not Form.QUERY:
             self._bring_up_to_date(cut.lexemes, request.session)
-            raise LeftAloneError(Reason.NOT_A_QUERY)
+            raise NotRewrittenError(Reason.NOT_A_QUERY)
         try:
             return self._query(request, cut, statement)
         except Exception:
@@ -232,13 +232,13 @@ class Rewriter:
             raise
 
     def _immediate(self, request: _Request, statement: Statement) -> Rewritten:
-        """EXECUTE IMMEDIATE: the statement is inside a string."""
+        """Rewrite the statement inside the string of EXECUTE IMMEDIATE."""
         sql = request.sql
         inner = sql[statement.start + 1 : statement.end - 1].replace("''", "'")
         limit = int((request.limit - len(sql) + len(inner)) * _ROOM_FOR_QUOTES)
-        found = self._rewritten(replace(request, sql=inner, parameters=statement.parameters, limit=limit))
-        text = spliced(sql, [(statement.start, statement.end, quoted_text(found.sql))]) if found.changed else sql
-        return replace(found, sql=text)
+        result = self._rewritten(replace(request, sql=inner, parameters=statement.parameters, limit=limit))
+        text = spliced(sql, [(statement.start, statement.end, quoted_text(result.sql))]) if result.changed else sql
+        return replace(result, sql=text)
 
     def _query(self, request: _Request, cut: StatementText, statement: Statement) -> Rewritten:
         begin = time.perf_counter()
@@ -268,24 +268,26 @@ class Rewriter:
             return Rewritten(sql, changed=False, reason=reason, detail=problem)
         return self._spliced(request, chosen)
 
-    def _known(self, references: Sequence[Reference]) -> dict[FullName, _Known]:
-        known: dict[FullName, _Known] = {}
-        seen: dict[tuple[str, str], _Known | None] = {}
+    def _known(self, references: Sequence[Reference]) -> dict[FullName, _QueryTable]:
+        known: dict[FullName, _QueryTable] = {}
+        seen: dict[tuple[str, str], _QueryTable | None] = {}
         for name in dict.fromkeys(reference.name for reference in references):
             if name.catalog not in self.options.catalogs:
                 continue
             key = (name.schema, name.table)
             if key not in seen:
                 synced = self.tables.find(*key)
-                seen[key] = None if synced is None else _Known(synced, self.tables.newest(synced), name)
-            found = seen[key]
-            if found is not None:
-                known[name] = found
+                seen[key] = None if synced is None else _QueryTable(synced, self.tables.newest(synced), name)
+            table = seen[key]
+            if table is not None:
+                known[name] = table
         return known
 
-    def _planned(self, reference: Reference, known: _Known, told: HudiExpression | None, begin: float) -> _Place:
+    def _planned(
+        self, reference: Reference, known: _QueryTable, row_filter: HudiExpression | None, begin: float
+    ) -> _PlannedReference:
         snapshot = known.snapshot
-        wanted = Constant(value=True) if told is None else told
+        wanted = Constant(value=True) if row_filter is None else row_filter
         expression = as_trino_filters(wanted, snapshot.schema)
         with self.tables.watched(known.synced):
             plan = Scan(snapshot, expression, None, self.options.scan).plan()
@@ -297,12 +299,12 @@ class Rewriter:
                 received=repr(wanted),
                 seconds=time.perf_counter() - begin,
             )
-        return _Place(reference, known, plan)
+        return _PlannedReference(reference, known, plan)
 
-    def _chosen(self, places: Sequence[_Place]) -> list[_Place]:
-        """The places of those tables of which some place is worth it, and every one can be replaced.
+    def _chosen(self, places: Sequence[_PlannedReference]) -> list[_PlannedReference]:
+        """The references to replace: of tables where pruning pays somewhere and every reference can be replaced.
 
-        All places of one table see one snapshot: all are replaced, or none.
+        All references to one table must read one snapshot: all are replaced, or none.
         """
         fixed = {
             id(place.known.synced)
@@ -312,12 +314,12 @@ class Rewriter:
         worth = {id(place.known.synced) for place in places if self._is_worth_it(place.plan)}
         return [place for place in places if id(place.known.synced) in worth - fixed]
 
-    def _has_rules_of_snapshots(self, place: _Place) -> bool:
-        """Whether Trino's rules for a table hold for its pinned snapshots too, as far as rules are known."""
+    def _has_rules_of_snapshots(self, place: _PlannedReference) -> bool:
+        """Whether Trino's known access rules for a table also apply to its pinned snapshots."""
         instant = place.known.snapshot.instant or ""
         return self._has_rules_of(place, *place.known.synced.pin_name(f"{instant}__{_SAMPLE}"))
 
-    def _has_rules_of(self, place: _Place, schema: str, table: str) -> bool:
+    def _has_rules_of(self, place: _PlannedReference, schema: str, table: str) -> bool:
         rules, name = self.options.rules, place.reference.name
         return rules is None or rules.same(
             (name.catalog, name.schema, name.table), (name.catalog, schema.lower(), table.lower())
@@ -328,7 +330,7 @@ class Rewriter:
             return False
         return plan.bytes_kept <= self.options.kept_at_most * plan.bytes_total
 
-    def _spliced(self, request: _Request, places: Sequence[_Place]) -> Rewritten:
+    def _spliced(self, request: _Request, places: Sequence[_PlannedReference]) -> Rewritten:
         sql = request.sql
         texts = [self._text(place, self._paths(place, request.session)) for place in places]
         if len(sql) + sum(map(len, texts)) > request.limit:
@@ -336,12 +338,12 @@ class Rewriter:
         spans = [(place.reference.start, place.reference.end) for place in places]
         text = spliced(sql, [(start, end, new) for (start, end), new in zip(spans, texts, strict=True)])
         if len(text) > request.limit:
-            raise LeftAloneError(Reason.TOO_LONG, f"{len(text):,} characters")
+            raise NotRewrittenError(Reason.TOO_LONG, f"{len(text):,} characters")
         tables = tuple(place.rewritten for place in places)
         return Rewritten(text, changed=True, reason=Reason.REWRITTEN, tables=tables)
 
-    def _paths(self, place: _Place, session: SessionNames) -> list[str] | None:
-        """The paths to write into the query; None for all of the snapshot, or where they are too many."""
+    def _paths(self, place: _PlannedReference, session: SessionNames) -> list[str] | None:
+        """The paths to write into the query; None for all of the snapshot, or if there are too many."""
         plan = place.plan
         most = min(self.options.paths, _threshold(place.reference.name.catalog, session))
         if not self._is_worth_it(plan) or len(plan) > most:
@@ -350,17 +352,17 @@ class Rewriter:
         listed: list[str] = column.to_pylist()
         return listed if sum(map(len, listed)) <= self.options.paths_length else None
 
-    def _text(self, place: _Place, paths: Sequence[str] | None) -> str:
+    def _text(self, place: _PlannedReference, paths: Sequence[str] | None) -> str:
         known, plan = place.known, place.plan
         rows = None if paths is not None or not self._is_worth_it(plan) else plan.rows
         schema, table = self.tables.pin(known.synced, known.snapshot, rows)
         if not self._has_rules_of(place, schema, table):
-            raise LeftAloneError(Reason.ACCESS_RULES, f"{known.name.schema}.{known.name.table}")
+            raise NotRewrittenError(Reason.ACCESS_RULES, f"{known.name.schema}.{known.name.table}")
         name = quoted_name(place.reference.name.catalog, schema, table)
         return table_of_files(name, paths, place.reference.own_name)
 
     def _bring_up_to_date(self, lexemes: Sequence[Lexeme], session: SessionNames) -> None:
-        """Let the tables that a statement names show their newest snapshot, though it is not rewritten."""
+        """Let the tables that a statement names show their newest snapshot although it is not rewritten."""
         for name in likely_tables(lexemes, session)[:_MOST_NAMES]:
             if name.catalog not in self.options.catalogs:
                 continue
@@ -376,7 +378,7 @@ class Rewriter:
 
 
 def _threshold(catalog: str, session: SessionNames) -> float:
-    """How many paths a session lets the connector prune by, where it says so itself."""
+    """How many paths the session lets the connector prune by, if it sets that."""
     text = session.properties.get(f"{catalog}.domain_compaction_threshold", "")
     return int(text) if text.isdecimal() else float("inf")
 
@@ -384,4 +386,6 @@ def _threshold(catalog: str, session: SessionNames) -> float:
 def _check_reads_by_name(catalogs: Iterable[str], session: SessionNames) -> None:
     for catalog in catalogs:
         if session.properties.get(f"{catalog}.parquet_use_column_names", "true").lower() != "true":
-            raise LeftAloneError(Reason.NOT_ATTRIBUTED, "the session reads columns by their place, not by their name")
+            raise NotRewrittenError(
+                Reason.NOT_ATTRIBUTED, "the session reads columns by their place, not by their name"
+            )

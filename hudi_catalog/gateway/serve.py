@@ -1,4 +1,4 @@
-"""The gateway, put together from its parts."""
+"""The gateway as a service: proxy, rewriter, status page and query log put together."""
 
 from __future__ import annotations
 
@@ -37,28 +37,28 @@ from hudi_catalog.server.status import StatusServer
 _LOG = logging.getLogger(__name__)
 _NAME = "gateway"
 _RULES_UNKNOWN = (
-    f"rights, row filters and column masks that Trino has for a table `s.t` do not hold for `s{SNAPSHOTS}.t__…`, which "
-    f"queries are rewritten to, unless its rules match both names. Name the files of its rules in {RULES}, and tables "
-    f"for which they do not are left alone; or say {NONE} there if Trino has no such rules"
+    f"Trino's rights, row filters and column masks for a table `s.t` do not apply to `s{SNAPSHOTS}.t__…`, to which "
+    f"queries are rewritten, unless its rules match both names. Set {RULES} to the files with Trino's rules, so that "
+    f"tables with differing rules are not rewritten, or to {NONE} if Trino has no such rules"
 )
 
 
 @dataclass(frozen=True)
 class GatewaySettings:
-    """What the gateway is told.
+    """Settings of the gateway.
 
     Attributes:
         upstream: Trino's coordinator, `http://host:port` or `https://host:port`.
         metastore: that Trino's hive catalog uses, `thrift://host:port` or the URI of a file metastore's folder.
-        host: address to listen at.
+        host: address to listen on.
         port: for clients, 0 for a free one.
         http_port: of the status page, 0 for a free one.
-        http_host: address that the status page listens at.
+        http_host: address of the status page.
         options: by key: `hoodie.catalog.gateway.*`, `hoodie.catalog.sync.*`.
-        secret: that clients have to name; None for open doors.
-        tls: what clients' connections are encrypted with; None for no encryption.
-        upstream_ca: certificates that sign Trino's; None for the system's.
-        query_log: file of the query log, `-` for standard output, None to keep the newest records only.
+        secret: shared secret of clients; None to admit everybody.
+        tls: certificate for clients' connections; None for no encryption.
+        upstream_ca: authority of Trino's certificate; None for the system's.
+        query_log: file of the query log, `-` for standard output, None to keep only recent records in memory.
     """
 
     upstream: str
@@ -75,27 +75,27 @@ class GatewaySettings:
 
 
 class ServingGateway(BaseService):
-    """The gateway with its port, status page, log and counts.
+    """The gateway with its port, status page, log and metrics.
 
     Args:
-        settings: what it is told.
+        settings: see `GatewaySettings`.
 
     Attributes:
         port: for clients, once it has started.
         http_port: of the status page, once it has started.
         log: of planned scans and statements.
-        metrics: counts.
-        rewriter: changes the statements.
+        metrics: of requests and plans.
+        rewriter: rewrites statements.
 
     Raises:
-        OptionError: an option, a certificate or the log file cannot be used.
-        MetastoreError: the metastore cannot be reached.
+        OptionError: an invalid option, certificate or log file.
+        MetastoreError: the metastore is unreachable.
     """
 
     def __init__(self, settings: GatewaySettings) -> None:
-        given = {UPSTREAM: settings.upstream, **settings.options}
+        all_options = {UPSTREAM: settings.upstream, **settings.options}
         options = divided(
-            given,
+            all_options,
             {
                 "proxy": PROXY_KEYS,
                 "rewrite": (*REWRITE_KEYS, *SCAN_KEYS),
@@ -144,10 +144,10 @@ class ServingGateway(BaseService):
         super().__init__(self._proxy, status, log, limits.drain_timeout)
 
     async def start(self) -> None:
-        """Listen, and say so if nobody has said which access rules Trino has.
+        """Listen, and warn if Trino's access rules are not configured.
 
         Raises:
-            ServiceError: an address is taken, or not one of this machine.
+            ServiceError: an address is in use or not an address of this machine.
         """
         await super().start()
         if self.rewriter.options.rules is None:
@@ -170,7 +170,7 @@ class ServingGateway(BaseService):
                 "the metastore",
                 host,
                 port,
-                encrypted=known.tls or known.auth == KERBEROS,  # which protects messages itself
+                encrypted=known.tls or known.auth == KERBEROS,  # Kerberos protects messages itself
                 authenticated=known.wants_password or known.auth == KERBEROS,
                 exposure="changes where tables lie",
                 remedy="see hoodie.catalog.metastore.auth and .tls",
@@ -180,7 +180,7 @@ class ServingGateway(BaseService):
         return [own, *metastores]
 
     def set_ready(self, ready: bool, /) -> None:
-        """Say whether queries are to be sent here; without, new statements are refused."""
+        """Set whether queries should be sent here; if not, new statements are refused."""
         super().set_ready(ready)
         if not ready:
             self._proxy.begin_drain()
@@ -192,10 +192,10 @@ class ServingGateway(BaseService):
 
 @contextlib.contextmanager
 def running_gateway(settings: GatewaySettings) -> Iterator[ServingGateway]:
-    """The gateway in a thread of its own for as long as a `with` block lasts.
+    """Run the gateway in a thread of its own while the `with` block lasts.
 
     Raises:
-        HudiError: it cannot be started.
+        HudiError: it fails to start.
     """
     serving = ServingGateway(settings)
     with hosted(serving):

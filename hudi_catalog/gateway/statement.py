@@ -1,4 +1,4 @@
-"""Which part of a statement is a query whose tables may be replaced, and what an EXECUTE runs."""
+"""What a statement of Trino's SQL is: where its query stands, what an EXECUTE runs, the session that resolves names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hudi_catalog.gateway.lexing import Kind, Lexeme, lexemes_of
 
 
 class Reason(enum.StrEnum):
-    """What became of a statement, in a word."""
+    """Outcome of rewriting a statement; each value is counted in the metrics, so there are few."""
 
     REWRITTEN = "rewritten"
     NO_TABLE = "no Hudi table"
@@ -25,12 +25,12 @@ class Reason(enum.StrEnum):
     FAILED = "failed"
 
 
-class LeftAloneError(Exception):
-    """The statement is left as it is.
+class NotRewrittenError(Exception):
+    """The statement is forwarded unchanged.
 
     Attributes:
-        reason: the word that is counted.
-        detail: more, for the log.
+        reason: for metrics.
+        detail: for the log.
     """
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
@@ -43,11 +43,11 @@ class LeftAloneError(Exception):
 class SessionNames:
     """The part of a Trino session that decides what a statement means.
 
-    Its time zone is not among it: what depends on that is not planned with.
+    The time zone is not part of it: what depends on it is not used for planning.
 
     Attributes:
-        catalog: in which tables without a catalog are looked up; None when the client set none.
-        schema: in which tables without a schema are looked up; None when the client set none.
+        catalog: default catalog of table names; None if the client set none.
+        schema: default schema of table names; None if the client set none.
         properties: session properties by lower-case name, such as `hive.domain_compaction_threshold`.
     """
 
@@ -58,12 +58,12 @@ class SessionNames:
 
 _BEGINS_QUERY = frozenset({"SELECT", "WITH", "("})
 
-# The forms of EXPLAIN that show how the query runs; the others tell of the tables that it names.
+# Forms of EXPLAIN that show the query's plan; the others describe the tables it names.
 _SHOWN_PLANS = frozenset({"LOGICAL", "DISTRIBUTED", "TEXT", "GRAPHVIZ", "JSON", "TYPE", "FORMAT", ",", "(", ")"})
 
 
 class Form(enum.Enum):
-    """What kind of statement it is."""
+    """Kinds of statements."""
 
     QUERY = "query"
     EXECUTE = "execute"
@@ -73,14 +73,14 @@ class Form(enum.Enum):
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement, as far as rewriting needs to know it.
+    """A statement as far as rewriting needs to know it.
 
     Attributes:
-        form: its kind; `OTHER` is left as it is.
-        start: where the query begins, or the string of EXECUTE IMMEDIATE.
-        end: the position behind it.
-        name: of the prepared statement that EXECUTE runs, in the case in which it is written: Trino does not fold it.
-        parameters: the texts of the values behind USING.
+        form: its kind; `OTHER` is not rewritten.
+        start: start of the query, or of the string of EXECUTE IMMEDIATE.
+        end: the position after it.
+        name: of the prepared statement that EXECUTE runs, case-sensitive as in Trino.
+        parameters: texts of the values after USING.
     """
 
     form: Form
@@ -96,7 +96,7 @@ _OTHER = Statement(Form.OTHER)
 def read_statement(sql: str, lexemes: Sequence[Lexeme]) -> Statement:
     """Find the query in a statement: itself, or that of EXPLAIN, INSERT INTO or CREATE TABLE AS.
 
-    A view keeps its text for later, a PREPARE too: their queries are left alone.
+    Queries of CREATE VIEW and PREPARE are not rewritten, since their text is stored for later.
     """
     real = [lexeme for lexeme in lexemes if lexeme.kind is not Kind.COMMENT]
     position = _behind_explain(real)
@@ -114,7 +114,7 @@ def read_statement(sql: str, lexemes: Sequence[Lexeme]) -> Statement:
 
 
 def prepared_call(sql: str) -> tuple[str, tuple[str, ...]] | None:
-    """The name and the parameters' texts of an EXECUTE of a prepared statement; None for any other statement.
+    """Name and parameter texts of an EXECUTE of a prepared statement; None for other statements.
 
     >>> prepared_call("EXECUTE monthly USING 3, DATE '2024-01-01'")
     ('monthly', ('3', "DATE '2024-01-01'"))
@@ -125,13 +125,13 @@ def prepared_call(sql: str) -> tuple[str, tuple[str, ...]] | None:
 
 
 def _has_functions(query: Sequence[Lexeme]) -> bool:
-    """Whether a query defines functions or session properties of its own, which change what names mean."""
+    """Whether a query defines inline functions or session properties, which change what names mean."""
     pairs = itertools.pairwise(query)
     return any(first.word == "WITH" and second.word in {"FUNCTION", "SESSION"} for first, second in pairs)
 
 
 def _behind_explain(real: Sequence[Lexeme]) -> int:
-    """Where the statement begins that is explained; the end for an explanation that is left alone."""
+    """Where the explained statement begins; the end if the explanation is not rewritten."""
     if not real or real[0].word != "EXPLAIN":
         return 0
     position = 1
@@ -146,7 +146,7 @@ def _behind_explain(real: Sequence[Lexeme]) -> int:
 
 
 def _closing(real: Sequence[Lexeme], position: int) -> int:
-    """The position behind the parenthesis that closes the one at a position."""
+    """The position after the parenthesis that closes the one at a position."""
     depth = 0
     for index in range(position, len(real)):
         depth += {"(": 1, ")": -1}.get(real[index].word, 0)
@@ -156,7 +156,7 @@ def _closing(real: Sequence[Lexeme], position: int) -> int:
 
 
 def _behind_target(real: Sequence[Lexeme], position: int) -> int:
-    """Behind the name and columns of the table that is inserted into."""
+    """The position after the name and columns of the table that is inserted into."""
     position += 1
     while position + 1 < len(real) and real[position].word == ".":
         position += 2
@@ -167,7 +167,7 @@ def _behind_target(real: Sequence[Lexeme], position: int) -> int:
 
 
 def _created(real: Sequence[Lexeme], position: int) -> tuple[int, int]:
-    """The query of CREATE TABLE AS; an empty range for anything else that is created."""
+    """Start and end of the query of CREATE TABLE AS; empty for other CREATE statements."""
     nothing = len(real), len(real)
     words = [lexeme.word for lexeme in real[position : position + 4]]
     if words[1:2] != ["TABLE"] and words[1:] != ["OR", "REPLACE", "TABLE"]:
@@ -199,18 +199,18 @@ def _execute(sql: str, real: Sequence[Lexeme]) -> Statement:
 
 
 def _parameters(sql: str, real: Sequence[Lexeme], position: int) -> tuple[str, ...] | None:
-    """The values behind USING; None where something else stands there."""
+    """The values after USING; None if anything else follows."""
     if position == len(real):
         return ()
     if real[position].word != "USING" or position + 1 == len(real):
         return None
-    found: list[str] = []
+    values: list[str] = []
     depth = 0
     start = real[position + 1].start
     for lexeme in real[position + 1 :]:
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(lexeme.word, 0)
         if lexeme.word == "," and depth == 0:
-            found.append(sql[start : lexeme.start].strip())
+            values.append(sql[start : lexeme.start].strip())
             start = lexeme.end
-    found.append(sql[start : real[-1].end].strip())
-    return tuple(found) if all(found) and depth == 0 else None
+    values.append(sql[start : real[-1].end].strip())
+    return tuple(values) if all(values) and depth == 0 else None

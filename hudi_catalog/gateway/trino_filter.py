@@ -1,7 +1,12 @@
-"""A filter as Trino applies it to the rows that its Hive connector reads, bound to a Hudi table's columns.
+"""A query's filter as Trino evaluates it on the rows of its Hive connector, bound to a Hudi table's columns.
 
-What comes out is true wherever Trino's filter may be true, and false only where Trino's is surely not: what a session
-or a setting of the connector decides is `Unknown` in the range where it matters.
+The result is true wherever Trino's filter may be true, and false only where Trino's is surely false. What depends on a
+session or connector setting is `Unknown` in the range where it matters.
+
+Rounding is one such case. The connector returns timestamps in milliseconds unless `hive.timestamp-precision` says
+otherwise, rounding half up what files hold in microseconds; `CAST(… AS timestamp)` rounds a literal to milliseconds
+too, and a literal with a time zone is compared in the session's. Between the values for which a comparison is surely
+true and those for which it is surely false, it is `Unknown`.
 """
 
 from __future__ import annotations
@@ -23,24 +28,24 @@ from pushdown.walk import fold, rebuilt
 
 _DAY: Final = 86_400
 
-# Members of a list that are looked at one by one; of longer ones the range that holds them all.
+# Longer lists are replaced by the range that contains them.
 _MANY = 100
 
 
 class Slack(enum.Enum):
-    """How far a literal, moved down to a millisecond or to a day, may be from what the engine compares with."""
+    """How far a literal, truncated to a millisecond or a day, may be from the value that the engine compares with."""
 
     NONE = "none"
     MILLISECOND = "a millisecond to either side, or a day"
     ZONE = "two days"
 
 
-def rounded(predicate: Predicate, slack: Slack) -> HudiExpression:
+def widened_for_rounding(predicate: Predicate, slack: Slack) -> HudiExpression:
     """The predicate, unknown where rounding decides.
 
     Args:
         predicate: bound; timestamps without a time zone.
-        slack: of its literals.
+        slack: of the literals.
     """
     kind = None if predicate.column_type is None else kind_of(predicate.column_type)
     if kind not in {Kind.DATE, Kind.TIMESTAMP} or predicate.op in {Op.IS_NULL, Op.NOT_NULL}:
@@ -50,7 +55,7 @@ def rounded(predicate: Predicate, slack: Slack) -> HudiExpression:
 
 
 class _Rounding:
-    """Comparisons of one column; numbers are those of its type, days or units of a second."""
+    """Comparisons of one column; numbers are in the column's unit: days, or fractions of a second."""
 
     def __init__(self, column: str, type_: Any, slack: Slack) -> None:
         self.column = column
@@ -58,7 +63,7 @@ class _Rounding:
         is_date = kind_of(type_) is Kind.DATE
         per_second = 0 if is_date else UNITS_PER_SECOND[type_.unit]
         self.per_millisecond = 1 if is_date else max(per_second // 1000, 1)
-        # What rounds to a whole millisecond is no further from it than this.
+        # Largest rounding error of a value rounded to a whole millisecond.
         self.half = 0 if self.per_millisecond == 1 else self.per_millisecond // 2
         wide = {
             Slack.NONE: 0,
@@ -72,7 +77,7 @@ class _Rounding:
         """Whether anything is rounded."""
         return bool(self.slack or self.half)
 
-    def of(self, op: Op, values: Any) -> HudiExpression:  # noqa: PLR0911 - one line an operator
+    def of(self, op: Op, values: Any) -> HudiExpression:  # noqa: PLR0911 - one line per operator
         if op in {Op.NE, Op.NOT_IN, Op.NULL_SAFE_NE}:
             return Not(self.of(op.negated, values))
         if op in {Op.GT, Op.LE}:
@@ -89,8 +94,8 @@ class _Rounding:
                 return Not(present)
             return all_of(present, self._in([_number(values[0])]))
         if op is Op.IN:
-            found = self._in([_number(value) for value in values.drop_null()])
-            return any_of(found, Constant(value=None)) if values.null_count else found
+            matches = self._in([_number(value) for value in values.drop_null()])
+            return any_of(matches, Constant(value=None)) if values.null_count else matches
         return Unknown(f"{self.column} {op.value} … is not understood")
 
     def _aligned(self, number: int) -> bool:
@@ -122,7 +127,7 @@ class _Rounding:
 
     @property
     def _reach(self) -> int:
-        """How far apart two values may be that are equal to the engine."""
+        """Largest distance of two values that the engine may consider equal."""
         return self.slack + max(self.half, 0 if self.slack else self.per_millisecond - 1)
 
     def _between_two(self, surely: HudiExpression, perhaps: HudiExpression) -> HudiExpression:
@@ -146,7 +151,7 @@ def _number(value: Any) -> int:
     return int(value.value)
 
 
-# Decimals of so many digits become doubles by one rounding, and literals of so many are told apart as doubles.
+# Decimals with up to this many digits convert to doubles without loss.
 _EXACT_DIGITS = 15
 
 _NULL_TESTS = frozenset({Op.IS_NULL, Op.NOT_NULL})
@@ -160,13 +165,13 @@ def as_trino_filters(expression: HudiExpression, schema: pa.Schema) -> HudiExpre
     """Bind a filter of a query to a table's columns.
 
     Args:
-        expression: as `pushdown.sql` reads it from Trino's SQL, not bound.
+        expression: unbound, as `pushdown.sql` parses it from Trino's SQL.
         schema: the table's columns, with Hudi's types.
 
     Returns:
-        A filter bound to the schema. Nothing is raised: what Trino would refuse is unknown.
+        A filter bound to the schema. Never raises: what Trino would refuse is unknown.
     """
-    seen = seen_schema(schema)
+    seen = trino_schema(schema)
 
     def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
         if children:
@@ -176,8 +181,8 @@ def as_trino_filters(expression: HudiExpression, schema: pa.Schema) -> HudiExpre
     return fold(expression, visit)
 
 
-def seen_schema(schema: pa.Schema) -> pa.Schema:
-    """The columns as the Hive connector shows them: instants are the clock times of UTC, without a zone."""
+def trino_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns as the Hive connector presents them: instants become timestamps without a zone, in UTC."""
     return pa.schema([field.with_type(_seen_type(field.type)) for field in schema])
 
 
@@ -209,13 +214,16 @@ def _leaf(predicate: Predicate, schema: pa.Schema, seen: pa.Schema) -> HudiExpre
             return rebuilt(node, children)
         if not isinstance(node, Predicate):
             return node
-        return fold(rounded(node, slack), lambda part, parts: rebuilt(part, parts) if parts else _stored(part, stored))
+        return fold(
+            widened_for_rounding(node, slack),
+            lambda part, parts: rebuilt(part, parts) if parts else _stored(part, stored),
+        )
 
     return fold(bound, visit)
 
 
 def _doubt(predicate: Predicate, column_type: pa.DataType) -> str:
-    """Why a comparison is not followed; empty if it is."""
+    """Why a comparison is not evaluated; empty if it is."""
     if predicate.op in _NULL_TESTS:
         return ""
     kind = kind_of(column_type)
@@ -237,7 +245,7 @@ def _has_many_digits(value: Any) -> bool:
 
 
 def _slack(predicate: Predicate, column_type: pa.DataType) -> Slack:
-    """How far the literals may be from what Trino compares with."""
+    """How far the literals may be from the values that Trino compares with."""
     kind = kind_of(column_type)
     if kind not in {Kind.DATE, Kind.TIMESTAMP} or predicate.op in _NULL_TESTS:
         return Slack.NONE
@@ -250,9 +258,9 @@ def _slack(predicate: Predicate, column_type: pa.DataType) -> Slack:
 
 
 def _on_units(predicate: Predicate, column_type: Any) -> Predicate:
-    """The predicate with its times moved down to values that the column can hold, and none with a zone.
+    """The predicate with its times truncated to values that the column can hold, without zones.
 
-    A literal between two values would be equal to none, but what it is rounded to may be.
+    A literal between two representable values equals none of them, but its rounded value may.
     """
     whole = kind_of(column_type) is Kind.DATE
 
@@ -268,7 +276,7 @@ def _on_units(predicate: Predicate, column_type: Any) -> Predicate:
 
 
 def _stored(node: HudiExpression, stored: pa.DataType) -> HudiExpression:
-    """The same predicate on the column's own type, which differs in the time zone alone."""
+    """The same predicate on the column's own type, which differs in the time zone only."""
     if not isinstance(node, Predicate) or node.column_type == stored:
         return node
     values: Any = node.values

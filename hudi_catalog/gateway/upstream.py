@@ -1,4 +1,8 @@
-"""The proxy's side to Trino: one HTTP exchange, its failures told apart in words for the client."""
+"""The proxy's side to Trino: connections, requests and streamed responses.
+
+aiohttp writes header lines as UTF-8 and silently drops what is not. Trino reads them as Latin-1, and its Python client
+sends user names with accents that way, so such requests go through the standard library's client, byte for byte.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from hudi_catalog.gateway.headers import RawHeaders, exact
+from hudi_catalog.gateway.headers import RawHeaders, is_utf8
 from hudi_catalog.gateway.options import ANSWER_TIMEOUT, CONNECT_TIMEOUT, STATEMENT_SIZE, ProxySettings
 from table_format.errors import ServiceError
 
@@ -28,7 +32,7 @@ class UpstreamError(ServiceError):
     """Trino did not answer.
 
     Attributes:
-        status: for the client: 502 when Trino cannot be reached or broke off, 504 when it is too slow.
+        status: HTTP status for the client: 502 if Trino is unreachable or broke off, 504 on a timeout.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -36,17 +40,17 @@ class UpstreamError(ServiceError):
         self.status = status
 
 
-def too_slow(where: str) -> UpstreamError:
-    """The error for a Trino that cannot be connected to, or does not answer, in the time that the options give it."""
+def timeout_error(where: str) -> UpstreamError:
+    """Error for a connection or response that exceeded its timeout."""
     return UpstreamError(504, f"Trino at {where} did not answer in time (see {CONNECT_TIMEOUT} and {ANSWER_TIMEOUT})")
 
 
-class Answer(ABC):
-    """The head of an answer, and its body as it comes.
+class UpstreamResponse(ABC):
+    """A response of Trino: its head, and its body as a stream.
 
     Attributes:
         status: such as 200.
-        reason: the words behind it, None for none.
+        reason: the reason phrase, None if absent.
         raw_headers: names and values as they arrived.
     """
 
@@ -56,23 +60,23 @@ class Answer(ABC):
         self.raw_headers = raw_headers
 
     def header(self, name: str) -> str:
-        """A header's first value in lower case, empty when it is absent."""
+        """A header's first value in lower case, empty if absent."""
         wanted = name.lower().encode()
         return next((value.decode("latin-1").lower() for key, value in self.raw_headers if key.lower() == wanted), "")
 
     @abstractmethod
     async def read(self) -> bytes:
-        """The next bytes of the body, none at its end.
+        """The next bytes of the body, empty at its end.
 
         Raises:
-            UpstreamError: it broke off.
+            UpstreamError: the connection broke.
         """
 
     async def read_whole(self) -> bytes:
         """The rest of a short body.
 
         Raises:
-            UpstreamError: it broke off.
+            UpstreamError: the connection broke.
         """
         body = bytearray()
         while chunk := await self.read():
@@ -87,11 +91,11 @@ _PIECE = 65_536
 _Result = TypeVar("_Result")
 
 
-class ExactUpstream:
-    """Sends single requests, each on a connection of its own.
+class RawUpstream:
+    """Sends requests whose header lines are not UTF-8, byte for byte, each on a connection and a thread of its own.
 
     Args:
-        settings: where Trino is, and how long to wait.
+        settings: Trino's address and timeouts.
         tls: how its certificate is checked; None for the system's authorities.
     """
 
@@ -101,17 +105,17 @@ class ExactUpstream:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="exact")
 
     def close(self) -> None:
-        """Send no more; what is under way is not waited for."""
+        """Accept no more requests, without waiting for those in flight."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     @asynccontextmanager
     async def exchange(
         self, method: str, target: str, headers: CIMultiDict[str], body: bytes | AsyncIterator[bytes] | None
-    ) -> AsyncIterator[Answer]:
-        """Send a request; the answer's head has arrived, its body has not.
+    ) -> AsyncIterator[UpstreamResponse]:
+        """Send a request; yields once the response's head has arrived.
 
         Raises:
-            UpstreamError: there is no answer, or the request's body is too long for this way.
+            UpstreamError: Trino does not answer, or the request's body exceeds the statement size.
         """
         content = await self._whole(body)
         connection = self._connection()
@@ -130,9 +134,9 @@ class ExactUpstream:
 
         try:
             response = await self._in_thread(ask)
-            yield _Threaded(response, self._in_thread)
+            yield _ThreadedResponse(response, self._in_thread)
         finally:
-            # A thread that still waits for Trino, after the client has left, is woken by that.
+            # Wakes a thread that still waits for Trino after the client has left.
             if connection.sock is not None:
                 with contextlib.suppress(OSError):
                     connection.sock.shutdown(socket.SHUT_RDWR)
@@ -164,13 +168,13 @@ class ExactUpstream:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except TimeoutError as error:
-            raise too_slow(where) from error
+            raise timeout_error(where) from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise UpstreamError(502, f"Trino at {where}: {str(error) or type(error).__name__}") from error
 
 
-class _Threaded(Answer):
-    """An answer that a thread reads."""
+class _ThreadedResponse(UpstreamResponse):
+    """A response read by a worker thread."""
 
     def __init__(
         self,
@@ -195,7 +199,7 @@ class _Threaded(Answer):
         return chunk
 
 
-# Trino's own connections close after longer idle times: one taken from the pool is then still open.
+# Shorter than Trino's own idle timeout, so that pooled connections are still open when reused.
 _IDLE_SECONDS = 15.0
 
 _HEADER_SIZE = 1_048_576
@@ -209,7 +213,7 @@ class Upstream:
     """A pool of connections to Trino.
 
     Args:
-        settings: where it is, and how long to wait.
+        settings: Trino's address and timeouts.
         tls: how its certificate is checked; None for the system's authorities.
     """
 
@@ -217,10 +221,10 @@ class Upstream:
         self._settings = settings
         self._tls: ssl.SSLContext | bool = True if tls is None else tls
         self._session: aiohttp.ClientSession | None = None
-        self._exact = ExactUpstream(settings, tls)
+        self._exact = RawUpstream(settings, tls)
 
     async def start(self) -> None:
-        """Make the pool; no connection is opened yet."""
+        """Create the pool; connections are opened on demand."""
         timeout = aiohttp.ClientTimeout(
             total=None,
             sock_connect=self._settings.connect_timeout,
@@ -246,30 +250,29 @@ class Upstream:
     @asynccontextmanager
     async def exchange(
         self, method: str, target: str, headers: CIMultiDict[str], body: Body, *, repeatable: bool = False
-    ) -> AsyncIterator[Answer]:
-        """Send a request; the answer's head has arrived, its body has not.
+    ) -> AsyncIterator[UpstreamResponse]:
+        """Send a request; yields once the response's head has arrived.
 
         Args:
             method: of the request.
-            target: path and query, spelled as the client did.
-            headers: all that are sent.
+            target: path and query exactly as the client sent them.
+            headers: all headers to send.
             body: of the request.
-            repeatable: a POST of which nothing comes when Trino gets it twice, so that it may be sent again when a
-                connection of the pool turns out to have been closed by Trino meanwhile. Methods that are idempotent
-                are anyway.
+            repeatable: whether a POST is harmless if Trino receives it twice, so that it may be retried when a pooled
+                connection turns out to be closed. Idempotent methods are always retried.
 
         Raises:
-            UpstreamError: there is no answer.
+            UpstreamError: Trino does not answer.
         """
-        if not exact(headers):
+        if not is_utf8(headers):
             async with self._exact.exchange(method, target, headers, body) as answer:
                 yield answer
             return
         response = await self._answer(method, target, headers, body, repeatable=repeatable)
         try:
-            yield _Streamed(response, self._settings.upstream)
+            yield _PooledResponse(response, self._settings.upstream)
         finally:
-            # A body that was not read to its end makes the connection useless: it is closed, not kept.
+            # A connection whose body was not read to the end cannot be reused: closing discards it.
             response.close()
 
     async def _answer(
@@ -284,18 +287,18 @@ class Upstream:
             try:
                 return await self._session.request(method, url, headers=headers, data=body, allow_redirects=False)
             except (TimeoutError, aiohttp.ServerTimeoutError) as error:
-                raise too_slow(where) from error
+                raise timeout_error(where) from error
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
                 again = attempt + 1 < attempts and not isinstance(error, aiohttp.ClientConnectorError)
                 if not again:
-                    raise UpstreamError(502, f"Trino at {where}: {_reason(error)}") from error
+                    raise UpstreamError(502, f"Trino at {where}: {_error_text(error)}") from error
             except (aiohttp.ClientError, OSError, ValueError) as error:
-                raise UpstreamError(502, f"Trino at {where}: {_reason(error)}") from error
+                raise UpstreamError(502, f"Trino at {where}: {_error_text(error)}") from error
         raise UpstreamError(502, f"Trino at {where} did not answer")
 
 
-class _Streamed(Answer):
-    """An answer that aiohttp reads."""
+class _PooledResponse(UpstreamResponse):
+    """A response read by aiohttp."""
 
     def __init__(self, response: aiohttp.ClientResponse, where: str) -> None:
         super().__init__(response.status, response.reason, response.raw_headers)
@@ -311,7 +314,7 @@ class _Streamed(Answer):
             raise UpstreamError(502, f"Trino at {self._where} broke off an answer") from error
 
 
-def _reason(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"its certificate is not accepted: {error.certificate_error}"
     if isinstance(error, aiohttp.ClientConnectorError):

@@ -1,1 +1,1 @@
-"""Hive: the service that its storage handler asks which splits a query reads."""
+"""The service for Hive: plans the splits that its storage handler reads."""

@@ -1,4 +1,4 @@
-"""The columns that Hive was told of a table, beside those that the table has."""
+"""Columns as declared in Hive, compared with the table's."""
 
 from __future__ import annotations
 
@@ -16,50 +16,52 @@ _CUT = ("varchar(", "char(")
 
 
 def check_columns(snapshot: Snapshot, settings: ScanSettings, read: Sequence[str] | None, table: str) -> None:
-    """Refuse a scan that would read columns as something that they are not.
+    """Refuse a scan in which Hive would misread a column.
 
-    Hive reads whatever its entry says: a number that does not fit its type as null, a column that was dropped from old
-    files, without an error. An entry that was not brought up to date says such things.
+    Hive reads by its own entry and reports no error: numbers that do not fit the declared type become null, and dropped
+    columns are read from old files. An outdated entry leads to that.
 
     Args:
-        snapshot: that is read.
-        settings: with the columns as Hive has them; when it has none, nothing is checked.
-        read: names of the columns that are read, in lower case; None for all.
+        snapshot: to be read.
+        settings: with the columns declared in Hive; without any, nothing is checked.
+        read: lower-case names of the columns to read; None for all.
         table: Hive's name, for messages.
 
     Raises:
-        SchemaError: a column that is read has another type than in the table, is none of its columns or several, or
-            has the name of one that was renamed or dropped before.
-        ServiceError: the names and types do not go together.
+        SchemaError: a column to read has another type than in the table, is missing or ambiguous there, or has the name
+            of one that was renamed or dropped.
+        ServiceError: the numbers of names and types differ.
     """
     if settings.columns is None or settings.column_types is None or snapshot.instant is None:
         return
-    told = declared_columns(settings.columns, settings.column_types)
-    wanted = told if read is None else {name: told[name] for name in map(str.lower, read) if name in told}
-    own = {field.name.lower(): field for field in snapshot.schema}
-    several = Counter(field.name.lower() for field in snapshot.schema)
+    declared = declared_columns(settings.columns, settings.column_types)
+    wanted = declared if read is None else {name: declared[name] for name in map(str.lower, read) if name in declared}
+    current = {field.name.lower(): field for field in snapshot.schema}
+    spellings = Counter(field.name.lower() for field in snapshot.schema)
     what = f"{snapshot.config.name} of {snapshot.instant}"
     for name, kind in wanted.items():
-        if several[name] > 1:
-            raise SchemaError(f"{table}: column {name} is several of {what}, which Hive does not tell apart")
-        if name not in own:
+        if spellings[name] > 1:
+            raise SchemaError(f"{table}: column {name} matches several of {what}, which Hive does not distinguish")
+        if name not in current:
             if settings.as_of is None:
-                raise SchemaError(f"{table}: column {name} is none of {what}; run `hudi-catalog sync` for the entry")
-            # An older state may lack columns that were added since: Hive reads nulls, unless a file has the name.
-            if _was_there(snapshot, name):
+                raise SchemaError(f"{table}: column {name} is not in {what}; run `hudi-catalog sync` for the entry")
+            # An older snapshot may lack columns added since: Hive reads nulls unless a file has a column of that name.
+            if _existed_before(snapshot, name):
                 raise SchemaError(
-                    f"{table}: column {name} is none of {what}, but older files hold another one of that name, which "
+                    f"{table}: column {name} is not in {what}, but older files hold another one of that name, which "
                     "Hive would show; leave it out of the query"
                 )
-        elif not declared_right(kind, own[name]):
+        elif not type_matches(kind, current[name]):
             advice = "run `hudi-catalog sync` for the entry"
             if settings.as_of is not None:
                 advice += ", or, if its type was another one then, leave the column out of the query"
-            raise SchemaError(f"{table}: column {name} is {kind} in Hive and {_text(own[name])} in {what}; {advice}")
+            raise SchemaError(
+                f"{table}: column {name} is {kind} in Hive and {_text(current[name])} in {what}; {advice}"
+            )
 
 
-def _was_there(snapshot: Snapshot, name: str) -> bool:
-    """Whether the table had a column of a name, in lower case, before it was renamed or dropped."""
+def _existed_before(snapshot: Snapshot, name: str) -> bool:
+    """Whether the table had a column of this lower-case name before it was renamed or dropped."""
     history = snapshot.schema_history
     return history is not None and any(
         column.name.lower() == name
@@ -69,46 +71,46 @@ def _was_there(snapshot: Snapshot, name: str) -> bool:
     )
 
 
-def declared_right(told: str, field: Any) -> bool:
-    """Whether Hive was told the type of a column that the sync would tell it.
+def type_matches(declared: str, field: Any) -> bool:
+    """Whether the type declared in Hive is the one that the sync would register.
 
-    Texts may be declared with a length, to which Hive cuts them.
+    Strings may be declared with a length, to which Hive truncates them.
 
     Args:
-        told: Hive's type, in lower case and without spaces.
-        field: the column, an Arrow field.
+        declared: Hive's type, in lower case and without spaces.
+        field: the column as an Arrow field.
     """
     right = _text(field)
-    return told == right or (right == "string" and told.startswith(_CUT))
+    return declared == right or (right == "string" and declared.startswith(_CUT))
 
 
-def plain_type(text: str) -> str:
-    """A type's text in lower case and without spaces."""
+def normalized_type(text: str) -> str:
+    """A type's text in lower case without spaces."""
     return text.lower().replace(" ", "")
 
 
 def declared_columns(names: str, types: str) -> dict[str, str]:
-    """Names and types, both in lower case, of the columns of a table in Hive.
+    """Column names with their types as declared in Hive, all in lower case.
 
     >>> declared_columns("id,s,d", "bigint:struct<a:int,b:array<string>>:decimal(10, 2)")
     {'id': 'bigint', 's': 'struct<a:int,b:array<string>>', 'd': 'decimal(10,2)'}
 
     Args:
-        names: as in the property `columns`, with commas between, or zero characters where a name has a comma.
+        names: as in the property `columns`, comma-separated, or NUL-separated if a name contains a comma.
         types: as in the property `columns.types`.
 
     Raises:
-        ServiceError: there are more of the ones than of the others.
+        ServiceError: the numbers of names and types differ.
     """
     separator = "\0" if "\0" in names else ","
     listed = names.split(separator) if names else []
-    kinds = list(_divided(types)) if types else []
+    kinds = list(_split_types(types)) if types else []
     if len(listed) != len(kinds):
         raise ServiceError(f"Hive names {len(listed)} columns and {len(kinds)} types of columns")
-    return {name.lower(): plain_type(kind) for name, kind in zip(listed, kinds, strict=True)}
+    return {name.lower(): normalized_type(kind) for name, kind in zip(listed, kinds, strict=True)}
 
 
-def _divided(types: str) -> Iterator[str]:
+def _split_types(types: str) -> Iterator[str]:
     depth = begin = 0
     for at, character in enumerate(types):
         if character in _OPENING:
@@ -122,8 +124,8 @@ def _divided(types: str) -> Iterator[str]:
 
 
 def _text(field: Any) -> str:
-    """What the sync tells Hive of a column's type; nothing that Hive could say for one of a type that Hive lacks."""
+    """The type that the sync registers for a column; for unsupported types a text that Hive never declares."""
     try:
-        return plain_type(hive_type(field.type, field.name))
+        return normalized_type(hive_type(field.type, field.name))
     except UnsupportedTableError:
         return f"no type ({field.type})"

@@ -1,6 +1,7 @@
-"""The files that Hive reads of the slices of a snapshot: base files as they are, copies of what it would misread.
+"""The files that Hive reads for the slices of a snapshot.
 
-Copies are made of slices with log files, and of base files with a column that is read and that Hive would get wrong.
+Base files as they are; materialized copies of slices with log files, and of base files with a column that Hive would
+misread.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from catalog.concurrency.late_tables import LateTables
 from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
-from hudi_catalog.hive.materialization import Copies
+from hudi_catalog.hive.materialization import Materializer
 from hudi_catalog.hive.options import MATERIALIZE, QUERY_TYPE, HiveOptions
 from hudi_catalog.metastore.stored_columns import HIVE_RULES, StoredTypes, differing_names
 from hudi_catalog.server.recent import Recent
@@ -28,7 +29,7 @@ _MOST_TABLES: Final = 1000
 
 
 class MisreadColumns:
-    """Tells by the instant that wrote a base file what Hive would get wrong of it. Threads may share it."""
+    """Which columns of base files Hive would misread, by the instant that wrote the files; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -36,32 +37,32 @@ class MisreadColumns:
         self._names: WeakKeyDictionary[Snapshot, dict[str, list[str]]] = WeakKeyDictionary()
 
     def of(self, snapshot: Snapshot, rows: NDArray[np.int64]) -> dict[str, dict[str, str]]:
-        """What Hive would misread in the base files of some slices.
+        """The columns that Hive would misread in the base files of some slices.
 
         Args:
             snapshot: of the table.
             rows: positions of slices.
 
         Returns:
-            By instant that wrote such files: by column, in lower case, what is wrong with it.
+            By the instant that wrote the files: by lower-case column name, what is wrong with it.
 
         Raises:
-            UnsupportedTableError: columns were renamed or dropped, and nothing tells which ones the files have.
+            UnsupportedTableError: columns were renamed or dropped and the schema of these files is unknown.
         """
         config = snapshot.config
         absent = config.partition_fields if config.drop_partition_columns else ()
-        found = {}
+        misread = {}
         for instant, types in self._stored_types(snapshot).misread(snapshot, rows).items():
-            if types is None:  # whoever makes copies of these files will find out why
-                found[instant] = {name.lower(): "cannot be looked at" for name in snapshot.schema.names}
+            if types is None:  # unreadable: materializing reports the error
+                misread[instant] = {name.lower(): "cannot be read" for name in snapshot.schema.names}
                 continue
             wrong = {name: f"have it as {kind}" for name, kind in types.items()}
             wrong |= dict.fromkeys(
                 self._differing_names(snapshot, instant), "have it otherwise, or have another of its name"
             )
             wrong |= dict.fromkeys(absent, "lack it, because it is a partition column")
-            found[instant] = {name.lower(): why for name, why in wrong.items()}
-        return {instant: wrong for instant, wrong in found.items() if wrong}
+            misread[instant] = {name.lower(): why for name, why in wrong.items()}
+        return {instant: wrong for instant, wrong in misread.items() if wrong}
 
     def _differing_names(self, snapshot: Snapshot, instant: str) -> list[str]:
         with self._lock:
@@ -75,7 +76,7 @@ class MisreadColumns:
         return self._types.get(uri) or self._types.put_first(uri, StoredTypes(HIVE_RULES))
 
 
-_LOGS = f"log files change base files of it, which {QUERY_TYPE}=read_optimized leaves aside"
+_LOGS = f"log files change its base files; {QUERY_TYPE}=read_optimized ignores them"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +84,8 @@ class HiveSlices:
     """The file slices that Hive reads, each of one Parquet file.
 
     Attributes:
-        slices: with a copy as base file where Hive would misread the slice as it stands.
-        materialized: for each slice, whether its base file is a copy, with the columns and types that the table has.
+        slices: with a materialized copy as base file where Hive would misread the slice.
+        materialized: for each slice, whether its base file is such a copy, with the table's current columns and types.
     """
 
     slices: list[FileSlice]
@@ -92,19 +93,19 @@ class HiveSlices:
 
 
 class HiveFiles:
-    """Finds the files to read, and makes those that are needed. Threads may share it.
+    """Finds the files to read, and materializes slices where needed; thread-safe.
 
     Args:
         options: of the service.
-        late: tables whose storage does not answer.
+        late: watches for storage that does not answer.
     """
 
     def __init__(self, options: HiveOptions, late: LateTables | None = None) -> None:
         self._misread = MisreadColumns()
-        self._copies = Copies(options.materialized_retention, options.materialized_threads, late)
+        self._copies = Materializer(options.materialized_retention, options.materialized_threads, late)
 
     def close(self) -> None:
-        """Make no more copies; those that are begun are finished."""
+        """Materialize nothing more; copies in progress are finished."""
         self._copies.close()
 
     def files(
@@ -115,18 +116,18 @@ class HiveFiles:
         columns: Collection[str] | None,
         materialize: bool,
     ) -> HiveSlices:
-        """The files of some slices, in their order; returns when all are there.
+        """The files of some slices in their order; returns once all of them exist.
 
         Args:
             snapshot: of the table.
-            rows: positions of slices in it.
-            columns: names of the columns that are read, those of the filter among them; None for all.
+            rows: positions of slices in the snapshot.
+            columns: names of the columns to read, including the filter's; None for all.
             materialize: whether copies may be made.
 
         Raises:
             UnsupportedTableError: Hive would misread files, and no copies may be made.
-            StorageError: copies cannot be written.
-            HudiError: a file that would be copied cannot be read.
+            StorageError: a copy cannot be written.
+            HudiError: a file to be copied cannot be read.
         """
         taken = snapshot.take_files(rows)
         has_base = valid_mask(one_chunk(taken.column("path")))
@@ -141,7 +142,7 @@ class HiveFiles:
         places = np.flatnonzero(copied)
         if len(places) and not materialize:
             raise UnsupportedTableError(
-                f"{snapshot.config.name}: Hive would read it wrong: {why}; let the service make copies of its files "
+                f"{snapshot.config.name}: Hive would misread it: {why}; let the service materialize its files "
                 f"({MATERIALIZE}=true), or rewrite them (compaction, clustering)"
             )
         for place, copy in zip(places, self._copies.of(snapshot, rows[places]), strict=True):
@@ -149,13 +150,13 @@ class HiveFiles:
         return HiveSlices(slices, copied)
 
     def _wrong(self, snapshot: Snapshot, rows: NDArray[np.int64], columns: Collection[str] | None) -> dict[str, str]:
-        """For each instant of whose base files a column is read and would be got wrong, what is wrong."""
+        """For each instant whose base files have a column to read that Hive would misread, the reason."""
         if not len(rows):
             return {}
         read = None if columns is None else {name.lower() for name in columns}
         wrong = {}
-        for instant, found in self._misread.of(snapshot, rows).items():
-            for column, said in found.items():
+        for instant, reasons in self._misread.of(snapshot, rows).items():
+            for column, reason in reasons.items():
                 if read is None or column in read:
-                    wrong[instant] = f"its files of {instant} {said} (column {column})"
+                    wrong[instant] = f"its files of {instant} {reason} (column {column})"
         return wrong

@@ -1,4 +1,8 @@
-"""What a query of Hive asks of rows, as a filter bound to a snapshot's columns."""
+"""A Hive query's filter, bound to a snapshot's columns, and the time zone in which its clock times are read.
+
+Clock times become instants by the rules of a zone. A JDK's rules may be older than ours or packaged differently; where
+they differ, files with matching rows would be skipped, so a zone is used only if both have the same rules.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from catalog.snapshots.snapshot import Snapshot
-from hudi_catalog.hive.columns import declared_right, plain_type
+from hudi_catalog.hive.columns import normalized_type, type_matches
 from pushdown.binding.bind import bind
 from pushdown.errors import ExpressionError
 from pushdown.expression import Constant, HudiExpression, Predicate, Unknown
@@ -21,7 +25,7 @@ from pushdown.translators.hive_tree import from_hive_tree
 from pushdown.walk import fold, rebuilt
 from table_format.errors import ServiceError
 
-# What Java calls a zone that it knows by its offset alone.
+# Java's names of zones with a fixed offset.
 _OFFSET = re.compile(r"(?:GMT|UTC|UT)?([+-]\d{2}:\d{2})\Z")
 
 _FIXED: Final = frozenset({"UTC", "GMT", "Z", "ETC/UTC", "ETC/GMT", "UCT", "ZULU"})
@@ -37,13 +41,12 @@ _DAY = 86_400
 
 @functools.lru_cache(maxsize=64)
 def agreed_zone(name: str | None, rules: str | None) -> str | None:
-    """A zone of Hive's JVM under a name by which it is known here; None when it is not the same, or not known.
+    """A time zone of Hive's JVM by the name under which Python knows it; None if its rules differ or are unknown.
 
     Args:
-        name: that Java has for it.
-        rules: seconds that it was ahead of UTC in 1800, then `;instant:seconds` for each change of that up to the year
-            2100, instants in seconds since 1970; None when Hive does not say, which is enough for UTC and for fixed
-            offsets.
+        name: Java's name of the zone.
+        rules: offset from UTC in 1800 in seconds, then `;instant:seconds` for each change until the year 2100, instants
+            in seconds since 1970; None if Hive sends none, which suffices for UTC and fixed offsets.
     """
     if name is None:
         return None
@@ -52,12 +55,12 @@ def agreed_zone(name: str | None, rules: str | None) -> str | None:
     fixed = _OFFSET.match(name)
     if fixed is not None:
         return fixed[1]
-    if rules is None or not _is_same(name, rules):
+    if rules is None or not _same_rules(name, rules):
         return None
     return name
 
 
-def _is_same(name: str, rules: str) -> bool:
+def _same_rules(name: str, rules: str) -> bool:
     try:
         zone = zone_of(name)
     except ExpressionError:
@@ -71,7 +74,7 @@ def _is_same(name: str, rules: str) -> bool:
     first, last = _seconds(_FIRST), _seconds(_LAST)
     if instants != sorted(instants) or any(not first <= at < last for at in instants):
         return False
-    # No clocks are changed and changed back within a day.
+    # No zone changes its offset twice within a day.
     looked_at = [*range(first, last, _DAY), *instants, *(at - 1 for at in instants)]
     return all(offsets[bisect.bisect_right(instants, at)] == _offset(zone, at) for at in looked_at)
 
@@ -81,7 +84,7 @@ def _seconds(moment: dt.datetime) -> int:
 
 
 def _offset(zone: dt.tzinfo, instant: int) -> int:
-    """How many seconds a zone is ahead of UTC at an instant."""
+    """A zone's offset from UTC at an instant, in seconds."""
     ahead = (_EPOCH + dt.timedelta(seconds=instant)).astimezone(zone).utcoffset()
     return 0 if ahead is None else int(ahead.total_seconds())
 
@@ -92,13 +95,13 @@ def bound_filter(snapshot: Snapshot, text: str | None, zone: str | None) -> Hudi
     Args:
         snapshot: of the table.
         text: Hive's expression tree as JSON; None for all rows.
-        zone: the time zone of Hive's JVM, by `hive.zones`; None where it is not known: clock times mean nothing.
+        zone: the time zone of Hive's JVM, see `agreed_zone`; None if unknown: clock times are not compared then.
 
     Returns:
-        None when all rows pass. What does not fit the table, and what Hive may take for something else, is unknown.
+        None if all rows pass. Conditions that do not fit the table, or that Hive may evaluate differently, are unknown.
 
     Raises:
-        ServiceError: the text is no expression tree.
+        ServiceError: the text is not JSON.
     """
     if text is None:
         return None
@@ -107,19 +110,19 @@ def bound_filter(snapshot: Snapshot, text: str | None, zone: str | None) -> Hudi
     except RecursionError:
         return Unknown("the filter is nested too deeply for JSON")
     except ValueError as error:
-        raise ServiceError(f"the filter is no JSON: {error}") from error
+        raise ServiceError(f"the filter is not JSON: {error}") from error
     known = zone or "UTC"
     try:
         translated = from_hive_tree(node, time_zone=known)
-        odd = _mistyped(node, snapshot) | ({} if zone else _instants(snapshot))
-        bound = simplify(bind(_without(translated, odd), snapshot.schema, time_zone=known))
+        incomparable = _mistyped(node, snapshot) | ({} if zone else _instants(snapshot))
+        bound = simplify(bind(_without(translated, incomparable), snapshot.schema, time_zone=known))
     except ExpressionError as error:
         return Unknown(f"the filter does not fit the table: {error}")
     return None if bound == Constant(value=True) else bound
 
 
 def _without(expression: HudiExpression, columns: Mapping[str, str]) -> HudiExpression:
-    """The filter with unknowns for comparisons of some columns."""
+    """The filter with comparisons of some columns replaced by unknowns."""
 
     def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
         if children:
@@ -132,27 +135,27 @@ def _without(expression: HudiExpression, columns: Mapping[str, str]) -> HudiExpr
 
 
 def _mistyped(node: Any, snapshot: Snapshot) -> dict[str, str]:
-    """The columns that Hive was told to be of another type than the table's, each with the reason not to use it.
+    """Columns whose type in Hive differs from the table's, each with the reason not to compare it.
 
-    Hive compares values of its own type then: numbers as texts have another order, and numbers that do not fit are
-    null.
+    Hive then compares values of its own type: strings sort differently from numbers, and numbers that do not
+    fit are null.
     """
-    odd: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     fields = {field.name.lower(): field for field in snapshot.schema}
     for name, kind in {(name.lower(), kind) for name, kind in _columns(node)}:
-        if name in fields and not declared_right(kind, fields[name]):
-            odd[name] = f"{name} is {kind} in Hive and {fields[name].type} in the table"
-    return odd
+        if name in fields and not type_matches(kind, fields[name]):
+            reasons[name] = f"{name} is {kind} in Hive and {fields[name].type} in the table"
+    return reasons
 
 
 def _instants(snapshot: Snapshot) -> dict[str, str]:
-    """The columns that hold instants, of which Hive makes clock times, with the reason not to use them."""
+    """Columns that hold instants, which Hive converts to clock times, each with the reason not to compare it."""
     why = "holds instants, and the clocks of Hive are not known here"
     return {field.name.lower(): f"{field.name} {why}" for field in snapshot.schema if ", tz=" in str(field.type)}
 
 
 def _columns(node: Any) -> Iterator[tuple[str, str]]:
-    """Names and types of the columns that a tree mentions, the types without spaces and in lower case."""
+    """Names and types of the columns in an expression tree; types are lower-case without spaces."""
     pending = [node]
     while pending:
         one = pending.pop()
@@ -160,5 +163,5 @@ def _columns(node: Any) -> Iterator[tuple[str, str]]:
             pending.extend(one)
         elif isinstance(one, dict):
             if isinstance(one.get("c"), str):
-                yield one["c"], plain_type(str(one.get("t")))
+                yield one["c"], normalized_type(str(one.get("t")))
             pending.extend(value for value in one.values() if isinstance(value, list | dict))

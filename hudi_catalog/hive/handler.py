@@ -1,4 +1,4 @@
-"""The jar of Hive's storage handler, which comes with this package."""
+"""What Hive needs for the storage handler: its jar, and the properties for hive-site.xml."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from hudi_catalog.hive.options import SECRET_FILE, SERVICE, TLS, TLS_CA
-from hudi_catalog.server.endpoints import address_for_clients
 from table_format.errors import ServiceError
 
 NAME = "hudi-hive-handler.jar"
@@ -18,10 +17,10 @@ def handler_jar(folder: Path | None = None) -> str:
     """Path of the jar that HiveServer2 and its tasks need.
 
     Args:
-        folder: where it is looked for; this package when None.
+        folder: to look in; this package's if None.
 
     Raises:
-        ServiceError: it is not there, since nothing built it yet.
+        ServiceError: it has not been built.
     """
     path = (folder or Path(__file__).parent).absolute() / NAME
     if not path.is_file():
@@ -33,14 +32,16 @@ def handler_jar(folder: Path | None = None) -> str:
 
 
 def site_lines(host: str, port: int, *, tls: bool = False, secret: bool = False) -> list[str]:
-    """Properties for `hive-site.xml`.
+    """Properties for `hive-site.xml` that point the storage handler to the service.
 
     Args:
-        host: where the service listens; for all addresses the name of this machine is shown.
+        host: address of the service; a wildcard address is replaced by this machine's name.
         port: of the service.
         tls: whether connections are encrypted.
-        secret: whether callers have to know the shared secret.
+        secret: whether callers need the shared secret.
     """
+    from hudi_catalog.server.endpoints import address_for_clients  # not needed for `hive-jar`
+
     address = address_for_clients(host, port)
     lines = [
         "<!-- hive.aux.jars.path must hold the jar that `hudi-catalog hive-jar` names -->",

@@ -1,4 +1,8 @@
-"""Names for copies of file slices: two slices have one name only if a query sees the same rows of both."""
+"""Materialized copies of file slices, for Hive, which does not merge log files or convert columns.
+
+A copy is one Parquet file with the rows that a query sees of the slice. Copies are named by content, made by a few
+threads, shared by all queries and deleted when unused.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ from catalog.concurrency.workers import Workers
 from catalog.rows.slice_rows import slice_batches
 from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
-from hudi_catalog.hive.materialized_files import FOLDER, MadeFile, MadeFiles
+from hudi_catalog.hive.materialized_files import FOLDER, MaterializedFile, MaterializedFiles
 from hudi_catalog.server.recent import Recent
 from table_format.base_file.writer import BaseFileOptions
 from table_format.errors import HudiError, LateTableError, ServiceError, StorageError
@@ -34,9 +38,9 @@ from table_format.storage import Storage
 
 _FORM: Final = 1
 
-"""Goes up when copies of the same slices come to be written otherwise."""
+"""Version of the files written; raised when the same slices are written differently."""
 
-# What a table's properties say that no row depends on, and that changes while the table is used.
+# Table properties that change over time and do not affect rows.
 _IRRELEVANT: Final = ("hoodie.table.metadata.", "hoodie.table.checksum", "hoodie.table.index.")
 
 _MOST_LOGS: Final = 100_000
@@ -45,7 +49,7 @@ _DIGITS: Final = 20
 
 
 def folder_name(snapshot: Snapshot) -> str:
-    """A name for what all slices of a snapshot have in common: their columns, and how they are merged."""
+    """A name for everything the slices of a snapshot have in common: columns, and how they are merged."""
     columns = [(field.name, str(field.type), field.nullable) for field in snapshot.schema]
     properties = sorted(item for item in snapshot.config.raw.items() if not item[0].startswith(_IRRELEVANT))
     history = snapshot.schema_history
@@ -53,24 +57,26 @@ def folder_name(snapshot: Snapshot) -> str:
 
 
 class SliceNames:
-    """Names slices. Threads may share it."""
+    """Names slices by content: two slices have one name only if a query sees the same rows; thread-safe."""
 
     def __init__(self) -> None:
         self._instants: Recent[tuple[str, ...]] = Recent(_MOST_LOGS)
 
     def name(self, snapshot: Snapshot, files: FileSlice) -> str:
-        """A name for the rows of one slice, to be used together with the folder's.
+        """A name for the rows of a slice, unique within the folder.
 
         Raises:
-            CorruptFileError: a log file breaks the format.
-            MissingFileError: a log file is not there.
+            CorruptFileError: a log file is corrupt.
+            MissingFileError: a log file is missing.
         """
         counted: Sequence[str] = ()
         if files.logs and snapshot.timeline.layout == 1:
-            # there, blocks of several writes lie in one file, and which of them count can be different later
-            found = {instant for log in files.logs for instant in self._block_instants(snapshot.client.storage, *log)}
+            # one file may hold blocks of several writes, and which of them are committed may change
+            instants = {
+                instant for log in files.logs for instant in self._block_instants(snapshot.client.storage, *log)
+            }
             as_of, timeline = snapshot.as_of, snapshot.timeline
-            counted = sorted(one for one in found if timeline.is_committed(one) and (as_of is None or one <= as_of))
+            counted = sorted(one for one in instants if timeline.is_committed(one) and (as_of is None or one <= as_of))
         return _digest(files.partition, files.base, files.instant, files.logs, counted)
 
     def _block_instants(self, storage: Storage, path: str, size: int | None) -> tuple[str, ...]:
@@ -79,7 +85,7 @@ class SliceNames:
         if known is None:
             blocks = read_log_blocks(storage.read(path), path)
             known = tuple({block.instant for block in blocks if block.instant is not None})
-            if size is not None:  # else nothing would tell that the file has grown
+            if size is not None:  # otherwise growth of the file would go unnoticed
                 self._instants.put(key, known)
         return known
 
@@ -92,32 +98,32 @@ parquet: Any = pq  # the stubs lag behind the functions
 
 _OPTIONS: Final = BaseFileOptions(block_size=32 << 20)
 
-# Without it Hive takes dates before 1582-10-15 for days of the Julian calendar.
+# Without it Hive reads dates before 1582-10-15 in the Julian calendar.
 _TEXTS: Final = {"writer.date.proleptic": "true"}
 
 
 def write_slice(snapshot: Snapshot, files: FileSlice, path: str) -> int:
-    """Write the rows of a slice, with the columns and types that the table has.
+    """Write the rows of a slice, with the table's current columns and types.
 
-    No more than a row group is held at a time, unless the slice has log files: then all of it.
+    Holds one row group in memory, or the whole slice if it has log files.
 
     Args:
         snapshot: of the table.
         files: of the slice.
-        path: of the new file, in the table's folder.
+        path: of the new file, relative to the table's folder.
 
     Returns:
-        Bytes of the file.
+        Size of the file in bytes.
 
     Raises:
         CorruptFileError: a file of the slice cannot be read.
-        UnsupportedTableError: log files of a kind that is not read, or partition columns that nothing tells.
+        UnsupportedTableError: unsupported log files, or partition values that cannot be derived.
         StorageError: the file cannot be written.
     """
     schema = pa.schema([field.remove_metadata() for field in snapshot.schema])
     groups = _groups(snapshot, files, schema)
     first = next(groups, schema.empty_table())
-    with _named(path), snapshot.client.storage.open_output(path) as stream:
+    with _storage_errors(path), snapshot.client.storage.open_output(path) as stream:
         arguments = _OPTIONS.writer_arguments(first)
         with parquet.ParquetWriter(stream, schema, store_schema=False, **arguments) as writer:
             for group in itertools.chain([first], groups):
@@ -129,7 +135,7 @@ def write_slice(snapshot: Snapshot, files: FileSlice, path: str) -> int:
 
 
 def _groups(snapshot: Snapshot, files: FileSlice, schema: pa.Schema) -> Iterator[pa.Table]:
-    """The rows in pieces of a row group's size."""
+    """The rows in tables of a row group's size."""
     held: list[pa.Table] = []
     for _, piece in slice_batches(snapshot, files, schema.names):
         held.append(piece.cast(schema))
@@ -141,7 +147,7 @@ def _groups(snapshot: Snapshot, files: FileSlice, schema: pa.Schema) -> Iterator
 
 
 @contextlib.contextmanager
-def _named(path: str) -> Iterator[None]:
+def _storage_errors(path: str) -> Iterator[None]:
     try:
         yield
     except HudiError:
@@ -160,27 +166,27 @@ _CLEAN_SECONDS: Final = 3600.0
 
 _TELL_SECONDS: Final = 10.0
 
-_STOPPING: Final = "the service is being stopped; run the query again"
+_STOPPING: Final = "the service is stopping; run the query again"
 
 
 @dataclass(eq=False)
-class _Table:
-    """What is known of the copies of one table: by folder and slice, where each is."""
+class _TableFiles:
+    """Known copies of one table, by folder and slice name."""
 
-    made: MadeFiles
-    known: dict[str, dict[str, MadeFile]] = field(default_factory=dict)
+    made: MaterializedFiles
+    known: dict[str, dict[str, MaterializedFile]] = field(default_factory=dict)
     found_at: dict[str, float] = field(default_factory=dict)
-    making: dict[tuple[str, str], Future[MadeFile]] = field(default_factory=dict)
+    making: dict[tuple[str, str], Future[MaterializedFile]] = field(default_factory=dict)
     cleaned_at: float = float("-inf")
 
 
-class Copies:
-    """Copies of the file slices of tables. Threads may share it.
+class Materializer:
+    """Makes, finds and cleans up copies of tables' file slices; thread-safe.
 
     Args:
-        retention: seconds for which a copy outlives its last use.
-        threads: copies that are made at once; slices with log files are held in memory for it.
-        late: tables whose storage does not answer: they hold up no copies of others.
+        retention: seconds that a copy is kept after its last use.
+        threads: copies made concurrently; slices with log files are held in memory meanwhile.
+        late: watches for storage that does not answer, so that it does not delay copies of other tables.
     """
 
     def __init__(self, retention: float, threads: int, late: LateTables | None = None) -> None:
@@ -188,24 +194,24 @@ class Copies:
         self._retention = retention
         self._names = SliceNames()
         self._lock = threading.Lock()
-        self._tables: OrderedDict[str, _Table] = OrderedDict()
+        self._tables: OrderedDict[str, _TableFiles] = OrderedDict()
         self._makers = Workers(threads, "hudi-materialize")
         self._cleaner = Workers(1, "hudi-clean")
 
     def close(self) -> None:
-        """Make no more copies; those that are begun are finished."""
+        """Make no more copies; those in progress are finished."""
         self._makers.close(wait=True)
         self._cleaner.close(wait=True, cancel=False)
 
-    def of(self, snapshot: Snapshot, rows: NDArray[np.int64]) -> list[MadeFile]:
-        """The copies of some slices, in their order; returns when all are made.
+    def of(self, snapshot: Snapshot, rows: NDArray[np.int64]) -> list[MaterializedFile]:
+        """The copies of some slices in their order; returns once all of them exist.
 
         Args:
             snapshot: of the table.
             rows: positions of slices in it.
 
         Raises:
-            StorageError: copies cannot be written.
+            StorageError: a copy cannot be written.
             HudiError: a slice cannot be read.
         """
         table = self._table(snapshot)
@@ -223,19 +229,19 @@ class Copies:
             self._cleaner.submit(lambda: self._use(table, folder, old))
         return [known[name] for name in names]
 
-    def _use(self, table: _Table, folder: str, known: dict[str, MadeFile]) -> None:
-        """Say that copies are used; there are hours left for it."""
+    def _use(self, table: _TableFiles, folder: str, known: dict[str, MaterializedFile]) -> None:
+        """Mark copies as used; not urgent, the retention is hours long."""
         with self._watched(table.made):
             used = {name: table.made.use(made) for name, made in known.items()}
         with self._lock:
             table.known.setdefault(folder, {}).update(used)
 
-    def _table(self, snapshot: Snapshot) -> _Table:
-        """The table's copies; from time to time, of all tables those are deleted that nobody uses."""
+    def _table(self, snapshot: Snapshot) -> _TableFiles:
+        """The copies of a table; from time to time, unused copies of all tables are deleted."""
         storage = snapshot.client.storage
         now = time.monotonic()
         with self._lock:
-            table = self._tables.setdefault(storage.uri, _Table(MadeFiles(storage, self._retention)))
+            table = self._tables.setdefault(storage.uri, _TableFiles(MaterializedFiles(storage, self._retention)))
             self._tables.move_to_end(storage.uri)
             while len(self._tables) > _MOST_TABLES:
                 self._tables.popitem(last=False)
@@ -245,41 +251,45 @@ class Copies:
                     self._cleaner.submit(lambda made=one.made: self._clean(made))  # type: ignore[misc]
             return table
 
-    def _known(self, table: _Table, folder: str) -> dict[str, MadeFile]:
-        """The copies that may be used, as they were a short time ago at most."""
+    def _known(self, table: _TableFiles, folder: str) -> dict[str, MaterializedFile]:
+        """The usable copies, as listed a short time ago at most."""
         now = time.monotonic()
         trusted = min(_TRUST_SECONDS, self._retention / 8)
         with self._lock:
             known = table.known.get(folder)
             if known is not None and now - table.found_at.get(folder, float("-inf")) < trusted:
                 return {name: made for name, made in known.items() if table.made.may_be_used(made)}
-        found = table.made.find(folder)
+        listed = table.made.find(folder)
         with self._lock:
-            table.known = {folder: found} if len(table.known) > _MOST_TABLES else {**table.known, folder: found}
+            table.known = {folder: listed} if len(table.known) > _MOST_TABLES else {**table.known, folder: listed}
             table.found_at[folder] = now
-        return found
+        return listed
 
     def _make(
-        self, table: _Table, folder: str, snapshot: Snapshot, slices: dict[str, FileSlice]
-    ) -> dict[str, MadeFile]:
+        self, table: _TableFiles, folder: str, snapshot: Snapshot, slices: dict[str, FileSlice]
+    ) -> dict[str, MaterializedFile]:
         began = time.monotonic()
         futures = {name: self._begin(table, folder, name, snapshot, one) for name, one in slices.items()}
-        told, made = began, {}
+        logged_at, made = began, {}
         for name, future in futures.items():
             try:
                 made[name] = future.result()
             except CancelledError as error:
                 raise ServiceError(_STOPPING) from error
-            if time.monotonic() - told > _TELL_SECONDS:
-                told = time.monotonic()
-                _LOGGER.info("%s: %d of %d copies for Hive are there", snapshot.config.name, len(made), len(futures))
+            if time.monotonic() - logged_at > _TELL_SECONDS:
+                logged_at = time.monotonic()
+                _LOGGER.info("%s: %d of %d slices materialized for Hive", snapshot.config.name, len(made), len(futures))
         size = sum(one.size for one in made.values())
         seconds = time.monotonic() - began
-        _LOGGER.info("%s: %d copies for Hive, %d bytes, %.1f s", snapshot.config.name, len(made), size, seconds)
+        _LOGGER.info(
+            "%s: %d slices materialized for Hive, %d bytes, %.1f s", snapshot.config.name, len(made), size, seconds
+        )
         return made
 
-    def _begin(self, table: _Table, folder: str, name: str, snapshot: Snapshot, files: FileSlice) -> Future[MadeFile]:
-        """The copy of a slice to be; queries that want the same one wait for the same."""
+    def _begin(
+        self, table: _TableFiles, folder: str, name: str, snapshot: Snapshot, files: FileSlice
+    ) -> Future[MaterializedFile]:
+        """The future of a slice's copy; queries for the same slice share one."""
         key = (folder, name)
         with self._lock:
             future = table.making.get(key)
@@ -291,7 +301,7 @@ class Copies:
                 table.making[key] = future
             return future
 
-    def _copy(self, table: _Table, key: tuple[str, str], snapshot: Snapshot, files: FileSlice) -> MadeFile:
+    def _copy(self, table: _TableFiles, key: tuple[str, str], snapshot: Snapshot, files: FileSlice) -> MaterializedFile:
         try:
             with self._watched(table.made):
                 made = table.made.make(*key, lambda path: write_slice(snapshot, files, path))
@@ -302,15 +312,15 @@ class Copies:
             with self._lock:
                 del table.making[key]
 
-    def _watched(self, made: MadeFiles) -> AbstractContextManager[None]:
+    def _watched(self, made: MaterializedFiles) -> AbstractContextManager[None]:
         return self._late.working(made.uri, made.table_folder)
 
-    def _clean(self, made: MadeFiles) -> None:
+    def _clean(self, made: MaterializedFiles) -> None:
         try:
             with self._watched(made):
-                gone = made.clean()
-        except (StorageError, LateTableError) as error:  # it is tried again
-            _LOGGER.warning("%s: copies that nobody uses stay: %s", FOLDER, error)
+                deleted = made.clean()
+        except (StorageError, LateTableError) as error:  # the next cleaning tries again
+            _LOGGER.warning("%s: unused copies cannot be deleted now: %s", FOLDER, error)
             return
-        if gone:
-            _LOGGER.info("%s: %d copies that nobody used were deleted", made.uri, gone)
+        if deleted:
+            _LOGGER.info("%s: %d unused copies deleted", made.uri, deleted)

@@ -1,10 +1,10 @@
-"""Where copies of file slices lie: which are there, which one makes, and when they go.
+"""Storage of materialized files: which exist, which process makes one, and when they are deleted.
 
-They lie inside the table's folder, for the storage handler reads no others. A file `<slice>.<number>.parquet` is
-complete from the start and never changes, because splits were cut by its row groups; who makes one takes a number of
-its own. Processes need no lock between them: `<slice>.making` says that somebody is at it, and if two are all the
-same, there are two files of one content. Beside a file, `….used` is as young as its last use. One that was not used for
-the time of `retention` goes; nobody begins to use one that was not used for half of that, but makes another.
+They lie inside the table's folder, since the storage handler reads no others. A file `<slice>.<number>.parquet` is
+complete from the start and never changes, because splits refer to its row groups; each maker picks its own number.
+Processes coordinate without locks: `<slice>.making` announces that a process is at work, and if two are all the same,
+there are two files of the same content. The modification time of `….used` beside a file is its last use. A file unused
+for `retention` is deleted; one unused for half of it is not used any more but made anew.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAKING: Final = ".making"
 
 _WRITING: Final = ".writing"
 
-# Somebody who has been at it for longer may have died.
+# A claim older than this is taken over: its process may have died.
 _MAKING_SECONDS: Final = 60.0
 
 _POLL_SECONDS: Final = 0.1
@@ -39,13 +39,13 @@ _LEFTOVER_SECONDS: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class MadeFile:
+class MaterializedFile:
     """A complete file.
 
     Attributes:
-        path: inside the table's folder.
+        path: relative to the table's folder.
         size: bytes.
-        used: its last use, seconds since the epoch by the storage's clock.
+        used: time of its last use, in seconds since the epoch by the storage's clock.
     """
 
     path: str
@@ -53,12 +53,12 @@ class MadeFile:
     used: float
 
 
-class MadeFiles:
-    """The files of one table.
+class MaterializedFiles:
+    """The materialized files of one table.
 
     Args:
-        storage: the table's.
-        retention: seconds for which a file outlives its last use.
+        storage: of the table.
+        retention: seconds that a file is kept after its last use.
     """
 
     def __init__(self, storage: Storage, retention: float) -> None:
@@ -67,69 +67,69 @@ class MadeFiles:
 
     @property
     def uri(self) -> str:
-        """Where they lie."""
+        """Their folder's URI."""
         return self._storage.full_uri(FOLDER)
 
     @property
     def table_folder(self) -> str:
-        """The folder of the table, as its file system names it."""
+        """The table's folder, as its file system names it."""
         return self._storage.base
 
-    def find(self, folder: str) -> dict[str, MadeFile]:
-        """Those that may be used, by slice.
+    def find(self, folder: str) -> dict[str, MaterializedFile]:
+        """The usable files by slice name.
 
         Args:
-            folder: name of what they have in common, see `slice_names`.
+            folder: see `materialization.folder_name`.
         """
         entries = self._storage.list(f"{FOLDER}/{folder}")
-        found: dict[str, MadeFile] = {}
+        newest: dict[str, MaterializedFile] = {}
         for entry, used in _with_use(entries):
             name = entry.name.split(".")[0]
-            if name not in found or found[name].used < used:
-                found[name] = MadeFile(entry.path, entry.size, used)
-        return {name: made for name, made in found.items() if self.may_be_used(made)}
+            if name not in newest or newest[name].used < used:
+                newest[name] = MaterializedFile(entry.path, entry.size, used)
+        return {name: made for name, made in newest.items() if self.may_be_used(made)}
 
-    def may_be_used(self, made: MadeFile) -> bool:
-        """Whether a file is far from going."""
+    def may_be_used(self, made: MaterializedFile) -> bool:
+        """Whether a file is far from being deleted."""
         return time.time() - made.used < self._retention / 2
 
-    def is_in_use(self, made: MadeFile) -> bool:
-        """Whether somebody said a short time ago that a file is used."""
+    def is_in_use(self, made: MaterializedFile) -> bool:
+        """Whether a file was marked as used recently."""
         return time.time() - made.used < self._retention / 8
 
-    def use(self, made: MadeFile) -> MadeFile:
-        """Say that a file is used now; it may lie where this process cannot write."""
+    def use(self, made: MaterializedFile) -> MaterializedFile:
+        """Mark a file as used now, unless this process cannot write there."""
         with contextlib.suppress(StorageError):
             _touch(self._storage, made.path + _USED)
-        return MadeFile(made.path, made.size, time.time())
+        return MaterializedFile(made.path, made.size, time.time())
 
-    def make(self, folder: str, name: str, write: Callable[[str], int]) -> MadeFile:
-        """Make the file of a slice, or wait for somebody who is at it.
+    def make(self, folder: str, name: str, write: Callable[[str], int]) -> MaterializedFile:
+        """Make the file of a slice, or wait for the process that is making it.
 
         Args:
             folder: as for `find`.
             name: of the slice.
-            write: writes the file of a path, and returns its size.
+            write: writes a file at a path and returns its size.
 
         Raises:
             StorageError: the folder cannot be written to.
-            HudiError: what `write` raises.
+            HudiError: raised by `write`.
         """
         claim = f"{FOLDER}/{folder}/{name}{_MAKING}"
         while not self._claim(claim):
-            found = self.find(folder).get(name)
-            if found is not None:
-                return found
+            existing = self.find(folder).get(name)
+            if existing is not None:
+                return existing
             time.sleep(_POLL_SECONDS)
         try:
-            found = self.find(folder).get(name)
-            return found or self._make(f"{FOLDER}/{folder}/{name}.{uuid.uuid4().hex[:8]}", write)
+            existing = self.find(folder).get(name)
+            return existing or self._make(f"{FOLDER}/{folder}/{name}.{uuid.uuid4().hex[:8]}", write)
         finally:
             with contextlib.suppress(StorageError):
                 self._storage.delete(claim)
 
     def clean(self) -> int:
-        """Delete files that were not used for long, and what processes that died left.
+        """Delete unused files, and leftovers of processes that died.
 
         Returns:
             How many files were deleted.
@@ -162,12 +162,12 @@ class MadeFiles:
             return False
         except StorageError as error:
             raise StorageError(
-                f"{path}: copies of files for Hive are written there, which failed: {error}; let the service write to "
+                f"{path}: materialized files for Hive cannot be written there: {error}; let the service write to "
                 f"the table's folder, or set {MATERIALIZE}=false to have such queries refused"
             ) from error
         return True
 
-    def _make(self, path: str, write: Callable[[str], int]) -> MadeFile:
+    def _make(self, path: str, write: Callable[[str], int]) -> MaterializedFile:
         try:
             size = write(path + _WRITING)
             self._storage.move(path + _WRITING, path + _MADE)
@@ -175,11 +175,11 @@ class MadeFiles:
             with contextlib.suppress(StorageError):
                 self._storage.delete(path + _WRITING)
             raise
-        return MadeFile(path + _MADE, size, time.time())
+        return MaterializedFile(path + _MADE, size, time.time())
 
 
 def _with_use(entries: list[FileEntry]) -> list[tuple[FileEntry, float]]:
-    """Complete files, and the last use of each."""
+    """Complete files with the time of their last use."""
     ages = {entry.path: entry.mtime_ms / 1000 for entry in entries}
     return [
         (entry, max(ages[entry.path], ages.get(entry.path + _USED, 0.0)))
@@ -189,6 +189,6 @@ def _with_use(entries: list[FileEntry]) -> list[tuple[FileEntry, float]]:
 
 
 def _touch(storage: Storage, path: str) -> None:
-    # only the file's time counts, so it need not outlive a crash
+    # only the modification time matters, so the file need not survive a crash
     with storage.open_output(path) as stream:
         stream.write(b"used")

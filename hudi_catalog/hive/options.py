@@ -1,4 +1,4 @@
-"""Options of the service for Hive, typed and checked once."""
+"""Options of the service for Hive, and the settings that the storage handler sends with a request."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class HiveOptions:
     """Options of the service for Hive.
 
     Attributes:
-        split_size: larger files are divided by row groups into splits of about so many bytes, or of as many as Hive
-            asks for if those are fewer; `hoodie.catalog.hive.split.size`.
-        locations: how Hive spells the places of tables; `hoodie.catalog.hive.locations`.
-        lease_idle: seconds after its last request for which a query that brings no pin keeps its snapshot;
+        split_size: larger files are split at row groups into splits of about this many bytes, or the size that Hive
+            asks for if that is smaller; `hoodie.catalog.hive.split.size`.
+        locations: how Hive writes tables' URIs; `hoodie.catalog.hive.locations`.
+        lease_idle: seconds after its last request that a query without a pin keeps its snapshot;
             `hoodie.catalog.hive.lease.idle`.
-        materialized_retention: seconds for which a materialised file outlives its last use;
+        materialized_retention: seconds that a materialized file is kept after its last use;
             `hoodie.catalog.hive.materialized.retention`.
-        materialized_threads: such files that are written at once; `hoodie.catalog.hive.materialized.threads`.
+        materialized_threads: materialized files written concurrently; `hoodie.catalog.hive.materialized.threads`.
         scan: how files are planned: `hoodie.catalog.scan.footer.limit`, `.threads` and `.unique.keys`.
     """
 
@@ -52,10 +52,10 @@ class HiveOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str] | None = None) -> HiveOptions:
-        """Options by their keys.
+        """Parse options by their keys.
 
         Raises:
-            OptionError: an unknown key, or a value that does not fit it.
+            OptionError: an unknown key or an invalid value.
         """
         values = known_options(options, (*SERVICE_KEYS, *SCAN_KEYS), "the service for Hive")
         return cls(
@@ -96,27 +96,27 @@ SETTING_KEYS = (QUERY_TYPE, AS_OF, MATERIALIZE)
 
 ENTRY_KEYS = (COLUMNS, COLUMN_TYPES)
 
-"""Those that nobody sets: what the entry in the metastore says of columns."""
+"""Not set by users: the columns of the entry in the metastore."""
 
 CONNECTION_KEYS = (SERVICE, TIMEOUT, TLS, TLS_CA, TLS_KEYSTORE, TLS_KEYSTORE_PASSWORD_FILE, SECRET_FILE)
 
-"""Those that the storage handler alone uses."""
+"""Used by the storage handler only."""
 
 HANDLER_KEYS = (*SETTING_KEYS, *ENTRY_KEYS, *CONNECTION_KEYS)
 
 
 @dataclass(frozen=True)
 class ScanSettings:
-    """Settings of a scan.
+    """Settings of a scan, from the table or the session in Hive.
 
     Attributes:
-        query_type: of a merge-on-read table, its base files alone or with the log files that changed them since;
+        query_type: of a merge-on-read table, base files only or merged with their log files;
             `hoodie.catalog.hive.query.type`.
-        as_of: an instant or a time of the past, None for now; `hoodie.catalog.hive.as.of`.
-        materialize: whether files that Hive cannot read as they are, are written anew for it;
+        as_of: an instant or a time in the past, None for now; `hoodie.catalog.hive.as.of`.
+        materialize: whether slices that Hive cannot read correctly are materialized for it;
             `hoodie.catalog.hive.materialize`.
-        columns: names of the entry's columns, as Hive lists them; None when it does not say.
-        column_types: their types; None when it does not say.
+        columns: names of the entry's columns, as Hive lists them; None if not sent.
+        column_types: their types; None if not sent.
     """
 
     query_type: str = READ_OPTIMIZED
@@ -127,10 +127,10 @@ class ScanSettings:
 
     @classmethod
     def parse(cls, settings: Mapping[str, str] | None = None) -> ScanSettings:
-        """Settings by their keys.
+        """Parse settings by their keys.
 
         Raises:
-            OptionError: an unknown key, or a value that does not fit it.
+            OptionError: an unknown key or an invalid value.
         """
         values = known_options(settings, HANDLER_KEYS, "a table in Hive")
         query_type = values.get(QUERY_TYPE, cls.query_type).lower()

@@ -1,4 +1,4 @@
-"""Scans of Hive: the filter becomes an expression, the expression a plan, and the plan the splits that Hive reads."""
+"""Plans scans for Hive: resolves the table and the snapshot, binds the filter, and makes splits of the plan."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from table_format.errors import ServiceError, TableNotFoundError
 
 
 class TableFolders(TableCache):
-    """Tables of a warehouse by path, "" for a warehouse that is a table; opened once and held."""
+    """Open tables of a warehouse by path; "" is a warehouse that is a table itself."""
 
     @property
     def uri(self) -> str:
-        """Of the warehouse, as engines spell it."""
+        """URI of the warehouse as engines write it."""
         return self.warehouse.storage.full_uri("")
 
     def _folder(self, name: str) -> str:
@@ -41,18 +41,18 @@ class TableFolders(TableCache):
         return f"{uri.rstrip('/')}/{name}" if name else uri
 
 
-# Hadoop's names of S3, which is one store under all of them.
+# Hadoop's schemes for S3, all the same store.
 _S3 = re.compile(r"s3[an]?://", re.IGNORECASE)
 
 _DOTS = frozenset({".", ".."})
 
 
-class Places:
-    """Folders of a warehouse by Hive's locations.
+class LocationResolver:
+    """Resolves Hive's locations to folders of a warehouse.
 
     Args:
         warehouse: its URI.
-        locations: how Hive spells places.
+        locations: how Hive writes URIs.
     """
 
     def __init__(self, warehouse: str, locations: Locations) -> None:
@@ -64,10 +64,10 @@ class Places:
         """The path of a table's folder in the warehouse, "" for the warehouse itself.
 
         Args:
-            location: a URI as Hive has it; paths in it are literal, without any escaping.
+            location: Hive's URI; its path is literal, without escapes.
 
         Raises:
-            TableNotFoundError: it lies elsewhere, or cannot be a table's.
+            TableNotFoundError: it is outside the warehouse, or cannot be a table's.
         """
         if any(part in _DOTS for part in location.split("/")):
             raise TableNotFoundError(f"{location}: write the location without . and ..")
@@ -75,16 +75,16 @@ class Places:
         if place != self._root and not place.startswith(self._root.rstrip("/") + "/"):
             raise TableNotFoundError(
                 f"{location} is not in the warehouse {self._warehouse}; serve the warehouse that holds it, or set "
-                "hoodie.catalog.hive.locations if Hive only calls it by another name"
+                "hoodie.catalog.hive.locations if Hive only writes it differently"
             )
         path = place[len(self._root) :].strip("/")
         if any(part.startswith(".") for part in path.split("/")):
-            raise TableNotFoundError(f"{location}: a folder in a hidden one is no table's")
+            raise TableNotFoundError(f"{location}: a folder inside a hidden folder is not a table")
         return path
 
 
 def _plain(uri: str) -> str:
-    """One text for all spellings of a folder."""
+    """One form for all spellings of a folder's URI."""
     place = _S3.sub("s3://", normal_uri(uri))
     scheme, slashes, rest = place.partition("://")
     host, slash, path = rest.partition("/")
@@ -101,7 +101,7 @@ class _Lease:
 
 
 class QueryLeases:
-    """Remembers pins by query and table; threads may share it.
+    """Pins by query and table, for queries that do not send the pin from their compilation; thread-safe.
 
     Args:
         idle_seconds: a pin that nobody asked for so long is forgotten.
@@ -117,11 +117,11 @@ class QueryLeases:
         self._leases: OrderedDict[Hashable, _Lease] = OrderedDict()  # the one asked for last at the end
 
     def __len__(self) -> int:
-        """How many are kept."""
+        """Number of pins."""
         return len(self._leases)
 
     def take(self, key: Hashable, newest: Callable[[], str]) -> str:
-        """The pin that is kept under a key, or a new one, which then is.
+        """The pin stored under a key, or a new one, which is then stored.
 
         Args:
             key: what all requests of a query for a table have in common.
@@ -153,23 +153,23 @@ class QueryLeases:
         return lease.pin
 
 
-# Of smaller splits, large files would have millions.
+# Smaller splits would make millions of a large file.
 _LEAST_SPLIT = 1 << 20
 _FOOTER_THREADS = 16
-# Of a file from this size on, a filter may leave out so many bytes that its footer is worth a look.
+# Smallest file whose footer is read for pruning row groups.
 _PRUNE_BYTES = 8 << 20
 _FOOTER_MEMORY = 256 << 20
 
 
 @dataclass(frozen=True)
 class PlannedScan:
-    """What a scan reads.
+    """Result of planning a scan.
 
     Attributes:
-        pin: of the snapshot that was planned for.
-        splits: file slices to be read, or parts of their files.
-        files_total: files of the snapshot.
-        files_kept: those that are read.
+        pin: of the planned snapshot.
+        splits: file slices to read, or parts of their files.
+        files_total: number of files in the snapshot.
+        files_kept: number of files to read.
     """
 
     pin: str
@@ -179,7 +179,7 @@ class PlannedScan:
 
 
 class HivePlanner:
-    """Answers requests of Hive's storage handler; threads may share it.
+    """Answers requests of Hive's storage handler; thread-safe.
 
     Args:
         tables: of the warehouse.
@@ -189,7 +189,7 @@ class HivePlanner:
 
     def __init__(self, tables: TableFolders, options: HiveOptions, log: QueryLog) -> None:
         self._tables = tables
-        self._places = Places(tables.uri, options.locations)
+        self._places = LocationResolver(tables.uri, options.locations)
         self._options = options
         self._log = log
         self._leases = QueryLeases(options.lease_idle)
@@ -205,69 +205,69 @@ class HivePlanner:
         )
 
     def close(self) -> None:
-        """Write no more files for Hive; those that are begun are finished."""
+        """Materialize nothing more; files in progress are finished."""
         self._files.close()
 
-    def pin(self, asked: Any) -> str:
-        """The snapshot that a query is to read of a table: the newest one, or that of the time it is asked for.
+    def pin(self, request: Any) -> str:
+        """The snapshot that a query reads of a table: the newest, or that of the requested time.
 
         Args:
-            asked: a `ScanRequest`.
+            request: a `ScanRequest`.
 
         Raises:
-            HudiError: there is no such table in the warehouse, or it cannot be read.
+            HudiError: the table is not in the warehouse or cannot be read.
         """
-        path = self._places.path(asked.location)
+        path = self._places.path(request.location)
         with self._tables.watched(path):
-            return self._pinned(asked, path, ScanSettings.parse(asked.settings))
+            return self._pinned(request, path, ScanSettings.parse(request.settings))
 
-    def splits(self, asked: Any) -> PlannedScan:
+    def splits(self, request: Any) -> PlannedScan:
         """The splits of a scan.
 
         Args:
-            asked: a `ScanRequest`.
+            request: a `ScanRequest`.
 
         Raises:
-            SplitError: the snapshot that the query reads is gone.
-            HudiError: there is no such table in the warehouse, or Hive cannot read it.
+            SplitError: the query's snapshot no longer exists.
+            HudiError: the table is not in the warehouse, or Hive cannot read it.
         """
-        path = self._places.path(asked.location)
+        path = self._places.path(request.location)
         with self._tables.watched(path):
-            return self._scan(asked, path, ScanSettings.parse(asked.settings))
+            return self._scan(request, path, ScanSettings.parse(request.settings))
 
-    def _scan(self, asked: Any, path: str, settings: ScanSettings) -> PlannedScan:
+    def _scan(self, request: Any, path: str, settings: ScanSettings) -> PlannedScan:
         begin = time.perf_counter()
-        pin = asked.pin or self._pinned(asked, path, settings)
+        pin = request.pin or self._pinned(request, path, settings)
         snapshot = self._tables.at(path, pin, settings.query_type)
-        check_columns(snapshot, settings, asked.columns, asked.table)
-        expression = bound_filter(snapshot, asked.filter, agreed_zone(asked.timeZone, asked.zoneOffsets))
+        check_columns(snapshot, settings, request.columns, request.table)
+        expression = bound_filter(snapshot, request.filter, agreed_zone(request.timeZone, request.zoneOffsets))
         plan = make_plan(snapshot, expression, self._options.scan)
         _check_links(snapshot, plan)
-        files = self._files.files(snapshot, plan.rows, columns=asked.columns, materialize=settings.materialize)
-        splits = self._splits(plan, files, asked.splitBytes)
+        files = self._files.files(snapshot, plan.rows, columns=request.columns, materialize=settings.materialize)
+        splits = self._splits(plan, files, request.splitBytes)
         self._log.planned(
             "hive",
-            asked.table,
+            request.table,
             plan,
-            received=asked.filter,
+            received=request.filter,
             seconds=time.perf_counter() - begin,
-            query=asked.queryId,
-            columns=asked.columns,
+            query=request.queryId,
+            columns=request.columns,
             query_type=settings.query_type,
             splits=len(splits),
             materialized=int(files.materialized.sum()),
         )
         return PlannedScan(pin, splits, plan.files_total, len({split.base for split in splits}))
 
-    def _pinned(self, asked: Any, path: str, settings: ScanSettings) -> str:
-        if not asked.queryId:
-            raise ServiceError(f"{asked.table}: the request names no query; Hive has its id in hive.query.id")
+    def _pinned(self, request: Any, path: str, settings: ScanSettings) -> str:
+        if not request.queryId:
+            raise ServiceError(f"{request.table}: the request names no query; Hive has its id in hive.query.id")
 
         def newest() -> str:
             return self._tables.pin(self._newest(path, settings))
 
-        # of a fixed size, whatever a caller sends
-        key = hashlib.sha256(repr((asked.queryId, path, settings.as_of)).encode()).digest()
+        # hashed, so that its size is bounded whatever a caller sends
+        key = hashlib.sha256(repr((request.queryId, path, settings.as_of)).encode()).digest()
         return self._leases.take(key, newest)
 
     def _newest(self, path: str, settings: ScanSettings) -> Snapshot:
@@ -286,10 +286,10 @@ class HivePlanner:
 
 
 def _check_links(snapshot: Snapshot, plan: Plan) -> None:
-    """Refuse files to which links lead out of the warehouse: Hive opens them itself, and follows any link.
+    """Refuse files reached by links out of the warehouse, since Hive opens files itself and follows links.
 
     Raises:
-        StorageError: there is one.
+        StorageError: such a file is in the plan.
     """
     storage = snapshot.client.storage
     if storage.within is not None:

@@ -1,4 +1,4 @@
-"""The service for Hive, put together from its parts."""
+"""The service that Hive's storage handler calls: Thrift contract, authentication, replies, port and status page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VERSION: Final = 2
 
 _SIGNED_VERSION: Final = 2
 
-"""The first version whose signature covers the whole request."""
+"""First version whose signature covers the whole request."""
 
 _PURPOSE = "hive 2"
 
@@ -47,7 +47,7 @@ _LENGTH = struct.Struct(">i")
 
 @functools.cache
 def hive_service() -> ModuleType:
-    """The structs and methods; a `ScanRequest` that was read has its bytes in `encoded`."""
+    """The Thrift contract; a `ScanRequest` that was read has its raw bytes in `encoded`."""
     service = load_service(posixpath.join(posixpath.dirname(__file__), IDL))
     register_reader(service.ScanRequest, _read_request)
     return service
@@ -60,12 +60,12 @@ def _read_request(_kind: Any, source: Source, at: int, read: ReadStruct) -> tupl
 
 
 def signature(secret: Secret, method: str, encoded: bytes, time_ms: int, nonce: bytes) -> bytes:
-    """What a handler that knows the secret sends with a request.
+    """The signature that a storage handler with the shared secret sends with a request.
 
     Args:
-        secret: that it shares with the service.
-        method: that is called.
-        encoded: the struct of the request as it stands in the call.
+        secret: shared with the service.
+        method: the method called.
+        encoded: the request's struct as encoded in the call.
         time_ms: milliseconds since 1970-01-01 UTC.
         nonce: 16 bytes, new for each call.
     """
@@ -75,7 +75,7 @@ def signature(secret: Secret, method: str, encoded: bytes, time_ms: int, nonce: 
 
 
 class Nonces:
-    """Those of the calls that were answered, kept for as long as their signatures are good. Threads may share it."""
+    """Nonces of answered calls, kept while their signatures are valid; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -84,9 +84,9 @@ class Nonces:
         self._newer: set[bytes] = set()
 
     def is_new(self, nonce: bytes, now_ms: int) -> bool:
-        """Remember one; False for one that came before."""
+        """Record a nonce; False if it was used before."""
         with self._lock:
-            # a time may be as far ahead as it may be behind
+            # a request's time may be off in both directions
             if now_ms - self._began >= 2 * _SKEW_MS:
                 self._began, self._older, self._newer = now_ms, self._newer, set()
             if nonce in self._newer or nonce in self._older:
@@ -96,10 +96,10 @@ class Nonces:
 
 
 class Admission:
-    """Tells who may ask.
+    """Checks versions and signatures of requests.
 
     Args:
-        secret: that callers have to know; None lets everybody in.
+        secret: shared with callers; None admits everybody.
         clock: seconds since 1970-01-01 UTC.
     """
 
@@ -109,16 +109,16 @@ class Admission:
         self._nonces = Nonces()
 
     def check(self, method: str, request: Any, credential: Any) -> None:
-        """Refuse a request that this service does not answer.
+        """Refuse a request of an unknown version or without a valid signature.
 
         Args:
-            method: that is called.
-            request: a `ScanRequest` as `hive_service` reads it.
-            credential: a `Credential`; None for none.
+            method: the method called.
+            request: a `ScanRequest` as read by `hive_service`.
+            credential: a `Credential` or None.
 
         Raises:
-            ServiceError: it is of a newer version; or the caller's secret is missing or another one; or the request was
-                not signed just now, was changed since, came before, or is of a version that signs only parts of it.
+            ServiceError: the version is unsupported or signs only parts of the request; or the signature is missing,
+                wrong, outdated or was used before.
         """
         if request is None:
             raise ServiceError(f"{method}: the call has no request")
@@ -145,30 +145,30 @@ class Admission:
         now = int(self._clock() * 1000)
         if abs(now - credential.time) > _SKEW_MS:
             off = (credential.time - now) / 1000
-            raise ServiceError(f"the request was signed {off:+.0f} s from the service's time; set the clocks")
+            raise ServiceError(f"the request was signed {off:+.0f} s from the service's time; synchronize the clocks")
         nonce = credential.nonce or b""
         expected = signature(secret, method, request.encoded, credential.time, nonce)
         if len(nonce) != _NONCE_BYTES or not hmac.compare_digest(expected, credential.signature):
             raise ServiceError(
-                "the secret of Hive is not that of the service (see hoodie.catalog.hive.secret.file), or the request "
-                "was changed on its way"
+                "Hive's secret is not the service's (see hoodie.catalog.hive.secret.file), or the request was changed "
+                "in transit"
             )
         if not self._nonces.is_new(nonce, now):
-            raise ServiceError("the same signed request came before: somebody sends copies of Hive's requests")
+            raise ServiceError("the same signed request was received before: Hive's requests are being replayed")
 
 
 _NAME = "hive"
 
 
 class HiveService(ThriftCalls):
-    """Answers the calls of the storage handler; threads may share it.
+    """Answers the storage handler's calls; thread-safe.
 
     Args:
         tables: of the warehouse.
         options: splits, leases.
-        log: of planned scans; kept in memory alone when None.
-        secret: that callers have to know; None lets everybody in.
-        metrics: counts requests and planned scans; None for nobody.
+        log: query log; None to keep it in memory only.
+        secret: shared with callers; None admits everybody.
+        metrics: counts requests and planned scans; None for no metrics.
     """
 
     def __init__(
@@ -186,29 +186,33 @@ class HiveService(ThriftCalls):
         self._structs: Any = hive_service()
 
     def close(self) -> None:
-        """Begin nothing more that outlives a request."""
+        """Start no work that outlives a request."""
         self._planner.close()
 
     def _contract(self, frame: bytes) -> ModuleType:  # noqa: ARG002
         return hive_service()
 
     def _answer(self, contract: ModuleType, call: Call) -> Buffers:
-        asked = call.arguments.request
+        request = call.arguments.request
         try:
-            self._admission.check(call.name, asked, call.arguments.credential)
-            result = self._planner.pin(asked) if call.name == "pin" else self._splits(asked)
+            self._admission.check(call.name, request, call.arguments.credential)
+            result = self._planner.pin(request) if call.name == "pin" else self._splits(request)
         except HudiError as error:
-            told = {} if asked is None else {"table": asked.table, "query": asked.queryId, "location": asked.location}
-            self._log.event(_NAME, "refused", method=call.name, message=str(error), **told)
+            details = (
+                {}
+                if request is None
+                else {"table": request.table, "query": request.queryId, "location": request.location}
+            )
+            self._log.event(_NAME, "refused", method=call.name, message=str(error), **details)
             raise
         return [encode_reply(contract, call, result)]
 
-    def _splits(self, asked: Any) -> Any:
-        scan = self._planner.splits(asked)
-        root = asked.location.rstrip("/")
+    def _splits(self, request: Any) -> Any:
+        scan = self._planner.splits(request)
+        root = request.location.rstrip("/")
         split = self._structs.Split
         return self._structs.Splits(
-            asked.version,
+            request.version,
             scan.pin,
             [split(f"{root}/{one.base}", one.start, one.length) for one in scan.splits],
             scan.files_total,
@@ -221,14 +225,14 @@ class HiveService(ThriftCalls):
 
 
 class HiveSettings(WarehouseSettings):
-    """What the service is told; its secret is that which callers have to know, and None lets everybody in."""
+    """Settings of the service; its secret authenticates callers, None admits everybody."""
 
 
 class ServingHive(WarehouseService):
-    """The service with its port, status page, log and counts.
+    """The service with its port, status page, log and metrics.
 
     Args:
-        settings: what it is told.
+        settings: see `HiveSettings`.
 
     Attributes:
         port: of the service, once it has started.
@@ -237,8 +241,8 @@ class ServingHive(WarehouseService):
         metrics: counts.
 
     Raises:
-        OptionError: an option, a certificate or the log file cannot be used.
-        TableNotFoundError: there is no such warehouse.
+        OptionError: an invalid option, certificate or log file.
+        TableNotFoundError: the warehouse does not exist.
     """
 
     def __init__(self, settings: HiveSettings) -> None:
@@ -264,17 +268,17 @@ class ServingHive(WarehouseService):
         ]
 
     async def stop(self, drain_seconds: float, /) -> None:
-        """Close everything; requests in work get so many seconds."""
+        """Stop, giving requests in progress this many seconds."""
         await super().stop(drain_seconds)
         await asyncio.to_thread(self.service.close)
 
 
 @contextlib.contextmanager
 def running_hive(settings: HiveSettings) -> Iterator[ServingHive]:
-    """The service in a thread of its own for as long as a `with` block lasts.
+    """Run the service in a thread of its own while the `with` block lasts.
 
     Raises:
-        HudiError: it cannot be started.
+        HudiError: it fails to start.
     """
     serving = ServingHive(settings)
     with hosted(serving):

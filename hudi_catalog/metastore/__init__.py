@@ -1,1 +1,1 @@
-"""Hudi tables in the metastores of other engines."""
+"""Sync of Hudi tables to metastores: entries for Hive, Spark and Trino, and clients of the metastores."""

@@ -1,6 +1,6 @@
 """The sync that a writer runs after its commits: an entry point of the group `hudi_catalog.after_commit`.
 
-The writer gives the options of its job, which keep Apache's names and meanings.
+It takes the write's options, which keep Apache's names and meanings.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from catalog.table import Table
 from hudi_catalog.metastore.hive_sync import sync_to_hive
-from hudi_catalog.metastore.metastore_options import AUTH, KERBEROS, KERBEROS_HOST, KERBEROS_SERVICE, TLS, parted
+from hudi_catalog.metastore.metastore_options import AUTH, KERBEROS, KERBEROS_HOST, KERBEROS_SERVICE, TLS, split_options
 from hudi_catalog.metastore.open_metastore import open_metastore
 from hudi_catalog.metastore.sync_options import SYNC_KEYS, SyncOptions
 from table_format.config.option_keys import ALIKE
@@ -30,7 +30,7 @@ _PREFIX: Final = "hoodie.datasource.hive_sync."
 
 _OUR_PREFIX: Final = "hoodie.catalog.sync."
 
-# what we do anyway; other values are refused
+# our fixed behaviour; other values are refused
 _FIXED: Final = {
     "mode": "hms",
     "create_managed_table": "false",
@@ -42,9 +42,9 @@ _FIXED: Final = {
 }
 
 _PASSED_OVER: Final = frozenset(
-    # of Apache's other modes, which jobs leave in
+    # for Apache's other modes; jobs often leave them set
     {"username", "password", "jdbcurl", "use_jdbc", "batching.enabled", "batching.threads"}
-    # how Apache's sync goes about it, nothing of what it leads to
+    # tuning of Apache's sync that does not affect the result
     | {"enable", "batch_num", "filter_pushdown_enabled", "filter_pushdown_max_size", "bucket_sync_spec"}
     | {"recreate_table_on_error"}
 )
@@ -55,9 +55,9 @@ class WriterSyncOptions:
     """Options of the sync after a commit.
 
     Attributes:
-        uris: the metastore; None for what the session's Hadoop configuration says;
+        uris: of the metastore; None for the session's Hadoop configuration;
             `hoodie.datasource.hive_sync.metastore.uris`.
-        ignore: warn of a failed sync instead of raising; `hoodie.datasource.hive_sync.ignore_exceptions`.
+        ignore: warn about a failed sync instead of raising; `hoodie.datasource.hive_sync.ignore_exceptions`.
     """
 
     uris: str | None = None
@@ -65,29 +65,29 @@ class WriterSyncOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str] | None) -> WriterSyncOptions:
-        """Options by their keys.
+        """Parse options by their keys.
 
         Raises:
-            OptionError: an unknown key, or a value that does not fit it.
+            OptionError: an unknown key or an invalid value.
         """
         values = known_options(options, WRITER_KEYS, "the sync after a commit")
         return cls(uris=values.get(URIS) or None, ignore=flag(values, IGNORE))
 
 
 def check_known(options: Mapping[str, str], known: frozenset[str]) -> None:
-    """Refuse options of the sync that nobody reads, unless they do not matter here.
+    """Refuse unknown sync options, except those that have no effect here.
 
-    Apache's sync has some that other modes of it read, and some for what ours does always.
+    Apache's sync has options for its other modes, and for behaviour that is fixed here.
 
     Args:
-        options: of a job.
-        known: keys that somebody reads.
+        options: of a write.
+        known: keys that are read.
 
     Raises:
-        OptionError: there is one; the message names it.
+        OptionError: an unknown option or an unsupported value; the message names it.
     """
     if f"{_PREFIX}mode" not in options:
-        # Apache's mode is JDBC then, and the metastore is not where its other options say
+        # Apache then syncs by JDBC, which its other options do not point at the metastore
         for name in ("jdbcurl", "use_jdbc"):
             if options.get(_PREFIX + name, "false").lower() != "false":
                 raise OptionError(
@@ -113,26 +113,26 @@ _DEFAULT_URI: Final = "thrift://localhost:9083"  # Apache's
 def prepare(
     client: TableClient, options: Mapping[str, str], hadoop: Callable[[str], str | None]
 ) -> Callable[[str], str]:
-    """Check the options of a sync before the write.
+    """Check the sync's options before the write.
 
     Args:
         client: the table.
         options: all of the job's.
-        hadoop: a setting of Hadoop's configuration by its name.
+        hadoop: looks up a setting of Hadoop's configuration.
 
     Returns:
-        The sync, to be called with the instant of the commit; it tells what it did.
+        The sync, to be called with the commit's instant; returns a summary.
 
     Raises:
-        OptionError: an option that cannot be used.
+        OptionError: an invalid option.
     """
     known = frozenset((*SYNC_KEYS, *WRITER_KEYS))
-    of_store, _ = parted(options)
+    of_store, _ = split_options(options)
     check_known(options, known)
     own = WriterSyncOptions.parse(_of(options, WRITER_KEYS))
     parsed = SyncOptions.parse(_of(options, SYNC_KEYS))
     uri = own.uris or hadoop(_HADOOP_URIS) or _DEFAULT_URI
-    # connects when it is first asked
+    # connects on first use
     store = open_metastore(uri, options=of_store or _session_options(hadoop))
     storage = client.storage
 
@@ -157,14 +157,14 @@ def prepare(
 
 
 def _session_options(hadoop: Callable[[str], str | None]) -> dict[str, str]:
-    """How Hadoop's configuration has its clients connect to a metastore, in our options."""
+    """Our options for connecting as Hadoop's configuration tells its clients to."""
     options = {}
     if (hadoop("hive.metastore.sasl.enabled") or "").lower() == "true":
         options[AUTH] = KERBEROS
         service, _, host = (hadoop("hive.metastore.kerberos.principal") or "").partition("@")[0].partition("/")
-        # _HOST is Hadoop's word for the host that is connected to
-        told = {KERBEROS_SERVICE: service, KERBEROS_HOST: "" if host == "_HOST" else host}
-        options |= {key: value for key, value in told.items() if value}
+        # _HOST is Hadoop's placeholder for the server's host
+        kerberos = {KERBEROS_SERVICE: service, KERBEROS_HOST: "" if host == "_HOST" else host}
+        options |= {key: value for key, value in kerberos.items() if value}
     if (hadoop("hive.metastore.use.SSL") or "").lower() == "true":
         options[TLS] = "true"
     return options

@@ -1,4 +1,4 @@
-"""What a sync changes in a metastore, to be printed, and to see that nothing is left to do."""
+"""Differences between a metastore's entries and what they should be: printed by the sync, and made by it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from table_format.errors import MetastoreError
 CREATE, ALTER, DROP = "create", "alter", "drop"
 _SIGNS = {CREATE: "+", ALTER: "~", DROP: "-"}
 _SHOWN = 160
-# Parameters that a sync takes away again; others are left alone.
+# Parameters that a sync removes when obsolete; others are kept.
 _OURS = ("hoodie.", "spark.sql.sources.", "storage_handler", "last_commit_")
 
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that is not as it should be.
+    """One difference.
 
     Attributes:
         kind: `create`, `alter` or `drop`.
         what: such as `column s.t.price`.
-        before: as it is; "" for what is not there.
-        after: as it should be; "" for what goes.
+        before: current value; "" if missing.
+        after: wanted value; "" if it is dropped.
     """
 
     kind: str
@@ -32,40 +32,40 @@ class Change:
     after: str = ""
 
     def __str__(self) -> str:
-        told = " → ".join(_short(text) for text in (self.before, self.after) if text)
-        return f"{_SIGNS[self.kind]} {self.what}{f': {told}' if told else ''}"
+        values = " → ".join(_short(text) for text in (self.before, self.after) if text)
+        return f"{_SIGNS[self.kind]} {self.what}{f': {values}' if values else ''}"
 
 
 def schema_changes(metastore: Metastore, schema: str, *, may_create: bool) -> list[Change]:
-    """What makes the database of an entry: nothing where it is there.
+    """The change that creates an entry's database; none if it exists.
 
     Raises:
-        MetastoreError: it is not there, and may not be made.
+        MetastoreError: it does not exist and may not be created.
     """
     if schema in metastore.schemas():
         return []
     if not may_create:
-        raise MetastoreError(f"{metastore.uri}: there is no database {schema}; make it, or allow the sync to")
+        raise MetastoreError(f"{metastore.uri}: there is no database {schema}; create it, or allow the sync to")
     return [Change(CREATE, f"schema {schema}")]
 
 
 def changes_of(before: HiveTable | None, after: HiveTable) -> list[Change]:
-    """What makes one definition of a table out of another.
+    """Changes that turn one definition of a table into another.
 
-    Parameters that only the metastore's has are passed over, for metastores and engines add their own; but those that
-    a sync writes are told.
+    Parameters that only the current entry has are ignored, since metastores and engines add their own, except for those
+    that a sync writes.
 
     Args:
-        before: as the metastore has it, None when it has none.
-        after: as it should be.
+        before: the current definition, None if there is none.
+        after: the wanted definition.
     """
     name = f"{after.schema}.{after.name}"
     if before is None:
         made = [Change(CREATE, f"table {name}", "", after.location)]
         return made + [Change(CREATE, f"column {name}.{c.name}", "", _column(c)) for c in _columns(after).values()]
     old, new = before.format, after.format
-    found = [*_columns_changed(name, before, after), *_parameters_changed(name, before.parameters, after.parameters)]
-    found += _properties_set("SerDe property", name, old.serde_parameters, new.serde_parameters)
+    changes = [*_columns_changed(name, before, after), *_parameters_changed(name, before.parameters, after.parameters)]
+    changes += _properties_set("SerDe property", name, old.serde_parameters, new.serde_parameters)
     pairs = (
         ("location", before.location, after.location),
         ("input format", old.input_format, new.input_format),
@@ -74,7 +74,7 @@ def changes_of(before: HiveTable | None, after: HiveTable) -> list[Change]:
         ("type", before.table_type, after.table_type),
         ("partition columns", _names(before.partition_columns), _names(after.partition_columns)),
     )
-    return found + [Change(ALTER, f"{what} of {name}", old, new) for what, old, new in pairs if old != new]
+    return changes + [Change(ALTER, f"{what} of {name}", old, new) for what, old, new in pairs if old != new]
 
 
 def _columns_changed(name: str, before: HiveTable, after: HiveTable) -> Iterator[Change]:
@@ -88,10 +88,10 @@ def _columns_changed(name: str, before: HiveTable, after: HiveTable) -> Iterator
     for column in old.values():
         if column.name not in new:
             yield Change(DROP, f"column {name}.{column.name}", _column(column))
-    kept = [column for column in old if column in new]
+    remaining = [column for column in old if column in new]
     wanted = [column for column in new if column in old]
-    if kept != wanted:
-        yield Change(ALTER, f"order of columns of {name}", ", ".join(kept), ", ".join(wanted))
+    if remaining != wanted:
+        yield Change(ALTER, f"order of columns of {name}", ", ".join(remaining), ", ".join(wanted))
 
 
 def _parameters_changed(name: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Change]:

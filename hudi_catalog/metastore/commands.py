@@ -1,4 +1,4 @@
-"""The command line of the sync: `hudi-catalog sync`."""
+"""The command `hudi-catalog sync`."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ TableTimeout = Annotated[
 
 
 class Target(StrEnum):
-    """For which engine tables are registered."""
+    """Engines that tables can be registered for."""
 
     hive = "hive"
     trino = "trino"
 
 
 class Format(StrEnum):
-    """By what engines read tables."""
+    """Ways in which engines read an entry."""
 
     handler = "handler"
     apache = "apache"
@@ -55,7 +55,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What became of one table."""
+    """Result for one table."""
 
     path: str
     done: TrinoSync | HiveSync | None
@@ -106,9 +106,9 @@ def sync(
 
     The exit code is 0 when every table is as it should be, 1 when something failed, 2 for wrong usage.
     """
-    # here, because what the other commands need is imported faster alone
+    # imported here, so that other commands start faster
     from hudi_catalog.metastore import sync_options as keys
-    from hudi_catalog.metastore.metastore_options import parted
+    from hudi_catalog.metastore.metastore_options import split_options
     from hudi_catalog.metastore.open_metastore import open_metastore
 
     flags = {
@@ -120,7 +120,7 @@ def sync(
         keys.DROPPED: keys.KEEP if keep_dropped else None,
     }
     try:
-        of_store, values = parted(_values(option or [], flags, every=every))
+        of_store, values = split_options(_values(option or [], flags, every=every))
         run = _runner(target, keys.SyncOptions.parse(values), metastore, also_hudi=also_hudi)
         store = open_metastore(metastore, options=of_store)
     except OptionError as error:
@@ -146,27 +146,27 @@ def sync(
         raise typer.Exit(1)
 
 
-def _values(given: list[str], flags: Mapping[str, str | None], *, every: bool) -> dict[str, str]:
-    """Options by their keys, of which flags win.
+def _values(option_texts: list[str], flags: Mapping[str, str | None], *, every: bool) -> dict[str, str]:
+    """Options by their keys; flags take precedence.
 
     Raises:
-        OptionError: one is malformed, or they do not go together.
+        OptionError: a malformed option, or options that exclude each other.
     """
     from hudi_catalog.metastore.sync_options import TABLE
 
     if every and flags[TABLE] is not None:
         raise OptionError("--table names one entry, and --all makes many; leave one of them out")
-    values = dict(key_value(text) for text in given)
+    values = dict(key_value(text) for text in option_texts)
     return values | {key: str(value) for key, value in flags.items() if value is not None}
 
 
 def _runner(
     target: Target | None, options: SyncOptions, metastore: str, *, also_hudi: bool
 ) -> Callable[..., TrinoSync | HiveSync]:
-    """What registers a table: for Hive in a Hive Metastore, for Trino in a folder, unless told otherwise.
+    """The sync function: by default for Hive in a Hive Metastore, and for Trino in a file metastore.
 
     Raises:
-        OptionError: flags that do not go together.
+        OptionError: flags that exclude each other.
     """
     from hudi_catalog.metastore.hive_sync import sync_to_hive
     from hudi_catalog.metastore.trino_sync import sync_to_trino
@@ -196,7 +196,7 @@ def _single(path: str, run: Callable[[], TrinoSync | HiveSync], late: LateTables
 
 
 def _all(warehouse: str, named: Callable[[TableEntry], TrinoSync | HiveSync], late: LateTables) -> Iterator[_Outcome]:
-    """Each table of a warehouse; what one of them fails at, or waits for, does not keep the others."""
+    """Sync each table of a warehouse; one table's failure or delay does not affect the others."""
     catalog = Catalog(warehouse, late=late)
     entries = catalog.tables()
     first: dict[str, str] = {}
@@ -237,17 +237,17 @@ def _print(outcomes: list[_Outcome], *, dry_run: bool, as_json: bool) -> None:
         if done is None:
             sys.stderr.write(f"hudi-catalog: {outcome.path}: {' '.join((outcome.problem or '').split())}\n")
             continue
-        said = f"{len(done.changes)} change{'' if len(done.changes) == 1 else 's'}" if done.changes else "up to date"
+        summary = f"{len(done.changes)} change{'' if len(done.changes) == 1 else 's'}" if done.changes else "up to date"
         when = f" at {done.instant}" if done.instant else ""
         names = ", ".join(f"{done.schema}.{name}" for name in done.names)
-        sys.stdout.write(f"{names}{when}: {said}{', not made' if dry_run and done.changes else ''}\n")
+        sys.stdout.write(f"{names}{when}: {summary}{', not made' if dry_run and done.changes else ''}\n")
         for danger in done.warnings:
             sys.stderr.write(f"hudi-catalog: warning: {danger}\n")
-        told = done.changes if dry_run else done.changes[:_MOST_TOLD] if len(outcomes) == 1 else ()
-        for change in told:
+        shown = done.changes if dry_run else done.changes[:_MOST_TOLD] if len(outcomes) == 1 else ()
+        for change in shown:
             sys.stdout.write(f"  {change}\n")
-        if len(outcomes) == 1 and len(told) < len(done.changes):
-            sys.stdout.write(f"  … and {len(done.changes) - len(told):,} more; --json tells all\n")
+        if len(outcomes) == 1 and len(shown) < len(done.changes):
+            sys.stdout.write(f"  … and {len(done.changes) - len(shown):,} more; --json tells all\n")
 
 
 def _json(outcome: _Outcome) -> dict[str, object]:

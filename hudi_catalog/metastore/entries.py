@@ -1,4 +1,9 @@
-"""What a Hudi table's entry in a metastore says, made from one snapshot of the table."""
+"""Entries of a Hudi table in a metastore: which it gets, what they contain, and whose an existing entry is.
+
+For Hive and Spark a copy-on-write table gets one entry. A merge-on-read table gets, as from Apache Hudi 0.14 on,
+`t_ro`, which reads base files only, and `t_rt` and `t`, which read the newest rows; or one of the two kinds alone,
+under the table's own name.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +42,7 @@ _REAL_TIME_SUFFIX: Final = "_rt"
 
 @dataclass(frozen=True)
 class EntryName:
-    """An entry to be.
+    """An entry's name and how it reads the table.
 
     Attributes:
         name: in lower case.
@@ -49,16 +54,16 @@ class EntryName:
 
 
 def hive_schema(table: Table, options: SyncOptions) -> str:
-    """The database of a table's entries: the options', else the table's own, in lower case."""
+    """The database of a table's entries, in lower case: the option's, else the table's own."""
     return (options.database or table.config.database or DEFAULT_SCHEMA).lower()
 
 
 def hive_names(table: Table, options: SyncOptions) -> tuple[EntryName, ...]:
-    """The entries of a table.
+    """The entries of a table for Hive and Spark.
 
     Args:
-        table: to be registered.
-        options: the name, if it is not the table's own; the strategy for merge-on-read tables.
+        table: to register.
+        options: an explicit name; the strategy for merge-on-read tables.
     """
     name = (options.table or table.name).lower()
     hive = options.hive
@@ -104,20 +109,20 @@ _EXTERNAL: Final = {"EXTERNAL": "TRUE"}
 
 
 def symlink_entry(entry: HiveTable, snapshot: Snapshot, location: str) -> HiveTable:
-    """An entry brought to a snapshot: its columns, and the list of its files.
+    """An entry brought up to a snapshot: its columns, and the list of its files.
 
     Args:
-        entry: as it was; its parameters stay, and comments that somebody gave to columns which have none of their own.
+        entry: as it was; its parameters are kept, and comments that users gave to columns without one of their own.
         snapshot: of the table.
-        location: of the list, as the engine spells it.
+        location: of the list, as the engine writes it.
 
     Raises:
-        UnsupportedTableError: a column that Hive has no type for.
+        UnsupportedTableError: a column without a matching type in Hive.
     """
     fields = [field for field in snapshot.schema if keeps_meta_fields(entry) or field.name not in META_COLUMNS]
     own = column_comments(snapshot)
-    given = {column.name: column.comment for column in entry.columns if column.comment}
-    comments = {field.name: own.get(field.name) or given.get(field.name.lower()) or "" for field in fields}
+    user_comments = {column.name: column.comment for column in entry.columns if column.comment}
+    comments = {field.name: own.get(field.name) or user_comments.get(field.name.lower()) or "" for field in fields}
     parameters = {**entry.parameters, **_EXTERNAL, INSTANT: snapshot.instant or ""}
     columns = hive_columns(pa.schema(fields), comments)
     form = replace(SYMLINK_FORMAT, serde_parameters=entry.format.serde_parameters)
@@ -125,24 +130,29 @@ def symlink_entry(entry: HiveTable, snapshot: Snapshot, location: str) -> HiveTa
 
 
 def keeps_meta_fields(entry: HiveTable) -> bool:
-    """Whether Hudi's meta columns are among an entry's columns."""
+    """Whether an entry includes Hudi's meta columns."""
     return entry.parameters.get(META_FIELDS) != "false"
 
 
 def is_ours(entry: HiveTable) -> bool:
-    """Whether an entry was made by the sync for Trino, and is no pinned snapshot."""
-    said = entry.parameters
-    return BASE_PATH in said and said.get(TARGET) == TRINO and PINNED not in said and entry_id(entry) is not None
+    """Whether an entry was made by the sync for Trino and is not a pinned snapshot."""
+    parameters = entry.parameters
+    return (
+        BASE_PATH in parameters
+        and parameters.get(TARGET) == TRINO
+        and PINNED not in parameters
+        and entry_id(entry) is not None
+    )
 
 
-def told_locations(found: Iterable[HiveTable | None], base: str) -> Locations | None:
-    """How entries of a table say that their engine spells places; None where none of them says it.
+def registered_locations(registered: Iterable[HiveTable | None], base: str) -> Locations | None:
+    """The location mapping that a table's entries record; None if none does.
 
     Args:
-        found: the entries that are there.
-        base: URI of the table's folder, as we spell it.
+        registered: existing entries.
+        base: our URI of the table's folder.
     """
-    for entry in found:
+    for entry in registered:
         text = entry.parameters.get(LOCATIONS) if entry is not None else None
         if entry is not None and text and entry.parameters.get(BASE_PATH) == base:
             return Locations.parse(text)
@@ -150,52 +160,52 @@ def told_locations(found: Iterable[HiveTable | None], base: str) -> Locations | 
 
 
 def entry_id(entry: HiveTable) -> str | None:
-    """The number after which an entry's lists are named; None for what cannot be one, for it becomes a folder."""
+    """The id that names an entry's folder of file lists; None if missing or malformed."""
     number = entry.parameters.get(ENTRY_ID, "")
     return number if _ID.fullmatch(number) else None
 
 
 def column_comments(snapshot: Snapshot) -> Mapping[str, str]:
-    """What the table's Avro schema says of its columns."""
+    """Column comments from the table's Avro schema."""
     text = snapshot.client.table_schema_json(snapshot.timeline, snapshot.as_of)
     fields: list[Any] = json.loads(text).get("fields", []) if text else []
     return {field["name"]: field["doc"] for field in fields if isinstance(field.get("doc"), str) and field["doc"]}
 
 
 def check_files_have_columns(snapshot: Snapshot, rules: ReadingRules) -> None:
-    """Refuse a snapshot of which some files hold a column under another name, or something else under its name.
+    """Refuse a snapshot with files that hold a column under another name, or something else under its name.
 
-    Engines that read Parquet files by the names of columns would see nulls, or a column that was dropped.
+    Engines that read Parquet by column names would return nulls, or a dropped column.
 
     Args:
         snapshot: of the table.
         rules: of the engine, for the message.
 
     Raises:
-        UnsupportedTableError: there is such a file; the message names the column.
+        UnsupportedTableError: such a file exists; the message names the column.
     """
     if snapshot.schema_history is None:
         return
     instants: list[Any] = snapshot.take_files(snapshot.live_rows).column("instant").unique().to_pylist()
     for instant in instants:
-        odd = differing_names(snapshot, instant)
-        if odd:
+        differing = differing_names(snapshot, instant)
+        if differing:
             raise UnsupportedTableError(
-                f"{snapshot.config.name}: column {odd[0]} was renamed, replaced or changed since files of {instant} "
-                f"were written, and {rules.engine}, which reads Parquet by names, would get it wrong; rewrite the "
-                f"files (clustering), {rules.otherwise}"
+                f"{snapshot.config.name}: column {differing[0]} was renamed, replaced or changed since files of "
+                f"{instant} were written, and {rules.engine}, which reads Parquet by names, would get it wrong; "
+                f"rewrite the files (clustering), {rules.otherwise}"
             )
 
 
 def check_servable(snapshot: Snapshot, types: StoredTypes) -> None:
-    """Refuse tables whose base files an engine that goes by columns' names and types would misread.
+    """Refuse tables whose base files an engine that reads by columns' names and types would misread.
 
     Args:
         snapshot: of the table.
-        types: what is known of the columns of the table's files.
+        types: columns of the table's files.
 
     Raises:
-        UnsupportedTableError: it is such a table.
+        UnsupportedTableError: the engine would misread the table.
     """
     config = snapshot.config
     if config.drop_partition_columns and config.partition_fields:
@@ -213,7 +223,7 @@ PURGE: Final = "external.table.purge"
 
 _HUDI_FORMATS: Final = frozenset(
     {HUDI_FORMAT.input_format, HUDI_REAL_TIME_FORMAT.input_format}
-    # as releases before Apache's had them
+    # of releases before Hudi joined Apache
     | {"com.uber.hoodie.hadoop.HoodieInputFormat", "com.uber.hoodie.hadoop.realtime.HoodieRealtimeInputFormat"}
 )
 
@@ -221,31 +231,31 @@ _SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
 
 
 def check_owner(before: HiveTable | None, target: str, base: str, location: str, metastore: Metastore) -> None:
-    """Refuse to write over an entry that is not a table's, or that another engine's sync keeps.
+    """Refuse to overwrite an entry that belongs to another table or to another engine's sync.
 
-    Entries that Apache Hudi's sync, Spark or a user made for the same table are taken over for Hive.
+    For Hive, entries that Apache Hudi's sync, Spark or a user made for the same table are taken over.
 
     Args:
-        before: the entry as it is; None when there is none.
+        before: the existing entry; None if there is none.
         target: of the sync: `hive`, `trino` or `hudi`.
-        base: URI of the table's folder, as we spell it.
-        location: the same as the engine spells it.
+        base: our URI of the table's folder.
+        location: the engine's URI of it.
         metastore: for the message.
 
     Raises:
-        MetastoreError: the entry is something else's.
+        MetastoreError: the entry belongs to something else.
     """
     if before is None:
         return
-    said, kept = before.parameters.get(BASE_PATH), before.parameters.get(TARGET)
-    if kept is None:
+    registered_base, registered_target = before.parameters.get(BASE_PATH), before.parameters.get(TARGET)
+    if registered_target is None:
         if target == HIVE and hudi_format(before) and same_place(before.location, base, location):
             return
         what = "a table that the sync did not make"
-    elif said != base:
-        what = f"the Hudi table {said}"
-    elif kept != target:
-        what = f"this table's entry for {kept}"
+    elif registered_base != base:
+        what = f"the Hudi table {registered_base}"
+    elif registered_target != target:
+        what = f"this table's entry for {registered_target}"
     else:
         return
     raise MetastoreError(
@@ -254,61 +264,61 @@ def check_owner(before: HiveTable | None, target: str, base: str, location: str,
 
 
 def hudi_format(entry: HiveTable) -> str | None:
-    """By what an entry reads a Hudi table: `handler`, `apache` or `symlink`; None for an entry of something else."""
-    said = entry.parameters
-    if said.get(STORAGE_HANDLER) in HANDLER_CLASSES.values():
+    """How an entry reads a Hudi table: `handler`, `apache` or `symlink`; None if it is not a Hudi table's."""
+    parameters = entry.parameters
+    if parameters.get(STORAGE_HANDLER) in HANDLER_CLASSES.values():
         return HANDLER
-    if said.get(TARGET) == TRINO:
+    if parameters.get(TARGET) == TRINO:
         return SYMLINK
-    is_hudi = entry.format.input_format in _HUDI_FORMATS or said.get(PROVIDER, "").lower() == "hudi"
+    is_hudi = entry.format.input_format in _HUDI_FORMATS or parameters.get(PROVIDER, "").lower() == "hudi"
     return APACHE if is_hudi else None
 
 
-def same_place(there: str, *ours: str) -> bool:
-    """Whether a location is one of some others, be it spelled otherwise.
+def same_place(place: str, *ours: str) -> bool:
+    """Whether a location equals one of several others, possibly spelled differently.
 
     >>> same_place("s3a://b/t/", "s3://b/t"), same_place("file:/a", "file:///a"), same_place("s3://b/t", "s3://b/u")
     (True, True, False)
     """
-    return _folded(there) in {_folded(uri) for uri in ours}
+    return _normalized(place) in {_normalized(uri) for uri in ours}
 
 
-def lies_inside(place: str, folder: str) -> bool:
-    """Whether a location is a folder or inside it, be it spelled otherwise.
+def is_inside(place: str, folder: str) -> bool:
+    """Whether a location is a folder or inside it, possibly spelled differently.
 
-    >>> lies_inside("s3a://b/t/x", "s3://b/t/"), lies_inside("s3://b/t", "s3://b/t"), lies_inside("s3://b/tx", "s3://b/t")
+    >>> is_inside("s3a://b/t/x", "s3://b/t/"), is_inside("s3://b/t", "s3://b/t"), is_inside("s3://b/tx", "s3://b/t")
     (True, True, False)
     """
-    return f"{_folded(place)}/".startswith(f"{_folded(folder)}/")
+    return f"{_normalized(place)}/".startswith(f"{_normalized(folder)}/")
 
 
-def deletions(metastore: Metastore, schema: str, made: Iterable[HiveTable], base: str) -> tuple[str, ...]:
-    """By which statements Hive would delete a table's files, for a warning; Hive says nothing before it does.
+def deletion_warnings(metastore: Metastore, schema: str, made: Iterable[HiveTable], base: str) -> tuple[str, ...]:
+    """Warnings about statements by which Hive would silently delete a table's files.
 
     Args:
         metastore: with the entries.
         schema: of the entries.
-        made: the entries, as they are now.
-        base: URI of the table's folder, as we spell it.
+        made: the current entries.
+        base: our URI of the table's folder.
     """
-    found = []
+    warnings = []
     listed = list(made)
     for folder in metastore.schema_folders(schema):
-        if any(lies_inside(place, folder) for place in (base, *(entry.location for entry in listed))):
-            found.append(
+        if any(is_inside(place, folder) for place in (base, *(entry.location for entry in listed))):
+            warnings.append(
                 f"{normal_uri(base)} lies inside {folder}, the folder of database {schema}: DROP DATABASE {schema} "
-                "deletes the table's files, be it registered there or not; give the database another folder "
+                "deletes the table's files, whether registered there or not; give the database another folder "
                 "(ALTER DATABASE … SET LOCATION), or let the metastore refuse that (hudicatalog.hive.FolderGuard)"
             )
             break
-    found += [
+    warnings += [
         f"{schema}.{entry.name} has {PURGE}=true: DROP TABLE deletes the table's files; set it to false"
         for entry in listed
         if entry.parameters.get(PURGE, "").lower() == "true"
     ]
-    return tuple(found)
+    return tuple(warnings)
 
 
-def _folded(uri: str) -> str:
+def _normalized(uri: str) -> str:
     scheme, slashes, rest = normal_uri(uri).partition("://")
     return f"{_SCHEMES.get(scheme.lower(), scheme)}{slashes}{rest}"

@@ -1,7 +1,7 @@
 """Trino's file metastore: a folder with a JSON file for each schema and table.
 
 `<schema>/<table>/.trinoSchema` holds a table, `.<schema>.trinoSchema` a schema. Hadoop's file systems put checksums
-beside them, which must go before a file is replaced: a stale one makes the table unreadable.
+beside them, which must be deleted before a file is replaced: a stale one makes the table unreadable.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TRIES: Final = 3
 
 
 class FileMetastore:
-    """A folder that Trino's `hive.metastore=file` reads.
+    """The folder of a Trino catalog with `hive.metastore=file`.
 
     Args:
         uri: of the folder, `hive.metastore.catalog.dir`.
@@ -44,10 +44,10 @@ class FileMetastore:
         return sorted(name.removeprefix(".").removesuffix(_FILE) for name in names)
 
     def create_schema(self, name: str) -> bool:
-        """Make a schema; False when it is there already."""
+        """Create a schema; False if it exists."""
         schema = _checked(name)
         path = f".{schema}{_FILE}"
-        with _told(self, f"schema {schema}"):
+        with _metastore_errors(self, f"schema {schema}"):
             if self._storage.exists(path):
                 return False
             self._storage.make_dir(schema)
@@ -55,20 +55,20 @@ class FileMetastore:
         return True
 
     def schema_folders(self, name: str) -> list[str]:  # noqa: ARG002
-        """None: Trino drops a schema of a file metastore only when its folder holds nothing else."""
+        """Empty: Trino drops a schema of a file metastore only if its folder holds nothing else."""
         return []
 
     def tables(self, schema: str) -> list[str]:
         """Names of a schema's tables."""
         folders = [entry for entry in self._listed(_checked(schema)) if entry.is_dir]
-        with _told(self, f"schema {schema}"):
+        with _metastore_errors(self, f"schema {schema}"):
             return [folder.name for folder in folders if self._storage.exists(f"{folder.path}/{_FILE}")]
 
     def table(self, schema: str, name: str) -> HiveTable | None:
-        """A table, or None when there is none of that name.
+        """A table, or None if there is none of that name.
 
         Raises:
-            MetastoreError: its file is damaged or cannot be read.
+            MetastoreError: its file is corrupt or cannot be read.
         """
         folder, entry = _checked(schema), _checked(name)
         path = f"{folder}/{entry}/{_FILE}"
@@ -81,44 +81,44 @@ class FileMetastore:
         try:
             return _from_json(folder, entry, _parsed(text, f"{self.uri}/{path}"))
         except (KeyError, TypeError, AttributeError) as error:
-            raise MetastoreError(f"{self.uri}/{path}: no table of Trino's file metastore: {error!r}") from error
+            raise MetastoreError(f"{self.uri}/{path}: not a table of Trino's file metastore: {error!r}") from error
 
     def put_table(self, table: HiveTable) -> None:
-        """Create a table or replace its definition, by one rename."""
+        """Create a table or replace its definition atomically, by a rename."""
         path = f"{_checked(table.schema)}/{_checked(table.name)}/{_FILE}"
-        with _told(self, f"table {table.schema}.{table.name}"):
+        with _metastore_errors(self, f"table {table.schema}.{table.name}"):
             for left in reversed(range(_TRIES)):
                 try:
                     self._replace(path, _to_json(table))
-                except MissingFileError:  # who drops the table takes its folder too
+                except MissingFileError:  # somebody drops the table, and its folder with it
                     if not left:
                         raise
                 else:
                     return
 
     def drop_table(self, schema: str, name: str) -> bool:
-        """Take a table out. What else lies in its folder stays: a managed table's files may."""
+        """Remove a table. Other files in its folder are kept: they may be a managed table's data."""
         folder = f"{_checked(schema)}/{_checked(name)}"
-        with _told(self, f"table {schema}.{name}"):
-            there = self._storage.exists(f"{folder}/{_FILE}")
+        with _metastore_errors(self, f"table {schema}.{name}"):
+            existed = self._storage.exists(f"{folder}/{_FILE}")
             self._storage.delete(f"{folder}/{_FILE}")
         if self._storage.is_local:
             with contextlib.suppress(OSError):
                 os.rmdir(self._storage.full_path(folder))
-        return there
+        return existed
 
     def partitions(self, table: HiveTable) -> list[HivePartition]:
         """A table's partitions.
 
         Raises:
-            MetastoreError: a partition's file is damaged or cannot be read.
+            MetastoreError: a partition's file is corrupt or cannot be read.
         """
-        found = []
+        partitions = []
         for values, path in self._partition_files(table):
-            with _told(self, path):
+            with _metastore_errors(self, path):
                 value = _parsed(self._storage.read(path), f"{self.uri}/{path}")
-            found.append(HivePartition(values, str(value.get("externalLocation") or "")))
-        return found
+            partitions.append(HivePartition(values, str(value.get("externalLocation") or "")))
+        return partitions
 
     def partition_values(self, table: HiveTable) -> set[tuple[str, ...]]:
         """Values of a table's partitions."""
@@ -133,21 +133,21 @@ class FileMetastore:
             folders = [entry.path for entry in inside if entry.is_dir and entry.name.startswith(f"{column.name}=")]
         for folder in folders:
             path = f"{folder}/{_FILE}"
-            with _told(self, path):
-                there = self._storage.exists(path)
-            if there:
+            with _metastore_errors(self, path):
+                exists = self._storage.exists(path)
+            if exists:
                 names = folder.removeprefix(f"{top}/").split("/")
                 yield tuple(unescape_path_name(name.partition("=")[2]) for name in names), path
 
     def put_partitions(self, table: HiveTable, partitions: Sequence[HivePartition]) -> None:
-        """Add partitions to a table, or replace those that have the same values."""
-        with _told(self, f"partitions of {table.schema}.{table.name}"):
+        """Add partitions to a table, or replace those with the same values."""
+        with _metastore_errors(self, f"partitions of {table.schema}.{table.name}"):
             for partition in partitions:
                 self._replace(self._partition_path(table, partition.values), _partition_json(table, partition))
 
     def drop_partitions(self, table: HiveTable, values: Sequence[tuple[str, ...]]) -> None:
-        """Take partitions out of a table."""
-        with _told(self, f"partitions of {table.schema}.{table.name}"):
+        """Remove partitions from a table."""
+        with _metastore_errors(self, f"partitions of {table.schema}.{table.name}"):
             for one in values:
                 self._storage.delete(self._partition_path(table, one))
 
@@ -158,10 +158,10 @@ class FileMetastore:
         return "/".join((_checked(table.schema), _checked(table.name), *names, _FILE))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: no connections are held."""
 
     def _listed(self, path: str) -> list[Any]:
-        with _told(self, path or "its folder"):
+        with _metastore_errors(self, path or "its folder"):
             return list(self._storage.list(path))
 
     def _replace(self, path: str, value: Mapping[str, Any]) -> None:
@@ -171,7 +171,7 @@ class FileMetastore:
 
 
 @contextlib.contextmanager
-def _told(metastore: FileMetastore, what: str) -> Any:
+def _metastore_errors(metastore: FileMetastore, what: str) -> Any:
     try:
         yield
     except StorageError as error:
@@ -179,7 +179,7 @@ def _told(metastore: FileMetastore, what: str) -> Any:
 
 
 def _checked(name: str) -> str:
-    """A name as a folder's; in lower case, as Trino asks for it."""
+    """A name as a folder name, in lower case as Trino looks it up."""
     if not name or "/" in name or "\0" in name or name.startswith("."):
         raise MetastoreError(f"{name!r} cannot be the name of a schema or table in a file metastore")
     return name.lower()
@@ -216,19 +216,19 @@ def _parsed(text: bytes, path: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise MetastoreError(f"{path}: no JSON of Trino's file metastore: {error}") from error
+        raise MetastoreError(f"{path}: not JSON of Trino's file metastore: {error}") from error
     if not isinstance(value, dict):
-        raise MetastoreError(f"{path}: no JSON object of Trino's file metastore")
+        raise MetastoreError(f"{path}: not a JSON object of Trino's file metastore")
     return value
 
 
 def _column(column: HiveColumn) -> dict[str, Any]:
-    said = {} if column.comment is None else {"comment": column.comment}
-    return {"name": column.name, "type": column.type, **said, "properties": {}}
+    comment = {} if column.comment is None else {"comment": column.comment}
+    return {"name": column.name, "type": column.type, **comment, "properties": {}}
 
 
 def _from_json(schema: str, name: str, value: Mapping[str, Any]) -> HiveTable:
-    # Trino names the formats that it knows itself: {"storageFormat": "PARQUET"}
+    # Trino writes built-in formats by name: {"storageFormat": "PARQUET"}
     classes = value.get("originalStorageFormat") or {}
     return HiveTable(
         schema=schema,

@@ -1,7 +1,8 @@
-"""What the entries of a Hudi table say to Hive and Spark, made from one snapshot of the table.
+"""Entries of a Hudi table for Hive and Spark, made from one snapshot of the table.
 
 Two formats: our storage handler, for which partition columns are ordinary ones, and Apache Hudi's input formats, for
-which they stand apart and the metastore keeps the partitions.
+which they are separate and the metastore holds the partitions. For Spark SQL the parameters contain the schema as JSON,
+as Apache Hudi's sync writes it: cut into parts, since metastores limit a parameter's length, partition columns last.
 """
 
 from __future__ import annotations
@@ -71,17 +72,17 @@ _SIMPLE: dict[pa.DataType, str] = {
 def spark_properties(
     schema: pa.Schema, partition_fields: Sequence[str], comments: Mapping[str, str], part: int, version: str | None
 ) -> dict[str, str]:
-    """Parameters of an entry.
+    """Parameters by which Spark SQL recognizes a table of the Hudi data source.
 
     Args:
         schema: the table's columns.
-        partition_fields: names of those that partition it.
-        comments: of columns, by name.
-        part: characters of the schema that one parameter may hold.
-        version: of Spark; None to say nothing of it.
+        partition_fields: names of the partition columns.
+        comments: by column name.
+        part: most characters of the schema per parameter.
+        version: of Spark; None to omit it.
 
     Raises:
-        UnsupportedTableError: a column has a type that Spark does not have.
+        UnsupportedTableError: a column without a matching type in Spark.
     """
     by_name = {column.name.lower(): column for column in schema}
     apart = [by_name[name.lower()] for name in partition_fields if name.lower() in by_name]
@@ -99,24 +100,24 @@ def spark_properties(
 
 
 def spark_serde_properties(location: str, *, read_optimized: bool) -> dict[str, str]:
-    """Parameters of an entry's SerDe: where Spark's data source finds the table, and how it is to read it.
+    """Parameters of an entry's SerDe: the table's path and query type for Spark's data source.
 
     Args:
         location: of the table.
-        read_optimized: base files alone, without log files.
+        read_optimized: base files only.
     """
     return {SPARK_PATH: location, _READ_OPTIMIZED: str(read_optimized).lower()}
 
 
 def spark_type(kind: pa.DataType, column: str) -> Any:
-    """Spark's JSON of a type: a name, or an object for nested ones.
+    """Spark's JSON of a type: a name, or an object for nested types.
 
     Args:
         kind: of the values.
         column: for messages.
 
     Raises:
-        UnsupportedTableError: Spark has no such type.
+        UnsupportedTableError: Spark has no matching type.
     """
     types = pa.types
     text: Any = _SIMPLE.get(kind)
@@ -165,13 +166,13 @@ TOTAL_SIZE: Final = "totalSize"
 
 INSTANTS: Final = (entries.INSTANT, LAST_SYNCED, LAST_COMPLETED, TOTAL_SIZE)
 
-"""Parameters that say up to which commit an entry was brought."""
+"""Parameters with the commit that an entry is synced to."""
 
 _TIMESTAMP: Final = "timestamp"
 
 _NUMBER: Final = "bigint"
 
-# as a type, not as the name of a struct's field
+# the type, not a struct field of this name
 _HAS_TIMES: Final = re.compile(r"(?<![\w$])timestamp(?![\w$:])")
 
 _HANDLER_SETTINGS: Final = "hoodie.catalog.hive."
@@ -179,7 +180,7 @@ _HANDLER_SETTINGS: Final = "hoodie.catalog.hive."
 _OWN: Final = frozenset(
     {entries.BASE_PATH, entries.TARGET, entries.QUERY_TYPE, entries.META_FIELDS, entries.ENTRY_ID, entries.LOCATIONS}
     | {entries.MANIFESTS, sync_options.FORMAT, QUERY_TYPE, STORAGE_HANDLER, *INSTANTS}
-    # what Hive counted of an earlier state of the table
+    # Hive's statistics of an earlier state of the table
     | {"COLUMN_STATS_ACCURATE", "numRows", "rawDataSize", "numFiles"}
 )
 
@@ -190,8 +191,8 @@ class HiveEntries:
 
     Attributes:
         snapshot: of the table.
-        base: URI of the table's folder, as we spell it.
-        location: the same as the engine spells it.
+        base: our URI of the table's folder.
+        location: the engine's URI of it.
         format: `handler` or `apache`.
         options: of the sync.
     """
@@ -203,19 +204,18 @@ class HiveEntries:
     options: SyncOptions
 
     def entry(self, before: HiveTable | None, schema: str, name: EntryName) -> HiveTable:
-        """An entry as it should be, all but its partitions.
+        """An entry as it should be, without its partitions.
 
-        What engines and users added to the entry stays: parameters, and comments of columns that have none of their
-        own.
+        Parameters that engines and users added are kept, as are their comments on columns without one of their own.
 
         Args:
-            before: the entry as it is; None when there is none.
+            before: the existing entry; None if there is none.
             schema: its database.
-            name: its name, and how it reads the table.
+            name: its name and query type.
 
         Raises:
-            OptionError: an option that does not go with the format.
-            UnsupportedTableError: a column that Hive or Spark has no type for; the message names it.
+            OptionError: an option that excludes the format.
+            UnsupportedTableError: a column without a matching type in Hive or Spark; the message names it.
         """
         base = before or HiveTable(schema, name.name, (), self.location, HUDI_FORMAT, {})
         comments = self._comments(base)
@@ -239,15 +239,15 @@ class HiveEntries:
         return pa.schema([field for field in self.snapshot.schema if field.name not in omitted])
 
     def _comments(self, before: HiveTable) -> dict[str, str]:
-        """Of columns, by name: the table's own, else those that somebody gave to the entry's."""
+        """Comments by column: the table's own, else those that users gave in the existing entry."""
         own = entries.column_comments(self.snapshot) if self.options.hive.comments else {}
         columns = (*before.columns, *before.partition_columns)
-        given = {column.name: column.comment for column in columns if column.comment}
-        found = {field.name: own.get(field.name) or given.get(field.name.lower()) for field in self._fields}
-        return {name: comment for name, comment in found.items() if comment}
+        user_comments = {column.name: column.comment for column in columns if column.comment}
+        comments = {field.name: own.get(field.name) or user_comments.get(field.name.lower()) for field in self._fields}
+        return {name: comment for name, comment in comments.items() if comment}
 
     def _times(self, before: HiveTable) -> str:
-        """The type of timestamps: Apache's sync registers them as numbers, unless told otherwise."""
+        """The Hive type of timestamps; Apache's sync registers them as numbers by default."""
         wanted = self.options.hive.timestamps
         if self.format == sync_options.HANDLER:
             if wanted is False:
@@ -265,13 +265,13 @@ class HiveEntries:
         return _TIMESTAMP if wanted else _NUMBER
 
     def _partition_columns(self, columns: list[HiveColumn]) -> tuple[HiveColumn, ...]:
-        """The columns that partition the table; those that it does not have are text, as from Apache's sync."""
+        """The partition columns; those missing from the table's schema are strings, as in Apache's sync."""
         by_name = {column.name: column for column in columns}
         fields = [field.lower() for field in self.snapshot.config.partition_fields]
         return tuple(by_name.get(field) or HiveColumn(field, "string") for field in fields)
 
     def _storage_format(self, before: HiveTable, name: EntryName) -> StorageFormat:
-        """The classes by which Hive reads the entry; other parameters of the SerDe stay."""
+        """The classes by which Hive reads the entry; other SerDe parameters are kept."""
         if self.format == sync_options.HANDLER:
             form = (
                 ROW_HANDLER_FORMAT if any(pa.types.is_nested(field.type) for field in self._fields) else HANDLER_FORMAT
@@ -282,8 +282,12 @@ class HiveEntries:
         hive = self.options.hive
         serde = {**before.format.serde_parameters, **hive.serde_properties}
         if hive.as_datasource:
-            told = serde.get(SPARK_PATH, "")
-            path = told if told and same_place(told, self.base, self.location) else self.location
+            registered_path = serde.get(SPARK_PATH, "")
+            path = (
+                registered_path
+                if registered_path and same_place(registered_path, self.base, self.location)
+                else self.location
+            )
             read_optimized = name.query_type == READ_OPTIMIZED
             serde |= spark_serde_properties(path, read_optimized=read_optimized)
         return replace(form, serde_parameters=serde)
@@ -292,12 +296,12 @@ class HiveEntries:
         hive = self.options.hive
         with_handler = self.format == sync_options.HANDLER
         foreign = (partitions.RECORD_PREFIX,) if with_handler else (partitions.RECORD_PREFIX, _HANDLER_SETTINGS)
-        kept = {
+        user_parameters = {
             key: value
             for key, value in before.parameters.items()
             if key not in _OWN and not key.startswith((entries.SPARK_PREFIX, *foreign))
         }
-        said = {
+        own_parameters = {
             "EXTERNAL": "TRUE",
             entries.BASE_PATH: self.base,
             entries.TARGET: HIVE,
@@ -306,30 +310,30 @@ class HiveEntries:
             **self._instants(before),
         }
         if with_handler:
-            said[STORAGE_HANDLER] = HANDLER_CLASSES[self._storage_format(before, name).input_format]
-            said |= {sync_options.SERVICE: hive.service} if hive.service else {}
+            own_parameters[STORAGE_HANDLER] = HANDLER_CLASSES[self._storage_format(before, name).input_format]
+            own_parameters |= {sync_options.SERVICE: hive.service} if hive.service else {}
             if self.snapshot.config.table_type != "COPY_ON_WRITE":
-                said[QUERY_TYPE] = name.query_type
+                own_parameters[QUERY_TYPE] = name.query_type
         if self.options.locations and self.options.locations.prefixes:
-            said[entries.LOCATIONS] = self.options.locations.to_text()
+            own_parameters[entries.LOCATIONS] = self.options.locations.to_text()
         spark = {}
         if hive.as_datasource:
             fields = self.snapshot.config.partition_fields
             spark = spark_properties(self._fields, fields, comments, hive.schema_part, hive.spark_version)
-        return {**kept, **hive.table_properties, **spark, **said}
+        return {**user_parameters, **hive.table_properties, **spark, **own_parameters}
 
     def _instants(self, before: HiveTable) -> dict[str, str]:
-        """Up to which commit the entry is brought; Apache's sync goes on from there."""
+        """Parameters with the commit that the entry is synced to; Apache's sync continues from there."""
         last = self.snapshot.timeline.last_completed_write(self.snapshot.as_of)
         if last is None:
             return {}
-        found = {entries.INSTANT: last.time, LAST_SYNCED: last.time, LAST_COMPLETED: _completed(self.snapshot, last)}
+        marks = {entries.INSTANT: last.time, LAST_SYNCED: last.time, LAST_COMPLETED: _completed(self.snapshot, last)}
         if self.format == sync_options.HANDLER:
-            found[TOTAL_SIZE] = self._total_size(before, last)
-        return {key: value for key, value in found.items() if value}
+            marks[TOTAL_SIZE] = self._total_size(before, last)
+        return {key: value for key, value in marks.items() if value}
 
     def _total_size(self, before: HiveTable, last: Instant) -> str | None:
-        """Bytes of the table's files; Hive lists the folder for each query of an entry that does not tell, to guess."""
+        """Size of the table's files in bytes; without it Hive lists the folder on each query to estimate."""
         known = before.parameters.get(TOTAL_SIZE)
         if known and before.parameters.get(entries.INSTANT) == last.time:
             return known
@@ -337,7 +341,7 @@ class HiveEntries:
 
 
 def _completed(snapshot: Snapshot, write: Instant) -> str | None:
-    """When a write completed; timeline layout 1 does not note it, but the file says it was then."""
+    """A write's completion time; timeline layout 1 does not record it, so the file's time is used."""
     noted = snapshot.timeline.completion_time(write.time)
     entry = None if noted else snapshot.client.storage.entry(snapshot.timeline.path(write))
     if entry is None:

@@ -1,7 +1,7 @@
-"""Registering a Hudi table for Hive and Spark SQL.
+"""Sync of a Hudi table to Hive and Spark SQL.
 
-Each entry is brought up to date in an order that lets a sync be broken off anywhere: first what the entry says, then
-its partitions, and last up to which commit it was brought. The next sync compares all of it again.
+The order of changes makes an interrupted sync harmless: first an entry's definition, then its partitions, and last the
+commit it is synced to. The next sync compares everything again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hudi_catalog.metastore.entries import (
     HIVE,
     EntryName,
     check_owner,
-    deletions,
+    deletion_warnings,
     hive_names,
     hive_schema,
     hudi_format,
@@ -54,7 +54,7 @@ _READER: Final = "Apache Hudi's input formats"
 
 _MOST_ROUNDS: Final = 4
 
-_OTHERWISE: Final = "register it with the storage handler (handler format), for which paths need tell nothing"
+_OTHERWISE: Final = "register it with the storage handler (handler format), which does not derive values from paths"
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class HiveSync:
     Attributes:
         schema: of the entries.
         names: of the entries; a merge-on-read table has several.
-        instant: up to which they were brought; "" for a table without commits.
-        changes: none when everything was as it should be.
-        warnings: by which statements Hive would delete the table's files.
+        instant: that they are synced to; "" for a table without commits.
+        changes: empty if everything was up to date.
+        warnings: about statements by which Hive would delete the table's files.
     """
 
     schema: str
@@ -85,27 +85,26 @@ def sync_to_hive(
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> HiveSync:
-    """Register a table for Hive and Spark SQL, or bring its entries up to date.
+    """Register a table for Hive and Spark SQL, or update its entries.
 
     Args:
-        table: brought up to date first.
-        metastore: that Hive and Spark use.
+        table: refreshed first.
+        metastore: used by Hive and Spark.
         options: see `SyncOptions`.
         format: `handler`: Hive reads by our storage handler; `apache`: by Apache Hudi's input formats; `symlink`: by a
-            list of files, see `trino_target`. None for what the options say, else for what an entry of the table
-            has already, else for `handler`.
-        dry_run: tell the changes, make none.
+            list of files, see `trino_sync`. None for the option's, else an existing entry's, else `handler`.
+        dry_run: return the changes without making them.
         storage_options: keyword arguments for the `pyarrow.fs` file systems, for lists of files.
 
     Raises:
         MetastoreError: a name is taken by another table, or the metastore does not answer.
-        OptionError: options that do not go together, or not with the table.
-        UnsupportedTableError: Hive cannot read the table so; the message names the column.
+        OptionError: options that exclude each other or do not fit the table.
+        UnsupportedTableError: Hive cannot read the table in this format; the message names the column.
     """
     options = options or SyncOptions()
     wanted = format or options.hive.format or _format_there(table, metastore, options) or HANDLER
     if wanted != APACHE and not options.hive.as_datasource:
-        # Spark would take the entry for plain Parquet files, and list the folder: replaced rows, or none
+        # Spark would read the folder as plain Parquet: replaced rows, or none
         raise OptionError(f"{AS_DATASOURCE}=false goes with {FORMAT}={APACHE} only")
     if wanted == SYMLINK:
         done = trino_sync.sync_to_trino(
@@ -118,7 +117,7 @@ def sync_to_hive(
 
 
 def _until_newest(one: _TableSync, table: Table, *, dry_run: bool) -> HiveSync:
-    """Sync, and again where the sync of a later commit ended before this one, which has then written over it."""
+    """Sync, and repeat if a concurrent sync of a later commit was overwritten."""
     changes: tuple[Change, ...] = ()
     for _ in range(_MOST_ROUNDS):
         done = one.run()
@@ -129,7 +128,7 @@ def _until_newest(one: _TableSync, table: Table, *, dry_run: bool) -> HiveSync:
 
 
 def _format_there(table: Table, metastore: Metastore, options: SyncOptions) -> str | None:
-    """By what an entry of the table reads it already; None where there is none."""
+    """How an existing entry of the table reads it; None if there is none."""
     schema, base = hive_schema(table, options), table.client.storage.full_uri("")
     own = trino_sync.entry_name(table, options)
     for key in dict.fromkeys([*((schema, name.name) for name in hive_names(table, options)), own]):
@@ -143,7 +142,7 @@ def _format_there(table: Table, metastore: Metastore, options: SyncOptions) -> s
 
 @dataclass(frozen=True)
 class _Entry:
-    """An entry as it is and as it should be, its partitions by their paths, and the paths that stay away."""
+    """An entry as it is and as it should be, its partitions by path, and the paths that must stay dropped."""
 
     before: HiveTable | None
     after: HiveTable
@@ -167,32 +166,36 @@ class _TableSync:
     def run(self) -> HiveSync:
         schema, names = hive_schema(self._table, self._options), hive_names(self._table, self._options)
         self._check_partition_fields()
-        found = [self._metastore.table(schema, name.name) for name in names]
-        for before in found:
+        registered_entries = [self._metastore.table(schema, name.name) for name in names]
+        for before in registered_entries:
             check_owner(before, HIVE, self._base, self._location(None), self._metastore)
         if self._options.locations is None:
-            self._options = replace(self._options, locations=entries.told_locations(found, self._base))
-        snapshot = self._newest(found)
-        # all that may be refused is looked at before the first change
-        planned = [self._plan(before, schema, name, snapshot) for before, name in zip(found, names, strict=True)]
+            self._options = replace(
+                self._options, locations=entries.registered_locations(registered_entries, self._base)
+            )
+        snapshot = self._newest(registered_entries)
+        # everything that may be refused is checked before the first change
+        planned = [
+            self._plan(before, schema, name, snapshot) for before, name in zip(registered_entries, names, strict=True)
+        ]
         changes = schema_changes(self._metastore, schema, may_create=self._options.hive.create_database)
         if changes and not self._dry_run:
             self._metastore.create_schema(schema)
         for entry in planned:
             changes += self._make(entry)
-        warnings = deletions(self._metastore, schema, (entry.after for entry in planned), self._base)
+        warnings = deletion_warnings(self._metastore, schema, (entry.after for entry in planned), self._base)
         return HiveSync(schema, tuple(name.name for name in names), snapshot.instant or "", tuple(changes), warnings)
 
-    def _newest(self, found: list[HiveTable | None]) -> Snapshot:
-        """The newest snapshot; no older than what another sync has just registered, unless commits were taken back."""
+    def _newest(self, registered_entries: list[HiveTable | None]) -> Snapshot:
+        """The newest snapshot, no older than what another sync registered, unless commits were rolled back."""
         snapshot = self._table.refresh().snapshot(None, SNAPSHOT)
-        seen = [before.parameters.get(entries.INSTANT, "") for before in found if before is not None]
+        seen = [before.parameters.get(entries.INSTANT, "") for before in registered_entries if before is not None]
         if max(seen, default="") > (snapshot.instant or ""):
             snapshot = self._table.refresh().snapshot(None, SNAPSHOT)
         return snapshot
 
     def _location(self, before: HiveTable | None) -> str:
-        """The table's folder as the engine spells it; as the entry spells it already, unless told otherwise."""
+        """The engine's URI of the table's folder: as configured, else as in the existing entry."""
         if self._options.locations is not None:
             return self._options.locations.spelled(self._base)
         if before is not None and same_place(before.location, self._base):
@@ -200,11 +203,12 @@ class _TableSync:
         return Locations().spelled(self._base)
 
     def _check_partition_fields(self) -> None:
-        given = [field.lower() for field in self._options.hive.partition_fields]
+        requested = [field.lower() for field in self._options.hive.partition_fields]
         own = self._table.config.partition_fields
-        if given and given != [field.lower() for field in own]:
+        if requested and requested != [field.lower() for field in own]:
             raise OptionError(
-                f"{PARTITION_FIELDS}={','.join(given)}: {self._table.name} is partitioned by {', '.join(own) or 'none'}"
+                f"{PARTITION_FIELDS}={','.join(requested)}: {self._table.name} is partitioned by "
+                f"{', '.join(own) or 'none'}"
             )
 
     def _plan(self, before: HiveTable | None, schema: str, name: EntryName, snapshot: Snapshot) -> _Entry:
@@ -226,31 +230,31 @@ class _TableSync:
         return _Entry(before, after, partitions, away)
 
     def _dropped(self, before: HiveTable | None, after: HiveTable, partitions: Mapping[str, HivePartition]) -> set[str]:
-        """The partitions that the last sync registered and that are gone from the metastore."""
+        """Partitions that the last sync registered and that are gone from the metastore."""
         if before is None or not keeps_partitions(before, after):
             return set()
         once = recorded(before.parameters)
-        there = self._metastore.partition_values(before) if once else set()
-        return {path for path, one in partitions.items() if path in once and one.values not in there}
+        present = self._metastore.partition_values(before) if once else set()
+        return {path for path, one in partitions.items() if path in once and one.values not in present}
 
     def _make(self, entry: _Entry) -> list[Change]:
-        """Bring an entry up to date; its partitions before it says that they are."""
+        """Update an entry: its partitions before the commit it is synced to."""
         before, after = entry.before, entry.after
         unmarked = replace(after, parameters=_with_marks(after, before))
         defined_anew = bool(changes_of(before, unmarked))
         if defined_anew and after.partition_columns and not self._dry_run:
-            # a metastore may forget the partitions now: those alone are dropped on purpose that were so before
-            said = {key: value for key, value in unmarked.parameters.items() if not _is_mark(key)}
-            said |= record_of(entry.away) if entry.away else {}
-            before = replace(unmarked, parameters=said)
+            # the metastore may lose the partitions now: only those dropped before count as dropped on purpose
+            parameters = {key: value for key, value in unmarked.parameters.items() if not _is_mark(key)}
+            parameters |= record_of(entry.away) if entry.away else {}
+            before = replace(unmarked, parameters=parameters)
             self._metastore.put_table(before)
-        found: Mapping[tuple[str, ...], HivePartition | None]
+        present: Mapping[tuple[str, ...], HivePartition | None]
         if before is not None and keeps_partitions(before, after) and not changes_of(before, after):
-            # places and columns were compared when the entry was brought to this commit
-            found = dict.fromkeys(self._metastore.partition_values(before))
+            # locations and columns were compared when the entry was synced to this commit
+            present = dict.fromkeys(self._metastore.partition_values(before))
         else:
-            found = registered(self._metastore, before, after)
-        partitions = PartitionChanges(self._metastore, after, list(entry.partitions.values()), found)
+            present = registered(self._metastore, before, after)
+        partitions = PartitionChanges(self._metastore, after, list(entry.partitions.values()), present)
         moved = partitions.changes()
         if self._options.hive.conditional and not defined_anew and not moved and _is_marked(entry.before):
             return []
@@ -262,11 +266,11 @@ class _TableSync:
 
 
 def _with_marks(after: HiveTable, before: HiveTable | None) -> dict[str, str]:
-    """Parameters as they should be, but for those that say what was done, which are as they were."""
-    said = {key: value for key, value in after.parameters.items() if not _is_mark(key)}
+    """Wanted parameters, except that those recording progress keep their current values."""
+    parameters = {key: value for key, value in after.parameters.items() if not _is_mark(key)}
     if before is not None:
-        said |= {key: value for key, value in before.parameters.items() if _is_mark(key)}
-    return said
+        parameters |= {key: value for key, value in before.parameters.items() if _is_mark(key)}
+    return parameters
 
 
 def _is_mark(key: str) -> bool:
@@ -274,5 +278,5 @@ def _is_mark(key: str) -> bool:
 
 
 def _is_marked(entry: HiveTable | None) -> bool:
-    """Whether an entry says up to which commit it was brought; it does not where a sync was broken off."""
+    """Whether an entry records the commit it is synced to; not so after an interrupted sync."""
     return entry is not None and entries.INSTANT in entry.parameters

@@ -1,4 +1,4 @@
-"""Hive's names of column types, as Apache Hudi's sync gives them."""
+"""Hive's column types, as Apache Hudi's sync registers them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pyarrow as pa
 from hudi_catalog.metastore.metastore import HiveColumn
 from table_format.errors import UnsupportedTableError
 
-# What Hive's parser of type texts takes as a field's name without quotes.
+# Field names that Hive's type parser accepts without quotes.
 _MEMBER = re.compile(r"[\w$]+")
 _MOST_DIGITS = 38
-# A metastore's database has no room for more, and then refuses the whole entry.
+# A metastore's database refuses the whole entry if a comment is longer.
 _LONGEST_COMMENT = 256
 
 _SIMPLE: dict[pa.DataType, str] = {
@@ -39,26 +39,26 @@ def hive_columns(
     """The columns of a table for a metastore.
 
     Args:
-        schema: the columns; at the top, Hive knows names in lower case only.
+        schema: the columns; Hive lower-cases top-level names.
         comments: by column.
-        times: the type of timestamps; `bigint` for the numbers that the files hold.
+        times: the type of timestamps; `bigint` for the numbers in the files.
 
     Raises:
-        UnsupportedTableError: a column has a type that Hive does not have, or two have one name in lower case.
+        UnsupportedTableError: a column without a matching type in Hive, or names that differ in case only.
     """
     several = [name for name, count in Counter(field.name.lower() for field in schema).items() if count > 1]
     if several:
         same = [field.name for field in schema if field.name.lower() == several[0]]
-        raise UnsupportedTableError(f"columns {' and '.join(same)}: Hive does not tell them apart; rename one of them")
-    said = comments or {}
+        raise UnsupportedTableError(f"columns {' and '.join(same)}: Hive does not distinguish them; rename one of them")
+    comment_texts = comments or {}
     return tuple(
-        HiveColumn(field.name.lower(), hive_type(field.type, field.name, times), _cut(said.get(field.name)))
+        HiveColumn(field.name.lower(), hive_type(field.type, field.name, times), _cut(comment_texts.get(field.name)))
         for field in schema
     )
 
 
 def _cut(comment: str | None) -> str | None:
-    """A comment as far as there is room for it, which Java counts in units of UTF-16."""
+    """A comment truncated to the metastore's limit, which Java counts in UTF-16 units."""
     if not comment:
         return None
     units = comment.encode("utf-16-le")
@@ -68,7 +68,7 @@ def _cut(comment: str | None) -> str | None:
 
 
 def hive_type(kind: pa.DataType, column: str, times: str = "timestamp") -> str:
-    """Hive's text for a type. Times of day are counted numbers, which is what the files hold.
+    """Hive's text of a type. Times of day become numbers, as files hold them.
 
     Args:
         kind: of the values.
@@ -76,7 +76,7 @@ def hive_type(kind: pa.DataType, column: str, times: str = "timestamp") -> str:
         times: the type of timestamps.
 
     Raises:
-        UnsupportedTableError: Hive has no such type.
+        UnsupportedTableError: Hive has no matching type.
     """
     types = pa.types
     text = _SIMPLE.get(kind)
@@ -101,8 +101,12 @@ def hive_type(kind: pa.DataType, column: str, times: str = "timestamp") -> str:
 
 def _struct(kind: pa.StructType, column: str, times: str) -> str:
     members = [kind.field(index) for index in range(kind.num_fields)]
-    odd = [member.name for member in members if not _MEMBER.fullmatch(member.name)]
-    if odd or not members or len({member.name.lower() for member in members}) < len(members):
-        what = f"a field named {odd[0]!r}" if odd else "a struct without fields, or with names equal in lower case,"
+    unwritable = [member.name for member in members if not _MEMBER.fullmatch(member.name)]
+    if unwritable or not members or len({member.name.lower() for member in members}) < len(members):
+        what = (
+            f"a field named {unwritable[0]!r}"
+            if unwritable
+            else "a struct without fields, or with names equal in lower case,"
+        )
         raise UnsupportedTableError(f"column {column}: {what} cannot be written in Hive's types")
     return f"struct<{','.join(f'{member.name}:{hive_type(member.type, column, times)}' for member in members)}>"

@@ -1,7 +1,7 @@
-"""How an engine spells the places that we know by other URIs.
+"""Mapping between our URIs of folders and the engine's.
 
-The same folder may be `file:/data/t` to us and `local:///t` to a Trino whose native file system has `/data` as its
-root. Engines compare such texts as they stand, so paths are never percent-encoded nor decoded here.
+One folder may be `file:/data/t` for us and `local:///t` for a Trino whose native file system has `/data` as its root.
+Engines compare such URIs literally, so paths are never percent-encoded or decoded here.
 """
 
 from __future__ import annotations
@@ -19,28 +19,27 @@ _URI = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://([^/]*)(/.*)?", re.DOTALL)
 
 @dataclass(frozen=True)
 class Locations:
-    """A spelling of places.
+    """A mapping of URI prefixes.
 
     Attributes:
-        prefixes: pairs of one of our URIs and the engine's, both without a slash at their end; the longest that fits
-            counts.
+        prefixes: pairs of our prefix and the engine's, both without a trailing slash; the longest match applies.
     """
 
     prefixes: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Locations:
-        """Pairs `ours=theirs` with commas between.
+        """Parse comma-separated pairs `ours=theirs`.
 
         Raises:
-            OptionError: a pair is none, or its second half is no URI.
+            OptionError: a malformed pair, or its second half is not a URI.
         """
         pairs = []
         for part in filter(None, map(str.strip, text.split(","))):
             match = _PAIR.fullmatch(part)
             if match is None:
                 raise OptionError(f"location {part!r}: write ours=theirs, such as file:///data=local:///")
-            pairs.append((_bare(normal_uri(match[1])), _bare(match[2])))
+            pairs.append((_without_trailing_slash(normal_uri(match[1])), _without_trailing_slash(match[2])))
         return cls(tuple(pairs))
 
     def to_text(self) -> str:
@@ -48,17 +47,17 @@ class Locations:
         return ",".join(f"{ours}/={theirs}/" for ours, theirs in self.prefixes)
 
     def spelled(self, uri: str) -> str:
-        """A folder as the engine spells it, without a slash at its end.
+        """The engine's URI of a folder, without a trailing slash.
 
         >>> Locations.parse("file:///data=local:///").spelled("file:/data/a b/t%25")
         'local:///a b/t%25'
         >>> Locations().spelled("file:/data/t")
         'file:///data/t'
         """
-        return _moved(normal_uri(uri), self.prefixes)
+        return _rebased(normal_uri(uri), self.prefixes)
 
     def ours(self, uri: str) -> str:
-        """A folder that the engine spells so, as we do, without a slash at its end.
+        """Our URI of a folder given by the engine's, without a trailing slash.
 
         >>> Locations.parse("file:///data=local:///").ours("local:///a b/t%25")
         'file:///data/a b/t%25'
@@ -66,14 +65,14 @@ class Locations:
         'file:///data/t'
         """
         back = [
-            (_bare(normal_uri(theirs)) if theirs.startswith("file:") else theirs, ours)
+            (_without_trailing_slash(normal_uri(theirs)) if theirs.startswith("file:") else theirs, ours)
             for ours, theirs in self.prefixes
         ]
-        return normal_uri(_moved(normal_uri(uri), back))
+        return normal_uri(_rebased(normal_uri(uri), back))
 
 
-def _moved(place: str, prefixes: Iterable[tuple[str, str]]) -> str:
-    """A place with the longest of the first halves that it begins with replaced by the second."""
+def _rebased(place: str, prefixes: Iterable[tuple[str, str]]) -> str:
+    """A URI with the longest matching prefix replaced."""
     fitting = [pair for pair in prefixes if f"{place}/".startswith(f"{pair[0]}/")]
     if not fitting:
         return place
@@ -81,14 +80,14 @@ def _moved(place: str, prefixes: Iterable[tuple[str, str]]) -> str:
     return new + place[len(old) :]
 
 
-def _bare(uri: str) -> str:
-    """Without slashes at the end; of a file system's root, `file:///`, the last one goes."""
+def _without_trailing_slash(uri: str) -> str:
+    """Without trailing slashes; for a file system's root, `file:///`, the last one is dropped too."""
     scheme, slashes, rest = uri.partition("://")
     return scheme + slashes + rest.rstrip("/")
 
 
 def normal_uri(uri: str) -> str:
-    """A folder's URI with a scheme, without a slash at its end; local ones as `file:///…`.
+    """A folder's URI with a scheme and without a trailing slash; local ones as `file:///…`.
 
     >>> normal_uri("/data//t/"), normal_uri("file:/data/t"), normal_uri("s3://b/t/")
     ('file:///data/t', 'file:///data/t', 's3://b/t')

@@ -1,11 +1,16 @@
-"""Lists of data files that a metastore's entry points at, kept per registered table.
+"""File lists that entries point at, and pinned snapshots: lists that are kept for running queries.
 
-A symlink table of Hive reads the files that the text files in its folder name, one a line. Each list lies in a folder
-of its own, whose name tells its content, and does not change while it is used. Beside the folder, `<name>.used` is as
-young as the list's last use, and `<name>.dropping` says that it is about to go (see `pins`).
+A symlink table of Hive reads the files named in text files in its folder, one per line. Each list has a folder of its
+own, named by its content, and does not change while in use. Beside the folder, the modification time of `<name>.used`
+is the list's last use, and `<name>.dropping` announces its removal.
 
-Trino takes a folder that is not there for one without files, so a query that comes too late would see an empty table.
-A list that goes is therefore first overwritten by one that names a file which never was: that is an error.
+Several processes may pin and clean up without locks. Since a list is named by its content, all writers agree on it.
+A list unused for `retention` is first announced for removal, and removed at least a minute later if still unused. Users
+mark a list as used first and then check for an announcement; if there is one, they take another name.
+
+Trino takes a missing folder for one without files, so a late query would see an empty table. A removed list is
+therefore first overwritten by one that names a file that never existed, which is an error, and for some days it keeps
+failing late readers.
 """
 
 from __future__ import annotations
@@ -48,20 +53,20 @@ _LONGEST_REASON: Final = 240
 
 
 def manifest_of(paths: Any) -> bytes:
-    """The text of a list: one path a line, in UTF-8.
+    """The text of a list: one path per line, in UTF-8.
 
     Args:
         paths: an array of strings.
 
     Raises:
-        UnsupportedTableError: a path holds a line break.
+        UnsupportedTableError: a path contains a line break.
     """
     if not len(paths):
         return b""
     nothing: Any = pa.scalar("", pa.large_string())
     line_end = pa.scalar("\n", nothing.type)
     lines = pc.binary_join_element_wise(one_chunk(paths).cast(pa.large_string()), nothing, line_end)
-    # the texts lie behind each other, as lines of a file do
+    # Arrow stores the strings contiguously, as a file does its lines
     made = bytes(memoryview(lines.buffers()[2])[: pc.sum(pc.binary_length(lines)).as_py()])
     if made.count(b"\n") != len(paths) or b"\r" in made:
         path = paths.filter(pc.match_substring_regex(paths, "[\r\n]"))[0].as_py()
@@ -71,12 +76,12 @@ def manifest_of(paths: Any) -> bytes:
 
 @dataclass(frozen=True)
 class ManifestFolder:
-    """Where the lists of one registered table lie.
+    """Folder with the lists of one registered table.
 
     Attributes:
-        storage: that the lists are in.
+        storage: of the lists.
         path: of the folder, in that storage.
-        spelled: the folder as the engine spells it.
+        spelled: the folder as the engine writes it.
     """
 
     storage: Storage
@@ -84,35 +89,35 @@ class ManifestFolder:
     spelled: str
 
     def location(self, name: str) -> str:
-        """A list's folder, as the engine spells it."""
+        """A list's folder as the engine writes it."""
         return f"{self.spelled}/{name}"
 
     def name_at(self, location: str) -> str | None:
-        """The list that a location means; None when it is none of this folder."""
+        """The list at a location; None if it is not in this folder."""
         inside = location.removeprefix(f"{self.spelled}/")
         return inside if inside != location and "/" not in inside else None
 
     def name_for(self, name: str, location: str) -> str:
-        """The list that a location means, if it is kept for the content of that name (see `pins`); else that name."""
-        there = self.name_at(location) or ""
-        return there if there == name or there.startswith(f"{name}_") else name
+        """The list at a location if it has the content of that name (see `Pins`); else that name."""
+        current = self.name_at(location) or ""
+        return current if current == name or current.startswith(f"{name}_") else name
 
     def write(self, name: str, content: bytes) -> None:
         """Write a list."""
         self.storage.overwrite(f"{self.path}/{name}/{_NAME}", content)
 
     def exists(self, name: str) -> bool:
-        """Whether a list is there."""
+        """Whether a list exists."""
         return self.storage.exists(f"{self.path}/{name}/{_NAME}")
 
     def touch(self, name: str) -> None:
-        """Say that a list was used just now."""
-        # only the file's time counts, so it need not outlive a crash
+        """Mark a list as used just now."""
+        # only the modification time matters, so the file need not survive a crash
         with self.storage.open_output(f"{self.path}/{name}{_USED}") as stream:
             stream.write(b"used")
 
     def idle(self, name: str) -> float:
-        """Seconds since a list's last use, or since it was made; infinite for one that is not there."""
+        """Seconds since a list's last use or creation; infinite if it does not exist."""
         for path in (f"{self.path}/{name}{_USED}", f"{self.path}/{name}/{_NAME}"):
             entry = self.storage.entry(path)
             if entry is not None:
@@ -120,21 +125,21 @@ class ManifestFolder:
         return float("inf")
 
     def doom(self, name: str) -> None:
-        """Announce that a list will go."""
+        """Announce a list's removal."""
         self.storage.overwrite(f"{self.path}/{name}{_DROPPING}", b"")
 
     def doomed(self, name: str) -> float | None:
-        """Seconds since a list's end was announced, None when it was not."""
+        """Seconds since a list's removal was announced, None if it was not."""
         entry = self.storage.entry(f"{self.path}/{name}{_DROPPING}")
         return None if entry is None else time.time() - entry.mtime_ms / 1000
 
     def expire(self, name: str) -> None:
-        """Make a list one that fails whoever reads it."""
+        """Overwrite a list so that its readers fail."""
         self.write(name, self.failing(name, _DROPPED))
         self.storage.delete(f"{self.path}/{name}{_USED}")
 
     def expired(self, name: str) -> bool:
-        """Whether a list fails its readers, or is not there."""
+        """Whether a list fails its readers or does not exist."""
         line = self.failing(name, _DROPPED)
         try:
             return self.storage.read_range(f"{self.path}/{name}/{_NAME}", 0, len(line)) == line
@@ -142,38 +147,38 @@ class ManifestFolder:
             return True
 
     def failing(self, name: str, reason: str) -> bytes:
-        """The content of a list at which readers fail: Trino's message has the path, and so the reason."""
+        """The content of a list that fails its readers; Trino's message shows the path, which contains the reason."""
         words = " ".join(reason.replace("/", " ").split())
         return f"{self.location(name)}/{words[:_LONGEST_REASON]}\n".encode()
 
     def delete(self, name: str) -> None:
-        """Take a list away, the announcement last."""
+        """Delete a list, its announcement last."""
         self.storage.delete_dir(f"{self.path}/{name}")
         self.storage.delete(f"{self.path}/{name}{_USED}")
         self.storage.delete(f"{self.path}/{name}{_DROPPING}")
 
     def names(self) -> list[str]:
-        """All lists, complete or not."""
-        found = {
+        """Names of all lists, complete or not."""
+        names = {
             entry.name if entry.is_dir else entry.name.removesuffix(_USED).removesuffix(_DROPPING)
             for entry in self.storage.list(self.path)
         }
-        return sorted(found)
+        return sorted(names)
 
 
 def paths_of(root: str, snapshot: Snapshot, rows: Rows | None = None) -> Any:
-    """Paths of base files below a table's root, as an engine spells them.
+    """URIs of base files as an engine writes them.
 
     Args:
         root: the table's folder.
         snapshot: of the table.
-        rows: positions of file slices; None for all that count.
+        rows: positions of file slices; None for all live ones.
 
     Returns:
         An array of strings.
 
     Raises:
-        ServiceError: log files change the base files, which alone are not the table.
+        ServiceError: log files change the base files, so these alone are not the table.
     """
     at = snapshot.live_rows if rows is None else rows
     if snapshot.has_logs[at].any():
@@ -183,9 +188,9 @@ def paths_of(root: str, snapshot: Snapshot, rows: Rows | None = None) -> Any:
 
 
 def list_name(root: str, snapshot: Snapshot, rows: Rows | None = None) -> str:
-    """The name of a list of files, which tells all that an entry made from it depends on.
+    """The name of a file list: a digest of everything that an entry made from it depends on.
 
-    An instant alone would not do: a commit that began before it may complete after it.
+    The instant alone is not enough: a commit that began earlier may complete later.
 
     Raises:
         ServiceError: as for `paths_of`.
@@ -199,20 +204,22 @@ def list_name(root: str, snapshot: Snapshot, rows: Rows | None = None) -> str:
 def manifest_folder(
     entry: HiveTable, table: Storage, locations: Locations, storage_options: Mapping[str, Any] | None = None
 ) -> ManifestFolder:
-    """Where the lists of an entry lie: inside the table, or where the entry says.
+    """Folder of an entry's lists: inside the table, or where the entry says.
 
     Args:
         entry: of the table.
         table: its storage.
-        locations: the engine's spelling.
-        storage_options: keyword arguments for the `pyarrow.fs` file system, where the lists lie elsewhere.
+        locations: mapping to the engine's URIs.
+        storage_options: keyword arguments for the `pyarrow.fs` file system, if the lists are outside the table.
 
     Raises:
-        MetastoreError: the entry does not say.
+        MetastoreError: the entry has no valid id.
     """
     number = entries.entry_id(entry)
     if number is None:
-        raise MetastoreError(f"{entry.schema}.{entry.name}: {entries.ENTRY_ID} is missing or odd; sync the table again")
+        raise MetastoreError(
+            f"{entry.schema}.{entry.name}: {entries.ENTRY_ID} is missing or malformed; sync the table again"
+        )
     elsewhere = entry.parameters.get(entries.MANIFESTS)
     storage = Storage(elsewhere, storage_options) if elsewhere else table
     path = number if elsewhere else f"{FOLDER}/{number}"
@@ -237,9 +244,9 @@ class Pins:
 
     Args:
         metastore: with the entries.
-        retention: seconds for which one outlives its last use.
-        grace: seconds between the announcement that one goes, and that.
-        remembered: seconds for which the list of one that is gone fails its readers, before nothing is left.
+        retention: seconds that one is kept after its last use.
+        grace: seconds between the announcement of a removal and the removal.
+        remembered: seconds that a removed list keeps failing its readers before it is deleted.
     """
 
     def __init__(
@@ -259,13 +266,13 @@ class Pins:
     def keep(
         self, folder: ManifestFolder, name: str, content: Callable[[], bytes], entry: Callable[[str], HiveTable] | None
     ) -> str:
-        """Make sure that a list of files, and the entry that points at it, are there and stay for a while.
+        """Ensure that a file list, and the entry pointing at it, exist and are kept for a while.
 
         Args:
             folder: of the list.
             name: of the list, by its content.
             content: makes the list.
-            entry: makes the entry for the name of a list; None for a list alone.
+            entry: makes the entry for a list's name; None for a list without an entry.
 
         Returns:
             The name under which the list is kept.
@@ -275,17 +282,17 @@ class Pins:
             known = self._known.get(key)
             if known is not None and time.monotonic() - known[0] < self._trust:
                 return known[1]
-            kept = name if known is None else known[1]
+            kept_name = name if known is None else known[1]
             while True:
-                self._make(folder, kept, content, entry)
-                if folder.idle(kept) > self._retention / 4 or known is None:
-                    folder.touch(kept)
-                if folder.doomed(kept) is not None:
-                    kept = f"{name}_{uuid.uuid4().hex[:8]}"
-                elif folder.exists(kept):  # not so when the last of it went away just now
+                self._make(folder, kept_name, content, entry)
+                if folder.idle(kept_name) > self._retention / 4 or known is None:
+                    folder.touch(kept_name)
+                if folder.doomed(kept_name) is not None:
+                    kept_name = f"{name}_{uuid.uuid4().hex[:8]}"
+                elif folder.exists(kept_name):  # unless it was removed just now
                     break
-            self._known.put(key, (time.monotonic(), kept))
-            return kept
+            self._known.put(key, (time.monotonic(), kept_name))
+            return kept_name
 
     def _make(
         self, folder: ManifestFolder, name: str, content: Callable[[], bytes], entry: Callable[[str], HiveTable] | None
@@ -295,19 +302,19 @@ class Pins:
         if entry is None:
             return
         wanted = entry(name)
-        found = self._metastore.table(wanted.schema, wanted.name)
-        if found is None or found.location != wanted.location:
+        existing = self._metastore.table(wanted.schema, wanted.name)
+        if existing is None or existing.location != wanted.location:
             if wanted.schema not in self._schemas:
                 self._metastore.create_schema(wanted.schema)
             try:
                 self._metastore.put_table(wanted)
             except MetastoreError:
-                self._schemas.discard(wanted.schema)  # somebody may have dropped it
+                self._schemas.discard(wanted.schema)  # it may have been dropped
                 raise
             self._schemas.add(wanted.schema)
 
     def is_due(self, folder: ManifestFolder) -> bool:
-        """Whether it is time for `clean`; True at most once a minute."""
+        """Whether to run `clean` now; True at most once a minute per folder."""
         with self._lock:
             now = time.monotonic()
             due = now - self._cleaned.get(folder.spelled, float("-inf")) >= _CLEAN_EVERY
@@ -316,17 +323,17 @@ class Pins:
             return due
 
     def clean(self, folder: ManifestFolder, pointed_at: Callable[[], str], pin_name: Callable[[str], _Key]) -> int:
-        """Take away what was not used for long.
+        """Remove lists that are no longer used.
 
         Args:
             folder: of the lists of one registered table.
-            pointed_at: tells the location of the registered table's entry, as it is now.
+            pointed_at: returns the current location of the registered table's entry.
             pin_name: schema and name of the entry for a list.
 
         Returns:
-            How many were taken away.
+            Number of lists removed.
         """
-        gone = 0
+        dropped = 0
         for name in folder.names():
             announced = folder.doomed(name)
             if announced is not None and folder.expired(name):
@@ -339,8 +346,8 @@ class Pins:
                 folder.doom(name)
             elif announced >= self._grace:
                 self._drop(folder, name, pin_name(name))
-                gone += 1
-        return gone
+                dropped += 1
+        return dropped
 
     def _drop(self, folder: ManifestFolder, name: str, pin: _Key) -> None:
         entry = self._metastore.table(*pin)

@@ -1,6 +1,6 @@
-"""A metastore as far as tables are registered in it: names, columns, a place, a format, parameters.
+"""The metastore interface: databases, tables, columns, partitions and storage formats.
 
-Trino's file metastore and a Hive Metastore both keep this; `file_metastore` and `thrift_metastore` speak to them.
+Implemented by `file_metastore` (Trino's file metastore) and `thrift_metastore` (a Hive Metastore).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ class HiveColumn:
     """A column of an entry.
 
     Attributes:
-        name: in lower case, as Hive keeps it.
+        name: in lower case, as Hive stores it.
         type: as Hive writes it, such as `array<struct<a:int>>`.
-        comment: None where there is none.
+        comment: None if there is none.
     """
 
     name: str
@@ -30,12 +30,12 @@ class HiveColumn:
 
 @dataclass(frozen=True)
 class StorageFormat:
-    """The classes by which Hive reads a table; other engines know them by their names.
+    """The classes by which Hive reads a table; other engines recognize them by name.
 
     Attributes:
         serde: serialisation library.
-        input_format: decides which files are read, and how.
-        output_format: the counterpart, for writers.
+        input_format: which files are read, and how.
+        output_format: the counterpart for writers.
         serde_parameters: of the serialisation library.
     """
 
@@ -57,14 +57,14 @@ HUDI_FORMAT: Final = StorageFormat(
     "org.apache.hudi.hadoop.HoodieParquetInputFormat",
     "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
 )
-"""What Apache Hudi's own sync registers; Trino's Hudi connector goes by the input format."""
+"""As registered by Apache Hudi's sync; Trino's Hudi connector recognizes the input format."""
 
 HUDI_REAL_TIME_FORMAT: Final = StorageFormat(
     _PARQUET_SERDE,
     "org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat",
     "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
 )
-"""What Apache Hudi's own sync registers to read log files too."""
+"""As registered by Apache Hudi's sync to read log files too."""
 
 HANDLER_FORMAT: Final = StorageFormat(
     _PARQUET_SERDE, "hudicatalog.hive.HudiInputFormat", "hudicatalog.hive.HudiOutputFormat"
@@ -81,23 +81,23 @@ HANDLER_CLASSES: Final = {
     HANDLER_FORMAT.input_format: "hudicatalog.hive.HudiStorageHandler",
     ROW_HANDLER_FORMAT.input_format: "hudicatalog.hive.HudiRowStorageHandler",
 }
-"""What the parameter `storage_handler` of an entry says, by the entry's input format."""
+"""Value of an entry's parameter `storage_handler`, by its input format."""
 
 
 @dataclass(frozen=True)
 class HiveTable:
-    """A table as a metastore holds it.
+    """A table as stored in a metastore.
 
     Attributes:
         schema: the database's name.
         name: the table's, in lower case.
-        columns: without those of the partitions.
-        location: URI of the table's folder, as the engine spells it.
+        columns: without partition columns.
+        location: URI of the table's folder, as the engine writes it.
         format: how it is read.
         parameters: table properties.
-        partition_columns: columns whose values the metastore keeps by partition.
+        partition_columns: columns whose values the metastore holds per partition.
         table_type: `EXTERNAL_TABLE` for files that the engine must not delete.
-        owner: who made it.
+        owner: who created it.
     """
 
     schema: str
@@ -113,13 +113,13 @@ class HiveTable:
 
 @dataclass(frozen=True)
 class HivePartition:
-    """A partition as a metastore holds it.
+    """A partition as stored in a metastore.
 
     Attributes:
-        values: one a partition column, as text; `__HIVE_DEFAULT_PARTITION__` is null.
-        location: URI of its folder, as the engine spells it.
-        columns: its own; None where they are the table's, or not known.
-        format: by which it is read; None where it is the table's, or not known.
+        values: one per partition column, as text; `__HIVE_DEFAULT_PARTITION__` is null.
+        location: URI of its folder, as the engine writes it.
+        columns: its own; None if they are the table's or unknown.
+        format: its own; None if it is the table's or unknown.
     """
 
     values: tuple[str, ...]
@@ -129,47 +129,47 @@ class HivePartition:
 
 
 class Metastore(Protocol):
-    """What tables are registered in. Threads may share one; names are looked up in lower case.
+    """A metastore. Thread-safe; names are looked up in lower case.
 
     Every method raises `MetastoreError` when the metastore refuses or cannot be reached.
     """
 
     @property
     def uri(self) -> str:
-        """Where it is, for messages."""
+        """Its address, for messages."""
 
     def schemas(self) -> list[str]:
         """Names of the databases."""
 
     def create_schema(self, name: str) -> bool:
-        """Make a database; False when it is there already."""
+        """Create a database; False if it exists."""
 
     def schema_folders(self, name: str) -> list[str]:
-        """URIs of the folders that are deleted with a database; none where that is not so, or nobody says."""
+        """URIs of the folders that are deleted with a database; empty if none or unknown."""
 
     def tables(self, schema: str) -> list[str]:
-        """Names of a database's tables; none when there is no such database."""
+        """Names of a database's tables; empty if there is no such database."""
 
     def table(self, schema: str, name: str) -> HiveTable | None:
-        """A table, or None when there is none of that name."""
+        """A table, or None if there is none of that name."""
 
     def put_table(self, table: HiveTable) -> None:
-        """Create a table or replace its definition; a reader sees the old one or the new one, never a mixture."""
+        """Create a table or replace its definition atomically for readers."""
 
     def drop_table(self, schema: str, name: str) -> bool:
-        """Take a table out; its files stay. False when there was none."""
+        """Remove a table; its files are kept. False if there was none."""
 
     def partitions(self, table: HiveTable) -> list[HivePartition]:
         """A table's partitions, in no order."""
 
     def partition_values(self, table: HiveTable) -> set[tuple[str, ...]]:
-        """Values of a table's partitions, without what else there is to them: much faster where they are many."""
+        """Values of a table's partitions only: much faster than `partitions` for many."""
 
     def put_partitions(self, table: HiveTable, partitions: Sequence[HivePartition]) -> None:
-        """Add partitions to a table, or replace those that have the same values."""
+        """Add partitions to a table, or replace those with the same values."""
 
     def drop_partitions(self, table: HiveTable, values: Sequence[tuple[str, ...]]) -> None:
-        """Take partitions out of a table; their files stay. It does not matter if they are gone already."""
+        """Remove partitions from a table if present; their files are kept."""
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""

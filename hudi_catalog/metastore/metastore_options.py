@@ -1,4 +1,4 @@
-"""Options of connections to a Hive Metastore, typed and checked once; values are named as PyHive names them."""
+"""Options of connections to a Hive Metastore; values are named as in PyHive."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ METASTORE_KEYS = (
 _PREFIX = "hoodie.catalog.metastore."
 NOSASL, KERBEROS = "NOSASL", "KERBEROS"
 PLAIN = ("NONE", "LDAP", "CUSTOM", "CONFIG")
-"""What names and passwords are sent for; the server's `metastore.authentication` says how it looks at them."""
+"""Methods that send a name and a password; the server's `metastore.authentication` says how it checks them."""
 _AUTHS = (NOSASL, KERBEROS, *PLAIN)
 
 
 @dataclass(frozen=True)
 class MetastoreOptions:
-    """How a Hive Metastore is connected to.
+    """How to connect to a Hive Metastore.
 
     Attributes:
         auth: `NOSASL` for connections without authentication, `KERBEROS`, or one of `NONE`, `LDAP`, `CUSTOM` and
             `CONFIG`, which all send a name and a password; `hoodie.catalog.metastore.auth`.
         kerberos_service: first part of the server's principal; None for `hive`;
             `hoodie.catalog.metastore.kerberos.service.name`.
-        kerberos_host: second part of it; None for the host that is connected to;
+        kerberos_host: second part of it; None for the server's host;
             `hoodie.catalog.metastore.kerberos.host`.
         username: None for that of the process; `hoodie.catalog.metastore.username`.
         password_file: a file that holds the password; `hoodie.catalog.metastore.password.file`.
@@ -72,10 +72,10 @@ class MetastoreOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str] | None) -> MetastoreOptions:
-        """Options by their keys.
+        """Parse options by their keys.
 
         Raises:
-            OptionError: an unknown key, or a value that does not fit it.
+            OptionError: an unknown key or an invalid value.
         """
         values = known_options(options, METASTORE_KEYS, "a Hive Metastore")
         auth = values.get(AUTH, NOSASL).upper()
@@ -95,10 +95,10 @@ class MetastoreOptions:
         )
 
     def check_together(self) -> None:
-        """Refuse options that would be left unused: a password that nobody asks for is one that somebody believes in.
+        """Refuse options that would have no effect: a password that is never sent gives false security.
 
         Raises:
-            OptionError: options that do not go together.
+            OptionError: options that exclude each other.
         """
         if self.wants_password and not self.password_file:
             raise OptionError(f"{AUTH}={self.auth} needs {PASSWORD_FILE}")
@@ -119,14 +119,14 @@ class MetastoreOptions:
 
     @property
     def wants_password(self) -> bool:
-        """Whether the server looks at a password."""
+        """Whether the server checks a password."""
         return self.auth in PLAIN and self.auth != "NONE"
 
     def password(self) -> str | None:
-        """The password; None where there is none.
+        """The password; None if there is none.
 
         Raises:
-            OptionError: the file cannot be read, is empty, or others than its owner may read it.
+            OptionError: the file cannot be read, is empty, or is readable by other users.
         """
         path = self.password_file
         if path is None:
@@ -140,7 +140,7 @@ class MetastoreOptions:
         return text
 
 
-def parted(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Options of the metastore, and all others."""
     own = {key: value for key, value in options.items() if key.startswith(_PREFIX)}
     return own, {key: value for key, value in options.items() if key not in own}

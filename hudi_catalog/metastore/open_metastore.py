@@ -1,4 +1,4 @@
-"""A metastore by its URI."""
+"""Opens a metastore by its URI."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _ADDRESS: Final = re.compile(r"(?:thrift://)?(\[[0-9a-fA-F:.]+\]|[^:/\[\]]+)(?::
 def open_metastore(
     uri: str, storage_options: Mapping[str, Any] | None = None, options: Mapping[str, str] | None = None
 ) -> Metastore:
-    """Open a metastore; a Hive Metastore is connected to when it is first asked.
+    """Open a metastore; a Hive Metastore is connected on first use.
 
     Args:
-        uri: `thrift://host:port` of a Hive Metastore, several with commas between; or the folder of Trino's file
+        uri: `thrift://host:port` of a Hive Metastore, several comma-separated; or the folder of Trino's file
             metastore, as a path or URI.
         storage_options: keyword arguments for the `pyarrow.fs` file system of a file metastore.
         options: `hoodie.catalog.metastore.*`, of a Hive Metastore, see `MetastoreOptions`.
 
     Raises:
-        OptionError: the URI is malformed, or an option cannot be used.
+        OptionError: a malformed URI or an invalid option.
         MissingPackageError: a library is missing.
     """
     parsed = MetastoreOptions.parse(options)
@@ -47,7 +47,7 @@ def open_metastore(
 
 
 def hive_addresses(uri: str) -> list[tuple[str, int]]:
-    """Hosts and ports of a Hive Metastore; none for a file metastore.
+    """Hosts and ports of a Hive Metastore; empty for a file metastore.
 
     Raises:
         OptionError: the URI is malformed.
@@ -60,6 +60,6 @@ def hive_addresses(uri: str) -> list[tuple[str, int]]:
         match = _ADDRESS.fullmatch(part.strip())
         port = int(match[2] or _PORT) if match else 0
         if match is None or not 0 < port <= 65535:
-            raise OptionError(f"{part.strip()!r} is no address of a Hive Metastore; write thrift://host:port")
+            raise OptionError(f"{part.strip()!r} is not an address of a Hive Metastore; write thrift://host:port")
         addresses.append((match[1].strip("[]"), port))
     return addresses

@@ -1,6 +1,12 @@
-"""Which partitions the last sync dealt with, kept in the parameters of the entry.
+"""Partitions in a metastore: the partitions of a table, and the changes that make the metastore's match.
 
-By it a partition that somebody dropped from the metastore is told from one that was never registered.
+Each sync compares all partitions, whatever was synced before, so that missed ones are found, and ones dropped and
+rewritten between two syncs are not lost. Locations and columns are compared as well if anything else about the entry
+changed. The partitions handled by the last sync are recorded in the entry's parameters, to tell partitions that
+somebody dropped from ones never registered.
+
+Values are derived from paths by the table's own settings. A job may name one of Apache Hudi's extractor classes; it is
+refused if it would derive other values, since Hive would then look for rows under values that they do not have.
 """
 
 from __future__ import annotations
@@ -29,14 +35,14 @@ _PART: Final = 4000
 
 _BETWEEN: Final = "\0"
 
-# Paths of numbered partitions shrink to a twentieth.
+# Bounds for inflating: paths of numbered partitions compress twentyfold.
 _FLOOR: Final = 8 * MEBIBYTE
 
 _RATIO: Final = 128
 
 
 def record_of(paths: Collection[str]) -> dict[str, str]:
-    """Parameters that name some partitions: their paths, compressed, in parts that any metastore holds.
+    """Parameters that record partitions: their paths, compressed, in parts of a length that any metastore accepts.
 
     >>> sorted(record_of(["a/b", "c"])) == [RECORD_PREFIX + "0"]
     True
@@ -47,7 +53,7 @@ def record_of(paths: Collection[str]) -> dict[str, str]:
 
 
 def recorded(parameters: Mapping[str, str]) -> frozenset[str]:
-    """The paths that an entry's parameters name; none where there is no record, or somebody damaged it.
+    """The paths recorded in an entry's parameters; empty if there is no record or it is damaged.
 
     >>> sorted(recorded(record_of(["a/b", "c"]))), recorded({})
     (['a/b', 'c'], frozenset())
@@ -72,24 +78,24 @@ _HOUR: Final = re.compile(r"(?:\w+=)?(\d{4})/(?:\w+=)?(\d{1,2})/(?:\w+=)?(\d{1,2
 _Values = tuple[str, ...] | None
 
 
-def check_extractor(given: str | None, partitions: Mapping[str, HivePartition]) -> None:
-    """Refuse a class that tells other values than the paths do.
+def check_extractor(class_name: str | None, partitions: Mapping[str, HivePartition]) -> None:
+    """Refuse an extractor class that derives other values than the table's own settings.
 
     Args:
-        given: its name, with or without its package; None for none.
-        partitions: of the table, by their paths.
+        class_name: with or without its package; None for none.
+        partitions: of the table, by path.
 
     Raises:
-        OptionError: there is no such class, or it tells other values; the message names a path and both values.
+        OptionError: an unknown class, or one that derives other values; the message names a path and both values.
     """
-    if given is None:
+    if class_name is None:
         return
-    name = given.rsplit(".", 1)[-1]
-    told = _EXTRACTORS.get(name)
-    if told is None:
-        raise OptionError(f"{EXTRACTOR}: {given} is not known; leave it out, or name {', '.join(_EXTRACTORS)}")
+    name = class_name.rsplit(".", 1)[-1]
+    extract = _EXTRACTORS.get(name)
+    if extract is None:
+        raise OptionError(f"{EXTRACTOR}: {class_name} is unknown; leave it out, or name {', '.join(_EXTRACTORS)}")
     for path, partition in partitions.items():
-        values = told(path)
+        values = extract(path)
         if values != partition.values:
             wrong = "no values" if values is None else _text(values)
             raise OptionError(
@@ -103,12 +109,12 @@ def _text(values: tuple[str, ...]) -> str:
 
 
 def _multiple(path: str) -> _Values:
-    """Each part of the path is a value, after `column=` if that stands there."""
+    """One value per path segment, after `column=` if present."""
     return tuple(part.partition("=")[2] if "=" in part else part for part in path.split("/")) if path else ()
 
 
 def _hive_style(path: str) -> _Values:
-    """One part, `column=value`."""
+    """A single segment, `column=value`."""
     _, equals, value = path.partition("=")
     return (value,) if equals and "=" not in value else None
 
@@ -139,36 +145,36 @@ pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functi
 
 
 def live_partitions(snapshot: Snapshot) -> list[str]:
-    """Paths of the partitions that hold files, in order."""
+    """Paths of the partitions that contain files, sorted."""
     live = pc.unique(pyarrow.array(snapshot.partition_index[snapshot.live_rows]))
     numbers: list[Any] = live.to_pylist()
     return sorted(snapshot.partitions[number] for number in numbers)
 
 
 def partitions_of(snapshot: Snapshot, location: str, reader: str, otherwise: str = "") -> dict[str, HivePartition]:
-    """The partitions of a table by their paths, with the values that the paths tell.
+    """The partitions of a table by path, with values derived from the paths.
 
     Args:
         snapshot: of the table.
-        location: of the table, as the engine spells it.
-        reader: who is to read them, for messages.
-        otherwise: what to do where that cannot be, for messages.
+        location: of the table, as the engine writes it.
+        reader: the engine's reader, for messages.
+        otherwise: the alternative, for messages.
 
     Raises:
-        UnsupportedTableError: a path does not tell the values, which the reader takes from the metastore.
+        UnsupportedTableError: values cannot be derived from a path; the reader takes them from the metastore.
     """
     fields = snapshot.config.partition_fields
     if not fields:
         return {}
-    told = snapshot.path_values()
+    path_values = snapshot.path_values()
     refused, hint = f"{snapshot.config.name}: cannot be registered for {reader}", f"; {otherwise}" if otherwise else ""
-    if isinstance(told, CannotPrune):
-        raise UnsupportedTableError(f"{refused}: {told.reason}{hint}")
-    by_name = {column.lower(): values for column, values in told.values.items()}
+    if isinstance(path_values, CannotPrune):
+        raise UnsupportedTableError(f"{refused}: {path_values.reason}{hint}")
+    by_name = {column.lower(): values for column, values in path_values.values.items()}
     missing = [field for field in fields if field.lower() not in by_name]
     live = {path: number for number, path in enumerate(snapshot.partitions)}
     live = {path: live[path] for path in live_partitions(snapshot)}
-    unknown = [path for path, number in live.items() if not told.known[number]]
+    unknown = [path for path, number in live.items() if not path_values.known[number]]
     if missing or unknown:
         what = f"partition column {missing[0]}" if missing else f"partition {unknown[0]!r}"
         raise UnsupportedTableError(f"{refused}: paths do not tell the values of {what}{hint}")
@@ -180,13 +186,13 @@ def partitions_of(snapshot: Snapshot, location: str, reader: str, otherwise: str
 
 
 class PartitionChanges:
-    """What makes a metastore's partitions those of a table.
+    """The changes that make a metastore's partitions match a table's.
 
     Args:
-        metastore: to be changed.
-        table: the entry, as it should be.
+        metastore: to change.
+        table: the entry as it should be.
         wanted: its partitions.
-        found: those that it has, by their values; None for one of which no more is known.
+        existing: its current partitions by their values; None for one whose details are unknown.
     """
 
     def __init__(
@@ -194,29 +200,29 @@ class PartitionChanges:
         metastore: Metastore,
         table: HiveTable,
         wanted: Collection[HivePartition],
-        found: Mapping[tuple[str, ...], HivePartition | None],
+        existing: Mapping[tuple[str, ...], HivePartition | None],
     ) -> None:
         self._metastore = metastore
         self._table = table
-        self._found = found
+        self._found = existing
         columns = [(column.name, column.type) for column in table.columns]
-        self._put = [one for one in wanted if one.values not in found or self._differs(one, columns)]
-        self._drop = sorted(found.keys() - {one.values for one in wanted})
+        self._put = [one for one in wanted if one.values not in existing or self._differs(one, columns)]
+        self._drop = sorted(existing.keys() - {one.values for one in wanted})
 
     def changes(self) -> list[Change]:
-        """As they are printed."""
+        """The changes, for printing."""
         put = [self._change(one) for one in self._put]
         return put + [Change(DROP, self._said(values), self._place(values)) for values in self._drop]
 
     def make(self) -> None:
-        """Make them."""
+        """Apply the changes."""
         if self._put:
             self._metastore.put_partitions(self._table, self._put)
         if self._drop:
             self._metastore.drop_partitions(self._table, self._drop)
 
     def _differs(self, wanted: HivePartition, columns: list[tuple[str, str]]) -> bool:
-        """Whether a partition is not as it should be; metastores keep columns and classes of each."""
+        """Whether a partition must be updated; metastores store columns and classes per partition."""
         old = self._found[wanted.values]
         if old is None:
             return False
@@ -228,13 +234,13 @@ class PartitionChanges:
         return old.format is not None and replace(old.format, serde_parameters={}) != form
 
     def _change(self, one: HivePartition) -> Change:
-        said = self._said(one.values)
+        name = self._said(one.values)
         if one.values not in self._found:
-            return Change(CREATE, said, "", one.location)
+            return Change(CREATE, name, "", one.location)
         before = self._place(one.values)
         if before != one.location:
-            return Change(ALTER, said, before, one.location)
-        return Change(ALTER, f"columns of {said}")
+            return Change(ALTER, name, before, one.location)
+        return Change(ALTER, f"columns of {name}")
 
     def _place(self, values: tuple[str, ...]) -> str:
         old = self._found[values]
@@ -253,8 +259,8 @@ def registered(
 
     Args:
         metastore: with the entry.
-        before: the entry as it is; None when there is none yet.
-        after: as it should be.
+        before: the existing entry; None if there is none.
+        after: the entry as it should be.
     """
     if before is None or not keeps_partitions(before, after):
         return {}
@@ -262,6 +268,6 @@ def registered(
 
 
 def keeps_partitions(before: HiveTable, after: HiveTable) -> bool:
-    """Whether an entry has partitions, and keeps them: it does not where the columns that they go by change."""
+    """Whether an entry has partitions and keeps them: not if its partition columns change."""
     old, new = ([(c.name, c.type) for c in table.partition_columns] for table in (before, after))
     return bool(new) and old == new

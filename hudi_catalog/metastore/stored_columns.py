@@ -1,16 +1,17 @@
-"""What engines that open Parquet files themselves read right: which values of one type as those of another.
+"""Columns that older files hold under another name or type, and which of them an engine reads correctly.
 
-A table's files keep the types that columns had when they were written. An engine that goes by the types of its own
-metastore may then fail, or read values that never were, or leave rows out. The rules hold what was measured:
+A table's files keep the names and types that columns had when they were written. An engine that opens the files itself,
+by the names and types in its metastore, may then fail, return wrong values or skip rows. The rules hold what was
+measured:
 
-- Trino (476) widens whole numbers and decimals of one scale. Of a decimal whose scale was changed, or that was a whole
-  number, a filter drops rows that match, for statistics are compared unscaled; a whole number read as a float is taken
-  for a float's bits.
-- Hive (4.0.1) holds a filter against the type in the file: of `c < 4294967297`, or `c > 0.1`, a file of ints, or of
-  floats, may give no rows, because the literal is cut to that type. Reading alone, without filters, widens numbers
-  rightly, but for ints as doubles, which go by way of floats, and for decimals of another scale. Unsigned numbers
-  beyond the signed ones become null, text as bytes fails, and 96-bit timestamps are moved by a time zone, as instants
-  are that the table has as clock times.
+- Trino (476) widens integers and decimals of one scale. On a decimal whose scale was changed, or that was an integer, a
+  filter drops matching rows, since statistics are compared unscaled; an integer read as a float is taken for a float's
+  bits.
+- Hive (4.0.1) compares a filter by the type in the file: for `c < 4294967297`, or `c > 0.1`, a file of ints, or of
+  floats, may return no rows, because the literal is truncated to that type. Reading without filters widens numbers
+  correctly, except ints as doubles, which are converted through floats, and decimals of another scale. Unsigned numbers
+  beyond the signed range become null, text as bytes fails, and 96-bit timestamps are shifted by a time zone, as are
+  instants that the table has as clock times.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ _INT, _LONG, _FLOAT, _DOUBLE = pa.int32(), pa.int64(), pa.float32(), pa.float64(
 
 @dataclass(frozen=True)
 class ReadingRules:
-    """The types of values that an engine reads right as others.
+    """Which stored types an engine reads correctly as which others.
 
     Attributes:
         engine: its name, for messages.
-        otherwise: what to do about files that it would misread, other than to rewrite them; for messages.
-        plain: whether values of one type without members are read right as those of another.
+        otherwise: alternative to rewriting files that it would misread, for messages.
+        plain: whether values of one non-nested type are read correctly as another.
     """
 
     engine: str
@@ -52,10 +53,9 @@ class ReadingRules:
     plain: Callable[[pa.DataType, pa.DataType], bool]
 
     def reads_right(self, stored: pa.DataType, wanted: pa.DataType) -> bool:
-        """Whether the engine reads values that a file holds in one type as those of another.
+        """Whether the engine reads values stored in one type correctly as another.
 
-        Members of structs go by name, and those that the file lacks are null; what becomes of a struct that lacks
-        all of them is not known.
+        Struct fields are matched by name, missing ones are null; a struct without any matching field is unsupported.
 
         >>> TRINO_RULES.reads_right(pa.int32(), pa.int64()), TRINO_RULES.reads_right(pa.int32(), pa.float32())
         (True, False)
@@ -76,7 +76,7 @@ class ReadingRules:
 
 
 def _value_type(kind: pa.DataType) -> Any:
-    """The type without what Arrow adds to it for its own use."""
+    """The type without Arrow's own variants (dictionary, large, fixed-size lists)."""
     if isinstance(kind, pa.DictionaryType):
         return _value_type(kind.value_type)
     if types.is_large_list(kind) or types.is_fixed_size_list(kind):
@@ -97,7 +97,7 @@ def _trino(old: Any, new: Any) -> bool:
 
 def _hive_alone(old: Any, new: Any) -> bool:
     if types.is_timestamp(old) and types.is_timestamp(new):
-        # 96-bit ones are of nanoseconds here; files of old Parquet libraries do not say that they hold instants
+        # 96-bit timestamps have nanoseconds here; old Parquet libraries do not mark them as instants
         return old.unit in ("ms", "us") and (old.tz == new.tz or old.tz is None)
     if isinstance(old, pa.Decimal128Type) and isinstance(new, pa.Decimal128Type):
         return _more_digits(old, new)
@@ -107,7 +107,7 @@ def _hive_alone(old: Any, new: Any) -> bool:
 
 
 def _hive(old: Any, new: Any) -> bool:
-    """As read by our storage handler, which keeps filters from the reader."""
+    """With our storage handler, which keeps filters from the Parquet reader."""
     if types.is_signed_integer(old) and types.is_signed_integer(new):
         return bool(old.bit_width <= new.bit_width)
     return (old, new) in _HIVE_PROMOTIONS or _hive_alone(old, new)
@@ -138,20 +138,20 @@ HIVE_WITHOUT_HANDLER_RULES: Final = ReadingRules(
     "Hive", "or register the table with the storage handler (handler format)", _hive_alone
 )
 
-"""As it opens and filters the files of a table of its own."""
+"""When Hive itself opens and filters the files."""
 
 
 def differing_names(snapshot: Snapshot, instant: str) -> list[str]:
-    """The columns that readers by name, for whom case is nothing, would get wrong in the files of an instant.
+    """Columns that a case-insensitive reader by names would misread in the files of an instant.
 
-    Those that it lacks are none.
+    Columns missing from the files are not among them.
 
     Args:
         snapshot: of the table.
-        instant: that wrote the files.
+        instant: of the write.
 
     Raises:
-        UnsupportedTableError: columns were renamed or dropped, and nothing tells which ones the files have.
+        UnsupportedTableError: columns were renamed or dropped and the schema of the files is unknown.
     """
     history = snapshot.schema_history
     if history is None:
@@ -171,10 +171,10 @@ _MOST_KNOWN: Final = 1000
 
 
 class StoredTypes:
-    """Knows the columns of one table's files; those that one instant wrote have the same. Threads may share it.
+    """Column types of one table's files, which are the same for all files of an instant; thread-safe.
 
     Args:
-        rules: what the engine reads right that opens the files.
+        rules: of the engine that opens the files.
     """
 
     def __init__(self, rules: ReadingRules = TRINO_RULES) -> None:
@@ -187,26 +187,25 @@ class StoredTypes:
         """Refuse a snapshot with files that the engine would misread.
 
         Raises:
-            UnsupportedTableError: there is such a file; the message names the column.
+            UnsupportedTableError: such a file exists; the message names the column.
         """
         for instant, columns in self.misread(snapshot, snapshot.live_rows).items():
             for column, old in (columns or {}).items():
                 raise UnsupportedTableError(
                     f"{snapshot.config.name}: column {column} is {snapshot.schema.field(column).type} now, and was "
-                    f"{old} when files of {instant} were written, which {self._rules.engine} would read wrong; "
+                    f"{old} when files of {instant} were written, which {self._rules.engine} would misread; "
                     f"rewrite those files (clustering), {self._rules.otherwise}"
                 )
 
     def misread(self, snapshot: Snapshot, rows: NDArray[np.int64]) -> dict[str, dict[str, pa.DataType] | None]:
-        """The columns that the engine would misread in base files.
+        """The columns of base files that the engine would misread.
 
         Args:
             snapshot: of the table.
             rows: positions of slices.
 
         Returns:
-            By instant that wrote files of those slices: the stored types of such columns, None where its files could
-            not be looked at.
+            By the instant that wrote the files: the stored types of such columns, None if its files cannot be read.
         """
         with self._lock:
             first = _first_rows(snapshot, rows)
@@ -218,7 +217,7 @@ class StoredTypes:
             }
 
     def _wrong_columns(self, stored: pa.Schema, wanted: pa.Schema) -> dict[str, pa.DataType]:
-        key = (id(stored), wanted)  # one object for equal schemas, and it stays
+        key = (id(stored), wanted)  # equal schemas are one object, which is kept
         if key not in self._wrong:
             if len(self._wrong) >= _MOST_KNOWN:
                 self._wrong.clear()
@@ -238,21 +237,21 @@ class StoredTypes:
         paths: list[Any] = snapshot.take_files(np.array([*rows.values()], np.int64)).column("path").to_pylist()
         storage = snapshot.client.storage
         with ThreadPoolExecutor(min(_THREADS, len(paths)), thread_name_prefix="hudi-types") as pool:
-            found = pool.map(lambda path: _schema_of(storage, path), paths)
-            for instant, schema in zip(rows, found, strict=True):
+            schemas = pool.map(lambda path: _schema_of(storage, path), paths)
+            for instant, schema in zip(rows, schemas, strict=True):
                 if schema is not None:
                     self._schemas[instant] = self._same(schema)
 
     def _same(self, schema: pa.Schema) -> pa.Schema:
-        """One object for equal schemas, of which a table has a few."""
+        """One object for equal schemas, of which a table has few."""
         known = {id(one): one for one in self._schemas.values()}.values()
         return next((one for one in known if one.equals(schema)), schema)
 
 
 def _first_rows(snapshot: Snapshot, rows: NDArray[np.int64]) -> dict[str, int]:
-    """For each instant that wrote one of the base files, the position of one of its files."""
+    """For each instant that wrote some of the base files, the position of one of its files."""
     files = snapshot.take_files(rows)
-    rows = rows[valid_mask(one_chunk(files.column("path")))]  # the others are log files alone
+    rows = rows[valid_mask(one_chunk(files.column("path")))]  # the others have log files only
     encoded: Any = one_chunk(files.column("instant").filter(files.column("path").is_valid())).dictionary_encode()
     codes, first = np.unique(to_numpy(encoded.indices), return_index=True)
     instants: list[Any] = encoded.dictionary.to_pylist()
@@ -260,7 +259,7 @@ def _first_rows(snapshot: Snapshot, rows: NDArray[np.int64]) -> dict[str, int]:
 
 
 def _schema_of(storage: Storage, path: str) -> pa.Schema | None:
-    """The columns of a file; None when it cannot be read, of which whoever reads it will say more."""
+    """The schema of a file; None if it cannot be read, which its reader will report."""
     try:
         with storage.open_input(path) as stream:
             return pq.read_schema(stream).remove_metadata()

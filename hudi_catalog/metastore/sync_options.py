@@ -1,4 +1,4 @@
-"""Options of the sync to metastores, typed and checked once; the keys are Apache Hudi's own where it has one."""
+"""Options of the sync to metastores; keys are Apache Hudi's where it has one."""
 
 from __future__ import annotations
 
@@ -95,35 +95,35 @@ class HiveSyncOptions:
     """Options of entries for Hive and Spark.
 
     Attributes:
-        format: by what Hive reads an entry: `handler`, `apache` for Apache Hudi's own input formats, or `symlink`;
-            None for what an entry has already, else for what the target has; `hoodie.catalog.sync.format`.
-        service: `host:port` of the service that the storage handler asks, several with commas between; None for what
-            Hive's configuration says; `hoodie.catalog.hive.service`.
-        dropped: whether partitions that the last sync registered and that are gone are made again, `repair`, or were
-            dropped on purpose and stay away, `keep`; `hoodie.catalog.sync.partitions.dropped`.
-        partition_fields: must be the table's own, if given; `hoodie.datasource.hive_sync.partition_fields`.
-        extractor: Apache's class that tells values of partitions, which must tell what we read from the paths; None
+        format: how Hive reads an entry: `handler`, `apache` for Apache Hudi's own input formats, or `symlink`; None for
+            an existing entry's, else the target's default; `hoodie.catalog.sync.format`.
+        service: `host:port` of the service for the storage handler, several comma-separated; None for Hive's own
+            configuration; `hoodie.catalog.hive.service`.
+        dropped: whether partitions that the last sync registered and that are gone are registered again, `repair`, or
+            stay dropped, `keep`; `hoodie.catalog.sync.partitions.dropped`.
+        partition_fields: if set, must be the table's own; `hoodie.datasource.hive_sync.partition_fields`.
+        extractor: Apache's class that derives partition values; refused if it would derive others than we do. None
             for any; `hoodie.datasource.hive_sync.partition_extractor_class`.
         strategy: which entries merge-on-read tables get: `ALL`, `RO` or `RT`;
             `hoodie.datasource.hive_sync.table.strategy`.
-        skip_ro_suffix: the read-optimized entry has the table's own name;
+        skip_ro_suffix: name the read-optimized entry like the table;
             `hoodie.datasource.hive_sync.skip_ro_suffix`.
-        snapshot_name: with `ALL`, whether there is an entry of the table's own name that reads the newest rows, beside
-            the one that ends in `_rt`; `hoodie.meta.sync.sync_snapshot_with_table_name`.
-        table_properties: more parameters of the entry; `hoodie.datasource.hive_sync.table_properties`.
-        serde_properties: more parameters of its SerDe; `hoodie.datasource.hive_sync.serde_properties`.
-        as_datasource: write what Spark knows a table of its own by;
+        snapshot_name: with `ALL`, also register an entry named like the table that reads the newest rows, beside
+            `_rt`; `hoodie.meta.sync.sync_snapshot_with_table_name`.
+        table_properties: additional parameters of the entry; `hoodie.datasource.hive_sync.table_properties`.
+        serde_properties: additional parameters of its SerDe; `hoodie.datasource.hive_sync.serde_properties`.
+        as_datasource: write the properties by which Spark recognizes a data source table;
             `hoodie.datasource.hive_sync.sync_as_datasource`.
-        schema_part: so many characters of Spark's schema go into one parameter;
+        schema_part: most characters of Spark's schema per parameter;
             `hoodie.datasource.hive_sync.schema_string_length_thresh`.
-        comments: take over the columns' comments; `hoodie.datasource.hive_sync.sync_comment`.
-        create_database: make the database where it is missing; `hoodie.datasource.hive_sync.auto_create_database`.
-        timestamps: whether timestamps are registered as such, or as the numbers that the files hold; None for what
-            the entry has already, else for timestamps with our handler, and numbers with Apache's input formats, as
-            Apache's sync does; `hoodie.datasource.hive_sync.support_timestamp`.
-        conditional: note a newer instant only when something else changed;
+        comments: register the columns' comments; `hoodie.datasource.hive_sync.sync_comment`.
+        create_database: create the database if missing; `hoodie.datasource.hive_sync.auto_create_database`.
+        timestamps: register timestamps as such instead of as the numbers in the files; None for the existing entry's
+            way, else timestamps with our handler and numbers with Apache's input formats, as Apache's sync does;
+            `hoodie.datasource.hive_sync.support_timestamp`.
+        conditional: record a newer instant only if something else changed;
             `hoodie.datasource.meta_sync.condition.sync`.
-        spark_version: which Spark made the entry; None to say nothing; `hoodie.meta_sync.spark.version`.
+        spark_version: of the Spark that created the entry; None to omit it; `hoodie.meta_sync.spark.version`.
     """
 
     format: str | None = None
@@ -146,10 +146,10 @@ class HiveSyncOptions:
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> HiveSyncOptions:
-        """Options by their keys, of which there may be others.
+        """Parse options by their keys, ignoring others.
 
         Raises:
-            OptionError: a value does not fit its key.
+            OptionError: an invalid value.
         """
         return cls(
             format=choice(values, FORMAT, None, FORMATS),
@@ -174,7 +174,7 @@ class HiveSyncOptions:
 
 @dataclass(frozen=True)
 class SyncOptions:
-    """Options of the sync, and of those who use what it registered.
+    """Options of the sync, and of users of what it registered.
 
     Attributes:
         database: schema of the entries; None for the table's own database, else `default`;
@@ -182,17 +182,17 @@ class SyncOptions:
         table: name of the entry; None for the table's own; `hoodie.datasource.hive_sync.table`.
         omit_meta_fields: leave Hudi's meta columns out of the entries;
             `hoodie.datasource.hive_sync.omit_metadata_fields`.
-        locations: how the engine spells places, `ours=theirs` pairs with commas between, such as
-            `file:///data=local:///`; None for what the entry says, see `Locations`; `hoodie.catalog.sync.locations`.
+        locations: how the engine writes URIs, comma-separated pairs `ours=theirs` such as `file:///data=local:///`;
+            None for the existing entry's, see `Locations`; `hoodie.catalog.sync.locations`.
         manifests: URI of a folder for the lists of files; None for one inside each table's `.hoodie`;
             `hoodie.catalog.sync.manifests`.
-        retention: seconds for which a pinned snapshot outlives its last use; `hoodie.catalog.sync.pins.retention`.
-        entry_age: seconds for which an entry of the metastore is believed without a look;
+        retention: seconds that a pinned snapshot is kept after its last use; `hoodie.catalog.sync.pins.retention`.
+        entry_age: seconds for which an entry of the metastore is cached;
             `hoodie.catalog.sync.entries.age`.
-        open_tables: so many tables are held open; `hoodie.catalog.sync.tables.open`.
+        open_tables: most tables held open; `hoodie.catalog.sync.tables.open`.
         hudi_name: name of the entry for Trino's own Hudi connector, where `{table}` stands for the entry's;
             `hoodie.catalog.sync.trino.hudi.name`.
-        hive: those of entries for Hive and Spark.
+        hive: options of entries for Hive and Spark.
     """
 
     database: str | None = None
@@ -208,15 +208,15 @@ class SyncOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str] | None) -> SyncOptions:
-        """Options by their keys.
+        """Parse options by their keys.
 
         Raises:
-            OptionError: an unknown key, or a value that does not fit it.
+            OptionError: an unknown key or an invalid value.
         """
         values = known_options(options, SYNC_KEYS, "the sync")
         hudi_name = values.get(HUDI_NAME, cls.hudi_name)
         if "{table}" not in hudi_name or hudi_name == "{table}":
-            raise OptionError(f"{HUDI_NAME}: {hudi_name!r} must hold {{table}} and something besides")
+            raise OptionError(f"{HUDI_NAME}: {hudi_name!r} must contain {{table}} and further characters")
         return cls(
             database=values.get(DATABASE) or None,
             table=values.get(TABLE) or None,

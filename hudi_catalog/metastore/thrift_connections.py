@@ -1,4 +1,4 @@
-"""Connections to a Hive Metastore: shared by threads, made anew when they break, at the next address if need be."""
+"""Connections to a Hive Metastore: opened with TLS and SASL as configured, pooled, replaced when they break."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ _MOST_IDLE: Final = 8
 
 BROKEN: Final = (TTransportException, TProtocolException, OSError, EOFError)
 
-"""What a connection raises that is of no more use."""
+"""Errors after which a connection is unusable."""
 
 hms: Any = thriftpy2.load(_IDL, "hudi_catalog_hive_metastore_thrift")
 
-"""The IDL's structs and exceptions; thriftpy2 has no types for them."""
+"""The IDL's structs and exceptions, untyped in thriftpy2."""
 
 Connect = Callable[[str, int, ModuleType], Any]
 
-"""Opens a connection: host, port, the IDL's module; gives a `TClient`."""
+"""Opens a connection: takes host, port and the IDL's module; returns a `TClient`."""
 
 
 class UnknownMethodError(MetastoreError):
-    """The metastore's release does not have a method."""
+    """The metastore's release lacks a method."""
 
 
 class Connections:
-    """Calls a metastore's methods over a few connections.
+    """Calls a metastore's methods over a pool of connections; thread-safe.
 
     Args:
         addresses: hosts and ports of servers of one metastore.
@@ -63,12 +63,12 @@ class Connections:
         return "thrift://" + ",".join(address_text(*address) for address in self._addresses)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method; once more when the connection broke, so it must be one that may be repeated.
+        """Call a method, retrying once on a broken connection; only for methods that are safe to repeat.
 
         Raises:
             NoSuchObjectException, AlreadyExistsException, InvalidOperationException: the metastore's own.
-            UnknownMethodError: its release does not have the method.
-            MetastoreError: it refuses for another reason, or cannot be reached.
+            UnknownMethodError: its release lacks the method.
+            MetastoreError: it refuses for another reason, or is unreachable.
         """
         for last in (False, True):
             client = self._client(fresh=last)
@@ -77,7 +77,7 @@ class Connections:
             except BROKEN as error:
                 close(client)
                 if last:
-                    raise MetastoreError(f"{self.uri}: {method}: the connection broke: {said(error)}") from error
+                    raise MetastoreError(f"{self.uri}: {method}: the connection broke: {error_text(error)}") from error
                 continue
             except TApplicationException as error:
                 self._give_back(client)
@@ -90,19 +90,19 @@ class Connections:
             except TException as error:
                 self._give_back(client)
                 raise self.refused(method, error) from error
-            except Exception as error:  # thriftpy2 raises what it likes at bytes that it cannot read
+            except Exception as error:  # thriftpy2 raises various errors on unreadable bytes
                 close(client)
-                raise MetastoreError(f"{self.uri}: {method}: the answer is not a metastore's: {error}") from error
+                raise MetastoreError(f"{self.uri}: {method}: the response is not a metastore's: {error}") from error
             self._give_back(client)
             return result
         raise AssertionError(method)
 
     def refused(self, what: str, error: Any) -> MetastoreError:
-        """The error that tells what a metastore refused, and why."""
-        return MetastoreError(f"{self.uri}: {what}: {said(error)}")
+        """The error for a call that the metastore refused."""
+        return MetastoreError(f"{self.uri}: {what}: {error_text(error)}")
 
     def close(self) -> None:
-        """Close connections that are not in use."""
+        """Close idle connections."""
         with self._lock:
             idle, self._idle = self._idle, []
         for client in idle:
@@ -118,9 +118,9 @@ class Connections:
             try:
                 client = self._connect(*address, hms)
             except BROKEN as error:
-                problems.append(f"{address_text(*address)}: {said(error)}")
+                problems.append(f"{address_text(*address)}: {error_text(error)}")
                 continue
-            with self._lock:  # the next ones begin with the address that answers
+            with self._lock:  # later connections try the responding address first
                 self._addresses.sort(key=lambda other: other != address)
             return client
         raise MetastoreError(f"no Hive Metastore can be reached: {'; '.join(problems)}")
@@ -134,12 +134,12 @@ class Connections:
 
 
 def address_text(host: str, port: int) -> str:
-    """An address as it is written."""
+    """An address as host:port."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def said(error: Any) -> str:
-    """What an error says, without its class."""
+def error_text(error: Any) -> str:
+    """An error's message without its class."""
     return str(getattr(error, "message", None) or error)
 
 
@@ -155,11 +155,11 @@ _UNSPECIFIED: Final = "Unspecified GSS failure"
 
 
 class SaslClient:
-    """One negotiation, and what protects the messages after it.
+    """The client side of one SASL negotiation by pure-sasl, with the interface of Thrift's transports.
 
     Args:
         host: of the server's principal.
-        service: of the server's principal; None where there is none.
+        service: of the server's principal; None if there is none.
         properties: of the mechanism: `username` and `password`.
     """
 
@@ -171,20 +171,20 @@ class SaslClient:
 
     @property
     def complete(self) -> bool:
-        """Whether all messages were exchanged; until then the server of a mechanism such as Kerberos proved nothing."""
+        """Whether the negotiation is complete; until then a Kerberos server has not proved its identity."""
         return bool(self._client.complete)
 
     def start(self, mechanism: str) -> tuple[bool, bytes, bytes | None]:
-        """Choose the mechanism; gives the first message."""
+        """Choose the mechanism; returns the first message."""
         done, first = self._attempt(lambda: self._first(mechanism))
         return done, mechanism.encode(), first
 
     def step(self, challenge: bytes) -> tuple[bool, bytes | None]:
-        """Answer a message of the server."""
+        """Answer a challenge of the server."""
         return self._attempt(lambda: self._client.process(challenge))
 
     def encode(self, message: bytes) -> tuple[bool, bytes | None]:
-        """A message as it is sent: as it is, or protected and with its length before it."""
+        """A message for sending: unchanged, or protected and prefixed with its length."""
 
         def wrap() -> bytes:
             wrapped: bytes = self._client.wrap(message)
@@ -193,11 +193,11 @@ class SaslClient:
         return self._attempt(wrap)
 
     def decode(self, message: bytes) -> tuple[bool, bytes | None]:
-        """A protected message of the server, which comes with its length before it."""
+        """Unwrap a protected message of the server, which is prefixed with its length."""
         return self._attempt(lambda: self._client.unwrap(message[_LENGTH.size :]))
 
-    def getError(self) -> str:  # noqa: N802  # Thrift's transports call it so
-        """Why the last call failed."""
+    def getError(self) -> str:  # noqa: N802  # the name that Thrift's transports call
+        """The message of the last failure."""
         return self._problem
 
     def _first(self, mechanism: str) -> Any:
@@ -207,13 +207,13 @@ class SaslClient:
     def _attempt(self, call: Any) -> tuple[bool, Any]:
         try:
             return True, call()
-        except Exception as error:  # noqa: BLE001  # pure-sasl and Kerberos raise what they like
-            self._problem = _told(error)
+        except Exception as error:  # noqa: BLE001  # pure-sasl and Kerberos raise various errors
+            self._problem = _sasl_error_text(error)
             return False, None
 
 
-def _told(error: Exception) -> str:
-    """What an error says; those of Kerberos hold pairs of a text and a number, the general one first."""
+def _sasl_error_text(error: Exception) -> str:
+    """An error's message; Kerberos errors hold pairs of text and number, the general one first."""
     texts = [str(pair[0]) for pair in error.args if isinstance(pair, tuple) and pair]
     special = [text for text in texts if not text.startswith(_UNSPECIFIED)]
     return ": ".join(special or texts) or str(error) or type(error).__name__
@@ -223,24 +223,24 @@ _GSSAPI, _PLAIN = "GSSAPI", "PLAIN"
 
 _SERVICE: Final = "hive"
 
-_ANY_PASSWORD: Final = "x"  # noqa: S105  # PyHive's for servers that look at the name alone
+_ANY_PASSWORD: Final = "x"  # noqa: S105  # PyHive's, for servers that check only the name
 
 _CHUNK: Final = 1 << 16
 
-_socket: Any = TSocket  # thriftpy2 is typed here and there only
+_socket: Any = TSocket  # thriftpy2 is only partly typed
 
 _protocol: Any = TCyBinaryProtocol
 
 
-class WholeReads(TSocket):
-    """A socket that reads as many bytes as it is asked for.
+class WholeReadSocket(TSocket):
+    """A socket whose `read` returns exactly as many bytes as requested.
 
-    Thriftpy2 would put SASL's frames together itself, and copy what it has for each piece that comes; of a TLS
-    connection no piece is longer than 16 KB, and the many thousand partitions of a table are one frame.
+    thriftpy2 assembles SASL frames itself and copies its buffer for each piece received. TLS pieces are at most 16 KB,
+    and the thousands of partitions of a table are one frame.
     """
 
     def read(self, sz: int) -> bytes:
-        """So many bytes; an end of the connection before is thriftpy2's error."""
+        """Read exactly `sz` bytes; raises thriftpy2's error on early EOF."""
         read: Any = super().read
         pieces: list[bytes] = []
         while sz > 0:
@@ -249,12 +249,11 @@ class WholeReads(TSocket):
         return b"".join(pieces)
 
 
-def connecting(options: MetastoreOptions) -> Connect:
-    """How connections are opened.
+def connector(options: MetastoreOptions) -> Connect:
+    """Returns the function that opens connections.
 
     Raises:
-        OptionError: options that do not go together, a file that cannot be read, or a library is missing that the
-            authentication needs.
+        OptionError: options that exclude each other, a file that cannot be read, or a missing library.
     """
     options.check_together()
     password = options.password() or _ANY_PASSWORD
@@ -292,7 +291,7 @@ def _transport(connection: socket.socket, host: str, port: int, options: Metasto
         mechanism = _PLAIN
         name = options.username or getpass.getuser()
         client = SaslClient(host, username=name, password=password)
-    whole: Any = WholeReads
+    whole: Any = WholeReadSocket
     wrapped = whole(sock=connection)
     transport = TCySaslClientTransport(lambda: client, mechanism, wrapped)
     try:
@@ -302,14 +301,15 @@ def _transport(connection: socket.socket, host: str, port: int, options: Metasto
             wrapped.close()
         if error.type == TTransportException.END_OF_FILE:
             raise
-        # another server of the same metastore would say the same
+        # no retry: another server of the same metastore would refuse as well
         raise MetastoreError(
-            f"{address_text(host, port)}: authentication by {options.auth} failed: {said(error)}"
+            f"{address_text(host, port)}: authentication by {options.auth} failed: {error_text(error)}"
         ) from error
-    if not client.complete:  # an impostor need only leave out the messages by which a server proves who it is
+    if not client.complete:  # otherwise an impostor could omit the messages that prove its identity
         wrapped.close()
         raise MetastoreError(
-            f"{address_text(host, port)}: authentication by {options.auth} failed: the server did not prove its name"
+            f"{address_text(host, port)}: authentication by {options.auth} failed: "
+            "the server did not prove its identity"
         )
     return transport
 

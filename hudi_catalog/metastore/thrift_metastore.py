@@ -1,4 +1,4 @@
-"""A Hive Metastore, releases 2.3 to 4.0, over Thrift."""
+"""A Hive Metastore over Thrift, releases 2.3 to 4.0."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from typing import Any, Final
 from hudi_catalog.metastore.locations import normal_uri
 from hudi_catalog.metastore.metastore import HiveColumn, HivePartition, HiveTable, StorageFormat
 from hudi_catalog.metastore.metastore_options import MetastoreOptions
-from hudi_catalog.metastore.thrift_connections import Connections, UnknownMethodError, connecting, hms
+from hudi_catalog.metastore.thrift_connections import Connections, UnknownMethodError, connector, hms
 from table_format.errors import MetastoreError
 from table_format.keys.partition_values import unescape_path_name
 
 
-def table_of(found: Any) -> HiveTable:
-    """A table as the metastore gave it."""
-    storage = found.sd or hms.StorageDescriptor()
+def table_of(table: Any) -> HiveTable:
+    """A table from its Thrift struct."""
+    storage = table.sd or hms.StorageDescriptor()
     return HiveTable(
-        schema=found.dbName,
-        name=found.tableName,
+        schema=table.dbName,
+        name=table.tableName,
         columns=_columns(storage.cols),
         location=_spelled(storage.location or ""),
         format=_format(storage),
-        parameters=found.parameters or {},
-        partition_columns=_columns(found.partitionKeys),
-        table_type=found.tableType or "",
-        owner=found.owner or "",
+        parameters=table.parameters or {},
+        partition_columns=_columns(table.partitionKeys),
+        table_type=table.tableType or "",
+        owner=table.owner or "",
     )
 
 
-def partitions_of(found: Sequence[Any]) -> list[HivePartition]:
-    """Partitions as the metastore gave them; most have the same columns, which are made once."""
+def partitions_of(partitions: Sequence[Any]) -> list[HivePartition]:
+    """Partitions from their Thrift structs; equal columns become one object."""
     known: dict[tuple[Any, ...], tuple[HiveColumn, ...]] = {}
     result = []
-    for one in found:
+    for one in partitions:
         storage = one.sd or hms.StorageDescriptor()
         key = tuple((field.name, field.type, field.comment) for field in storage.cols or ())
         if key not in known:
@@ -44,9 +44,9 @@ def partitions_of(found: Sequence[Any]) -> list[HivePartition]:
     return result
 
 
-def thrift_table(table: HiveTable, found: Any) -> Any:
-    """The definition as Thrift has it; what it doesn't tell is as in `found`, or as Hive makes new tables."""
-    result = found if found is not None else hms.Table(createTime=0, lastAccessTime=0, retention=0)
+def thrift_table(table: HiveTable, existing: Any) -> Any:
+    """The Thrift struct of a table; fields not in `table` are those of the existing struct, or Hive's defaults."""
+    result = existing if existing is not None else hms.Table(createTime=0, lastAccessTime=0, retention=0)
     result.dbName, result.tableName = table.schema.lower(), table.name.lower()
     result.tableType, result.owner = table.table_type, table.owner
     result.parameters = dict(table.parameters)
@@ -56,7 +56,7 @@ def thrift_table(table: HiveTable, found: Any) -> Any:
 
 
 def thrift_partition(table: HiveTable, partition: HivePartition) -> Any:
-    """A partition as Thrift has it, with the columns and the format of its table."""
+    """The Thrift struct of a partition, with the columns and format of its table."""
     return hms.Partition(
         values=list(partition.values),
         dbName=table.schema.lower(),
@@ -109,7 +109,7 @@ def _fields(columns: Sequence[HiveColumn]) -> list[Any]:
 
 _BATCH: Final = 200
 
-# new rows wait for nobody; changes and deletions, one batch of which is one transaction, would for each other's locks
+# only additions run concurrently; changes and deletions would wait for each other's locks
 _ADDED_AT_ONCE: Final = 4
 
 _READ_AT_ONCE: Final = 1000
@@ -120,18 +120,18 @@ _NO_STATISTICS: Final = {"DO_NOT_UPDATE_STATS": "true"}
 
 
 class ThriftMetastore:
-    """A Hive Metastore. Threads share a few connections; a broken one is made anew, at the next address if need be.
+    """A Hive Metastore; threads share a pool of connections.
 
     Args:
         addresses: hosts and ports of servers of one metastore.
-        options: how they are connected to.
+        options: of the connections.
 
     Raises:
-        OptionError: a certificate cannot be read, or a library is missing that the authentication needs.
+        OptionError: a certificate cannot be read, or a library for the authentication is missing.
     """
 
     def __init__(self, addresses: Sequence[tuple[str, int]], options: MetastoreOptions | None = None) -> None:
-        self._connections = Connections(addresses, connecting(options or MetastoreOptions()))
+        self._connections = Connections(addresses, connector(options or MetastoreOptions()))
         self._old_get_table = False
 
     @property
@@ -144,7 +144,7 @@ class ThriftMetastore:
         return sorted(self._call("get_all_databases"))
 
     def create_schema(self, name: str) -> bool:
-        """Make a database, where the metastore puts it; False when it is there already."""
+        """Create a database in the metastore's default location; False if it exists."""
         if name.lower() in self.schemas():
             return False
         try:
@@ -152,50 +152,50 @@ class ThriftMetastore:
         except hms.AlreadyExistsException:
             return False
         except MetastoreError:
-            # of several who make it at once, all but one hear of a broken key of the metastore's database
+            # of several concurrent creators, all but one get a key violation of the metastore's database
             if name.lower() in self.schemas():
                 return False
             raise
         return True
 
     def schema_folders(self, name: str) -> list[str]:
-        """URIs of the folders that are deleted with a database; none where the metastore does not say."""
+        """URIs of the folders that are deleted with a database; empty if unknown."""
         try:
-            found = self._call("get_database", name.lower())
+            database = self._call("get_database", name.lower())
         except (hms.NoSuchObjectException, MetastoreError):
             return []
-        return [uri for uri in (found.locationUri, found.managedLocationUri) if uri]
+        return [uri for uri in (database.locationUri, database.managedLocationUri) if uri]
 
     def tables(self, schema: str) -> list[str]:
-        """Names of a database's tables; none when there is no such database."""
+        """Names of a database's tables; empty if there is no such database."""
         try:
             return sorted(self._call("get_all_tables", schema.lower()))
         except hms.NoSuchObjectException:
             return []
 
     def table(self, schema: str, name: str) -> HiveTable | None:
-        """A table, or None when there is none of that name."""
-        found = self._get(schema.lower(), name.lower())
-        return None if found is None else table_of(found)
+        """A table, or None if there is none of that name."""
+        existing = self._get(schema.lower(), name.lower())
+        return None if existing is None else table_of(existing)
 
     def put_table(self, table: HiveTable) -> None:
         """Create a table or replace its definition.
 
-        A metastore refuses some changes of a column's type, of the columns' order, and of partition columns, on account
-        of Hive's own tables; then the entry is dropped and made anew, without partitions, and for that moment there is
-        none. Partitions that a table keeps keep columns of their own: put them anew.
+        A metastore refuses some changes of column types, of the columns' order and of partition columns, to protect
+        Hive's own tables; the entry is then dropped and created anew without partitions, and is missing for a moment.
+        Partitions that a table keeps have columns of their own: put them again.
         """
         schema, name = table.schema.lower(), table.name.lower()
-        found = self._get(schema, name)
-        if found is None:
+        existing = self._get(schema, name)
+        if existing is None:
             try:
                 self._create(thrift_table(table, None))
             except hms.AlreadyExistsException:
-                found = self._get(schema, name)  # somebody was faster, or a first try came through after all
+                existing = self._get(schema, name)  # created concurrently, or the first attempt succeeded after all
             else:
                 return
-        same_keys = found is None or table_of(found).partition_columns == table.partition_columns
-        wanted = thrift_table(table, found)
+        same_keys = existing is None or table_of(existing).partition_columns == table.partition_columns
+        wanted = thrift_table(table, existing)
         try:
             self._call("alter_table_with_environment_context", schema, name, wanted, _context())
         except hms.InvalidOperationException as error:
@@ -208,7 +208,7 @@ class ThriftMetastore:
                 raise self._connections.refused(f"create_table {schema}.{name}", there) from there
 
     def drop_table(self, schema: str, name: str) -> bool:
-        """Take a table out; its files stay. False when there was none."""
+        """Remove a table; its files are kept. False if there was none."""
         try:
             self._call("drop_table_with_environment_context", schema.lower(), name.lower(), False, _context())
         except hms.NoSuchObjectException:
@@ -216,47 +216,47 @@ class ThriftMetastore:
         return True
 
     def partitions(self, table: HiveTable) -> list[HivePartition]:
-        """A table's partitions; of many, a thousand at a time, for each comes with all of its columns."""
+        """A table's partitions, read in batches, since each carries all of its columns."""
         names = [*self._partition_names(table).values()]
         if len(names) <= _READ_AT_ONCE:
             return partitions_of(self._of_table("get_partitions", table, _ALL))
-        found = []
+        partitions = []
         for batch in _batches(names, _READ_AT_ONCE):
-            found += partitions_of(self._of_table("get_partitions_by_names", table, batch))
-        return found
+            partitions += partitions_of(self._of_table("get_partitions_by_names", table, batch))
+        return partitions
 
     def partition_values(self, table: HiveTable) -> set[tuple[str, ...]]:
-        """Values of a table's partitions, without what else there is to them."""
+        """Values of a table's partitions only."""
         return set(self._partition_names(table))
 
     def put_partitions(self, table: HiveTable, partitions: Sequence[HivePartition]) -> None:
-        """Add partitions to a table, or replace those that have the same values; some hundreds at a time."""
-        there = self._partition_names(table)
-        new = [thrift_partition(table, one) for one in partitions if one.values not in there]
-        old = [thrift_partition(table, one) for one in partitions if one.values in there]
+        """Add partitions to a table in batches, or replace those with the same values."""
+        existing = self._partition_names(table)
+        new = [thrift_partition(table, one) for one in partitions if one.values not in existing]
+        old = [thrift_partition(table, one) for one in partitions if one.values in existing]
         with ThreadPoolExecutor(_ADDED_AT_ONCE, thread_name_prefix="hudi-metastore") as pool:
-            for there_by_now in pool.map(self._add, _batches(new)):
-                old += there_by_now
+            for already_there in pool.map(self._add, _batches(new)):
+                old += already_there
         for batch in _batches(old):
             self._of_table("alter_partitions_with_environment_context", table, batch, _context())
 
     def drop_partitions(self, table: HiveTable, values: Sequence[tuple[str, ...]]) -> None:
-        """Take partitions out of a table; their files stay."""
+        """Remove partitions from a table; their files are kept."""
         names = self._partition_names(table)
-        gone = [names[one] for one in dict.fromkeys(values) if one in names]
-        for batch in _batches(gone):
+        dropped = [names[one] for one in dict.fromkeys(values) if one in names]
+        for batch in _batches(dropped):
             self._drop(table, batch)
 
     def close(self) -> None:
-        """Close connections that are not in use."""
+        """Close idle connections."""
         self._connections.close()
 
     def _create(self, wanted: Any) -> None:
         try:
             self._call("create_table_with_environment_context", wanted, _context())
         except hms.NoSuchObjectException as error:
-            told = f"create_table {wanted.dbName}.{wanted.tableName}"
-            raise self._connections.refused(told, error) from error
+            what = f"create_table {wanted.dbName}.{wanted.tableName}"
+            raise self._connections.refused(what, error) from error
 
     def _get(self, schema: str, name: str) -> Any:
         try:
@@ -270,12 +270,12 @@ class ThriftMetastore:
             return None
 
     def _partition_names(self, table: HiveTable) -> dict[tuple[str, ...], str]:
-        """Values of the partitions, with the names by which the metastore knows them."""
+        """Values of the partitions with the metastore's names for them."""
         names: list[str] = self._of_table("get_partition_names", table, _ALL)
         return {tuple(unescape_path_name(part.partition("=")[2]) for part in name.split("/")): name for name in names}
 
     def _add(self, batch: list[Any]) -> list[Any]:
-        """Add partitions; gives those that are there already."""
+        """Add partitions; returns those that exist already."""
         try:
             self._call("add_partitions", batch)
         except hms.AlreadyExistsException:
@@ -305,7 +305,7 @@ class ThriftMetastore:
             self._call("drop_partitions_req", request)
 
     def _of_table(self, method: str, table: HiveTable, *arguments: Any) -> Any:
-        """Call a method that is about a table, which must be there."""
+        """Call a method about a table that must exist."""
         try:
             return self._call(method, table.schema.lower(), table.name.lower(), *arguments)
         except (hms.NoSuchObjectException, hms.InvalidOperationException) as error:

@@ -1,7 +1,7 @@
-"""The entry under which Trino's own Hudi connector reads a table.
+"""Sync of a Hudi table to Trino: the entry, and the file list that it points at.
 
-That connector lists the table's folders itself, those of the partitions that the metastore names: of a partitioned
-table without partitions in the metastore it silently reads nothing.
+Optionally a second entry for Trino's own Hudi connector. That connector lists the folders of the partitions in the
+metastore: a partitioned table without partitions there silently reads as empty.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from catalog.snapshots.snapshot import Snapshot
 from catalog.table import READ_OPTIMIZED, SNAPSHOT, Table
 from hudi_catalog.metastore import entries, hive_entries
 from hudi_catalog.metastore.changes import Change, changes_of, schema_changes
-from hudi_catalog.metastore.entries import check_owner, deletions, hive_schema
+from hudi_catalog.metastore.entries import check_owner, deletion_warnings, hive_schema
 from hudi_catalog.metastore.locations import Locations
 from hudi_catalog.metastore.manifests import Pins, list_name, manifest_folder, manifest_of, paths_of
 from hudi_catalog.metastore.metastore import HUDI_FORMAT, SYMLINK_FORMAT, HiveTable, Metastore
@@ -31,13 +31,13 @@ HUDI_TARGET: Final = "hudi"
 
 
 def hudi_entry(entry: HiveTable, snapshot: Snapshot, name: str, location: str) -> HiveTable:
-    """The entry beside ours; partition columns stand apart from the others in it, for the connector asks for that.
+    """The entry for Trino's Hudi connector, with separate partition columns as the connector requires.
 
     Args:
-        entry: ours.
+        entry: our own entry.
         snapshot: of the table.
-        name: of the other entry.
-        location: of the table, as the engine spells it.
+        name: of the new entry.
+        location: of the table, as the engine writes it.
     """
     fields = [field.lower() for field in snapshot.config.partition_fields]
     by_name = {column.name: column for column in entry.columns}
@@ -66,10 +66,10 @@ class TrinoSync:
 
     Attributes:
         schema: of the entry.
-        name: of the entry; it ends in `_ro` where only base files are read.
-        instant: that the entry lists now; "" for a table without commits.
-        changes: none when everything was as it should be.
-        warnings: by which statements Hive would delete the table's files.
+        name: of the entry; ends in `_ro` if only base files are read.
+        instant: that the entry is synced to; "" for a table without commits.
+        changes: empty if everything was up to date.
+        warnings: about statements by which Hive would delete the table's files.
     """
 
     schema: str
@@ -80,7 +80,7 @@ class TrinoSync:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The entry's name, as the only one."""
+        """The entry's name, as a tuple of one."""
         return (self.name,)
 
 
@@ -94,24 +94,23 @@ def sync_to_trino(
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> TrinoSync:
-    """Register a table for Trino's Hive connector, or bring its entry up to date.
+    """Register a table for Trino's Hive connector, or update its entry.
 
     The entry is a symlink table that lists exactly the base files of the newest snapshot. Partition columns are
-    ordinary columns of it, for they are in the files. Of a merge-on-read table the read-optimized one is registered,
-    as `<name>_ro`.
+    ordinary columns, since the files contain them. A merge-on-read table is registered read-optimized, as `<name>_ro`.
 
     Args:
-        table: brought up to date first.
-        metastore: that Trino's Hive connector uses.
+        table: refreshed first.
+        metastore: used by Trino's Hive connector.
         options: see `SyncOptions`.
-        also_hudi: register the table for Trino's own Hudi connector too, under another name.
-        for_spark: let Spark SQL read the entry by Hudi's data source; it would take the list for rows.
-        dry_run: tell the changes, make none.
+        also_hudi: also register the table for Trino's own Hudi connector, under another name.
+        for_spark: let Spark SQL read the entry by Hudi's data source instead of reading the list as rows.
+        dry_run: return the changes without making them.
         storage_options: keyword arguments for the `pyarrow.fs` file systems.
 
     Raises:
         MetastoreError: the name is taken by another table, or the metastore does not answer.
-        UnsupportedTableError: Trino cannot read the table's files as they are; the message says what can.
+        UnsupportedTableError: Trino cannot read the table's files as they are; the message names an alternative.
     """
     options = options or SyncOptions()
     query_type = SNAPSHOT if table.config.table_type == "COPY_ON_WRITE" else READ_OPTIMIZED
@@ -120,7 +119,7 @@ def sync_to_trino(
     schema, name = entry_name(table, options)
     before = metastore.table(schema, name)
     if options.locations is None:
-        options = replace(options, locations=entries.told_locations([before], table.client.storage.full_uri("")))
+        options = replace(options, locations=entries.registered_locations([before], table.client.storage.full_uri("")))
     place = _Place(metastore, table, options, dict(storage_options or {}))
     check_owner(before, entries.TRINO, place.base, place.spelled, metastore)
     wanted = place.symlink(before, schema, name, snapshot, query_type, dry_run=dry_run)
@@ -130,28 +129,28 @@ def sync_to_trino(
     partitions = None
     if also_hudi:
         other = hudi_entry(wanted, snapshot, options.hudi_name.format(table=name), place.spelled)
-        there = metastore.table(schema, other.name)
-        check_owner(there, HUDI_TARGET, place.base, place.spelled, metastore)
-        pairs.append((there, other))
+        existing = metastore.table(schema, other.name)
+        check_owner(existing, HUDI_TARGET, place.base, place.spelled, metastore)
+        pairs.append((existing, other))
         listed = partitions_of(snapshot, place.spelled, HUDI_CONNECTOR).values()
-        partitions = PartitionChanges(metastore, other, listed, registered(metastore, there, other))
+        partitions = PartitionChanges(metastore, other, listed, registered(metastore, existing, other))
     changes = schema_changes(metastore, schema, may_create=options.hive.create_database)
-    altered = [(after, changes_of(there, after)) for there, after in pairs]
-    changes += [change for _, found in altered for change in found]
+    altered = [(after, changes_of(existing, after)) for existing, after in pairs]
+    changes += [change for _, entry_changes in altered for change in entry_changes]
     changes += partitions.changes() if partitions else []
     if changes and not dry_run:
         metastore.create_schema(schema)
-        for after, found in altered:
-            if found:
+        for after, entry_changes in altered:
+            if entry_changes:
                 metastore.put_table(after)
         if partitions:
             partitions.make()
-    warnings = deletions(metastore, schema, (after for _, after in pairs), place.base)
+    warnings = deletion_warnings(metastore, schema, (after for _, after in pairs), place.base)
     return TrinoSync(schema, name, snapshot.instant or "", tuple(changes), warnings)
 
 
 def entry_name(table: Table, options: SyncOptions) -> tuple[str, str]:
-    """Schema and name under which a table is registered: the options', else the table's own, in lower case."""
+    """Schema and lower-case name of the entry: the options', else the table's own."""
     name = options.table or table.name
     ending = (
         "" if table.config.table_type == "COPY_ON_WRITE" or name.lower().endswith(_READ_OPTIMIZED) else _READ_OPTIMIZED
@@ -166,18 +165,18 @@ def _with_spark(
     columns = {column.name: column for column in entry.columns}
     fields = pa.schema([field for field in snapshot.schema if field.name.lower() in columns])
     comments = {field.name: columns[field.name.lower()].comment or "" for field in fields}
-    said = hive_entries.spark_properties(
+    spark = hive_entries.spark_properties(
         fields, snapshot.config.partition_fields, comments, hive.schema_part, hive.spark_version
     )
-    kept = {key: v for key, v in entry.parameters.items() if not key.startswith(entries.SPARK_PREFIX)}
+    others = {key: v for key, v in entry.parameters.items() if not key.startswith(entries.SPARK_PREFIX)}
     serde = hive_entries.spark_serde_properties(location, read_optimized=read_optimized)
     form = replace(entry.format, serde_parameters={**entry.format.serde_parameters, **serde})
-    return replace(entry, parameters=kept | said, format=form)
+    return replace(entry, parameters=others | spark, format=form)
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a table is registered, and how places are spelled there."""
+    """A table, the metastore it is registered in, and its locations there."""
 
     metastore: Metastore
     table: Table
@@ -195,21 +194,21 @@ class _Place:
     def symlink(
         self, before: HiveTable | None, schema: str, name: str, snapshot: Snapshot, query_type: str, *, dry_run: bool
     ) -> HiveTable:
-        """The entry as it should be; unless for a dry run, the list that it points at is there then."""
+        """The wanted entry; unless for a dry run, its file list is written."""
         entry = self._with_identity(before, schema, name, query_type)
         locations = self.options.locations or Locations()
         folder = manifest_folder(entry, self.table.client.storage, locations, self.storage_options)
-        kept = folder.name_for(list_name(self.spelled, snapshot), entry.location)
+        kept_name = folder.name_for(list_name(self.spelled, snapshot), entry.location)
         if not dry_run:
             pins = Pins(self.metastore, self.options.retention)
-            kept = pins.keep(folder, kept, lambda: manifest_of(paths_of(self.spelled, snapshot)), None)
-        return entries.symlink_entry(entry, snapshot, folder.location(kept))
+            kept_name = pins.keep(folder, kept_name, lambda: manifest_of(paths_of(self.spelled, snapshot)), None)
+        return entries.symlink_entry(entry, snapshot, folder.location(kept_name))
 
     def _with_identity(self, before: HiveTable | None, schema: str, name: str, query_type: str) -> HiveTable:
-        """The entry, as much of it as does not depend on the snapshot."""
+        """The entry without what depends on the snapshot."""
         options = self.options
         entry = before or HiveTable(schema, name, (), "", SYMLINK_FORMAT, {})
-        said = {
+        identity = {
             entries.BASE_PATH: self.base,
             entries.TARGET: entries.TRINO,
             entries.QUERY_TYPE: query_type,
@@ -218,5 +217,5 @@ class _Place:
             entries.LOCATIONS: options.locations.to_text() if options.locations else "",
             entries.MANIFESTS: options.manifests or "",
         }
-        parameters = {key: value for key, value in entry.parameters.items() if key not in said}
-        return replace(entry, parameters=parameters | {key: value for key, value in said.items() if value})
+        parameters = {key: value for key, value in entry.parameters.items() if key not in identity}
+        return replace(entry, parameters=parameters | {key: value for key, value in identity.items() if value})

@@ -1,8 +1,8 @@
-"""The tables that `hudi-catalog sync --target trino` registered, as the gateway needs them.
+"""The tables synced to Trino, for the gateway.
 
-Trino's Hive connector reads a registered table as a symlink table: its entry points at a list of exactly the base files
-of one snapshot. `point_at` moves the entry to a newer snapshot; `pin` gives a snapshot, or some of its files, an entry
-of its own that never changes, for a query that must see just that.
+Trino's Hive connector reads a synced table as a symlink table: its entry points at a list of exactly the base files of
+one snapshot. `point_at` moves the entry to a newer snapshot; `pin` registers a snapshot, or some of its files, as an
+entry of its own that never changes, for a query that must read exactly that.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from table_format.storage import Storage
 
 
 class NewestSnapshot(LatestSnapshot):
-    """The newest snapshot of a table.
+    """The newest snapshot of an open table, with the known column types of its files.
 
     Args:
-        table: to be held open.
+        table: to hold open.
         query_type: see `Table.snapshot`.
 
     Attributes:
-        types: what is known of the columns of the table's files.
+        types: known column types of the table's files.
     """
 
     def __init__(self, table: Table, query_type: str) -> None:
@@ -52,7 +52,7 @@ class NewestSnapshot(LatestSnapshot):
 
 SNAPSHOTS: Final = "__snapshots"
 
-"""Ending of the schemas in which pinned snapshots are kept."""
+"""Suffix of the schemas of pinned snapshots."""
 
 _NAME_LENGTH: Final = 80
 
@@ -63,13 +63,13 @@ _CLEAN_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, eq=False)
 class SyncedTable:
-    """A table that was registered for Trino.
+    """A table synced to Trino.
 
     Attributes:
-        entry: in the metastore, as it was last seen.
-        newest: its table and that table's newest snapshot.
-        root: the table's folder, as Trino spells it.
-        folder: of the lists of files.
+        entry: in the metastore, as last read.
+        newest: its table's newest snapshot.
+        root: the table's folder as Trino writes it.
+        folder: of the file lists.
     """
 
     entry: HiveTable
@@ -83,18 +83,18 @@ class SyncedTable:
         return self.newest.table
 
     def pin_name(self, manifest: str) -> tuple[str, str]:
-        """Schema and table under which a list of files is pinned."""
+        """Schema and table under which a file list is pinned."""
         return self.entry.schema + SNAPSHOTS, f"{self.entry.name[:_NAME_LENGTH]}__{manifest}"
 
 
 class TrinoTables:
-    """Registered tables by name. Threads may share it, and several processes may work on one metastore.
+    """Synced tables by name. Thread-safe; several processes may work on one metastore.
 
     Args:
-        metastore: that Trino's Hive connector uses.
+        metastore: used by Trino's Hive connector.
         options: see `SyncOptions`.
         storage_options: keyword arguments for the `pyarrow.fs` file systems of the tables.
-        late: watches over tables whose storage does not answer.
+        late: watches for storage that does not answer.
     """
 
     def __init__(
@@ -117,10 +117,10 @@ class TrinoTables:
         self._cleaning: threading.Thread | None = None
 
     def find(self, schema: str, name: str) -> SyncedTable | None:
-        """A registered table; None for names that mean anything else.
+        """A synced table; None for all other names.
 
         Raises:
-            HudiError: the metastore cannot be asked, or the entry's table cannot be opened.
+            HudiError: the metastore does not answer, or the entry's table cannot be opened.
         """
         key = (schema.lower(), name.lower())
         with self._lock:
@@ -130,7 +130,7 @@ class TrinoTables:
         return self._look_up(key)
 
     def newest(self, synced: SyncedTable) -> Snapshot:
-        """The newest snapshot; in a merge-on-read table, of its base files.
+        """The newest snapshot; for a merge-on-read table, of its base files.
 
         Raises:
             HudiError: the table cannot be read.
@@ -139,21 +139,21 @@ class TrinoTables:
             return synced.newest.get()
 
     def watched(self, synced: SyncedTable) -> AbstractContextManager[None]:
-        """For the time of a `with` block this thread works on a table, and is not waited for if its storage hangs.
+        """Context in which this thread works on a table without blocking others if its storage hangs.
 
         Raises:
-            LateTableError: the table is known not to answer; when the block is entered.
+            LateTableError: on entry, if the table's storage is known not to answer.
         """
         name = f"{synced.entry.schema}.{synced.entry.name}"
         return self.late.working(name, synced.table.client.storage.base, synced.newest.get)
 
     def path_column(self, synced: SyncedTable, snapshot: Snapshot, rows: Rows | None = None) -> Any:
-        """Paths of base files, as Trino's hidden column `$path` spells them.
+        """Paths of base files as in Trino's hidden column `$path`.
 
         Args:
             synced: the table.
             snapshot: of that table.
-            rows: positions in the snapshot; None for all files that count.
+            rows: positions in the snapshot; None for all live files.
 
         Raises:
             UnsupportedTableError: the base files alone are not the table.
@@ -161,55 +161,55 @@ class TrinoTables:
         return paths_of(synced.root, snapshot, rows)
 
     def point_at(self, synced: SyncedTable, snapshot: Snapshot) -> HiveTable:
-        """Make sure that the table's entry lists a snapshot's files, or those of a newer one.
+        """Ensure that the table's entry lists a snapshot's files, or a newer one's.
 
-        Where Trino would misread them, the entry is made one that fails with the reason: an older snapshot would be
-        rows that are missing without a word.
+        If Trino would misread them, the entry is replaced by one that fails with the reason, since leaving an older
+        snapshot would silently miss rows.
 
         Returns:
-            The entry as it stands now.
+            The current entry.
 
         Raises:
-            MetastoreError: the entry is gone, or the metastore does not answer.
+            MetastoreError: the entry no longer exists, or the metastore does not answer.
             UnsupportedTableError: Trino would misread the files.
         """
         with self.watched(synced):
             return self._point_at(synced, snapshot)
 
     def _point_at(self, synced: SyncedTable, snapshot: Snapshot) -> HiveTable:
-        found = self.find(synced.entry.schema, synced.entry.name)
+        current = self.find(synced.entry.schema, synced.entry.name)
         for _ in range(_TRIES):
-            if found is None:
+            if current is None:
                 break
             try:
-                moved = self._moved(found, snapshot)
+                moved = self._moved(current, snapshot)
             except UnsupportedTableError as error:
-                self._refuse(found, error)
+                self._refuse(current, error)
                 raise
-            if moved is found.entry:
+            if moved is current.entry:
                 return moved
-            # what is in the metastore may be newer than what was remembered of it
+            # the metastore may have a newer entry than the cached one
             now = self._look_up((moved.schema, moved.name))
-            if now is not None and now.entry.location == found.entry.location:
+            if now is not None and now.entry.location == current.entry.location:
                 self._move(now, moved)
                 return moved
-            found = now
+            current = now
         raise MetastoreError(
-            f"{synced.entry.schema}.{synced.entry.name}: its entry goes away, or is changed all the time"
+            f"{synced.entry.schema}.{synced.entry.name}: its entry is being removed or changed continually"
         )
 
     def _moved(self, synced: SyncedTable, snapshot: Snapshot) -> HiveTable:
-        """The entry that lists a snapshot's files, or those of a newer one; the list itself is there then."""
+        """The entry for a snapshot or a newer one; its file list exists on return."""
         entry, folder = synced.entry, synced.folder
         if snapshot.instant and entry.parameters.get(entries.INSTANT, "") > snapshot.instant:
-            # another process saw a later commit, or commits were taken back
+            # another process saw a later commit, or commits were rolled back
             snapshot = self.newest(synced)
         name = folder.name_for(self._name(synced, snapshot, None), entry.location)
-        kept = self._pins.keep(folder, name, lambda: manifest_of(paths_of(synced.root, snapshot)), None)
-        if kept == folder.name_at(entry.location):
+        kept_name = self._pins.keep(folder, name, lambda: manifest_of(paths_of(synced.root, snapshot)), None)
+        if kept_name == folder.name_at(entry.location):
             return entry
         self._check(synced, snapshot)
-        return entries.symlink_entry(entry, snapshot, folder.location(kept))
+        return entries.symlink_entry(entry, snapshot, folder.location(kept_name))
 
     def _check(self, synced: SyncedTable, snapshot: Snapshot) -> None:
         if snapshot not in self._servable:
@@ -217,31 +217,31 @@ class TrinoTables:
             self._servable.add(snapshot)
 
     def _refuse(self, synced: SyncedTable, error: UnsupportedTableError) -> None:
-        """Let the table's entry fail whoever reads it."""
+        """Make the table's entry fail its readers."""
         folder, reason = synced.folder, str(error)
         name = f"refused__{hashlib.blake2b(reason.encode(), digest_size=8).hexdigest()}"
         before = folder.name_at(synced.entry.location)
         if before is not None and before.startswith(name):
             return
-        kept = self._pins.keep(folder, name, lambda: folder.failing(name, reason), None)
-        self._move(synced, replace(synced.entry, location=folder.location(kept)))
+        kept_name = self._pins.keep(folder, name, lambda: folder.failing(name, reason), None)
+        self._move(synced, replace(synced.entry, location=folder.location(kept_name)))
 
     def _move(self, synced: SyncedTable, entry: HiveTable) -> None:
-        """Put an entry in the place of a table's."""
+        """Replace a table's entry."""
         self.metastore.put_table(entry)
         self._remember((entry.schema, entry.name), replace(synced, entry=entry))
         before = synced.folder.name_at(synced.entry.location)
         if before is not None and synced.folder.exists(before):
-            synced.folder.touch(before)  # for queries that Trino has begun with it
+            synced.folder.touch(before)  # for queries that Trino has started with it
         self._tidy(synced)
 
     def pin(self, synced: SyncedTable, snapshot: Snapshot, rows: Rows | None = None) -> tuple[str, str]:
-        """Make sure that there is an entry for a snapshot that goes on listing its files.
+        """Ensure that an entry exists that keeps listing a snapshot's files.
 
         Args:
             synced: the table.
             snapshot: of that table.
-            rows: positions of the files that are wanted; None for all.
+            rows: positions of the files to list; None for all.
 
         Returns:
             Schema and name of the entry.
@@ -272,15 +272,15 @@ class TrinoTables:
             parameters = {entries.PINNED: "true", entries.INSTANT: snapshot.instant or "", "EXTERNAL": "TRUE"}
             return replace(made, schema=schema, name=table, parameters=parameters)
 
-        kept = self._pins.keep(synced.folder, name, content, entry)
+        kept_name = self._pins.keep(synced.folder, name, content, entry)
         self._tidy(synced)
-        return synced.pin_name(kept)
+        return synced.pin_name(kept_name)
 
     def clean(self, synced: SyncedTable) -> int:
-        """Take away pinned snapshots that nobody used for the time of retention; gateways do so by themselves.
+        """Remove pinned snapshots unused for the retention time; gateways do so by themselves.
 
         Returns:
-            How many went.
+            Number of snapshots removed.
         """
         key = (synced.entry.schema, synced.entry.name)
 
@@ -291,7 +291,7 @@ class TrinoTables:
         return self._pins.clean(synced.folder, pointed_at, synced.pin_name)
 
     def close(self) -> None:
-        """Let go of the metastore's connections, when a clean-up that runs has had some time to end."""
+        """Close the metastore's connections, after giving a running clean-up some time to finish."""
         if self._cleaning is not None:
             self._cleaning.join(_CLEAN_SECONDS)
         self.metastore.close()
@@ -303,10 +303,10 @@ class TrinoTables:
         return synced
 
     def _synced(self, entry: HiveTable) -> SyncedTable:
-        said = entry.parameters
-        base = said[entries.BASE_PATH]
-        newest = self._open(base, said.get(entries.QUERY_TYPE, "snapshot"))
-        locations = self.options.locations or Locations.parse(said.get(entries.LOCATIONS, ""))
+        parameters = entry.parameters
+        base = parameters[entries.BASE_PATH]
+        newest = self._open(base, parameters.get(entries.QUERY_TYPE, "snapshot"))
+        locations = self.options.locations or Locations.parse(parameters.get(entries.LOCATIONS, ""))
         folder = manifest_folder(entry, newest.table.client.storage, locations, self._storage_options)
         return SyncedTable(entry, newest, locations.spelled(base), folder)
 
@@ -325,12 +325,12 @@ class TrinoTables:
         with self._lock:
             self._entries[key] = (now, synced)
             self._entries.move_to_end(key)
-            # an entry holds its table, so old ones would keep more tables open than there may be
+            # a cached entry holds its table open, so expired ones are removed at once
             while now - next(iter(self._entries.values()))[0] > self.options.entry_age:
                 self._entries.popitem(last=False)
 
     def _name(self, synced: SyncedTable, snapshot: Snapshot, rows: Rows | None) -> str:
-        """The name of the list of a snapshot's files, which tells all that its entry depends on."""
+        """The name of the list of a snapshot's files, see `list_name`."""
         with self._lock:
             known = self._names.setdefault(snapshot, {}).get(synced.root)
         if rows is None and known is not None:
@@ -342,7 +342,7 @@ class TrinoTables:
         return name
 
     def _tidy(self, synced: SyncedTable) -> None:
-        """Clean up beside the query that came along."""
+        """Start a clean-up in the background if it is due."""
         if not self._pins.is_due(synced.folder):
             return
         with self._lock:

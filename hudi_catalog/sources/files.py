@@ -21,7 +21,7 @@ import pyarrow.json
 import pyarrow.parquet
 from pyarrow import fs
 
-from hudi_catalog.sources.rows import ArrowRows, zoned_rows
+from hudi_catalog.sources.rows import RowStream, zoned_rows
 from table_format.errors import ArgumentError, CorruptFileError, MissingFileError, OptionError, RecordError, SchemaError
 from table_format.schema.evolution import conform, merge_schemas, storage_schema
 
@@ -76,7 +76,7 @@ class _File:
         except pa.ArrowInvalid as error:
             raise self._unreadable(str(error)) from error
 
-    def rows(self) -> ArrowRows:
+    def rows(self) -> RowStream:
         """The file's rows; only the beginning is read here."""
         with self.open() as (schema, _):
             pass
@@ -85,7 +85,7 @@ class _File:
             with self.open() as (_, batches):
                 yield from batches
 
-        return ArrowRows(schema, lambda: arrow.RecordBatchReader.from_batches(schema, read()), repeatable=True)
+        return RowStream(schema, lambda: arrow.RecordBatchReader.from_batches(schema, read()), repeatable=True)
 
     def type_of(self, name: str) -> pa.DataType | None:
         """The type that a column has in the table; None where the table has none of that name.
@@ -119,7 +119,7 @@ def file_rows(
     columns: pa.Schema | None = None,
     *,
     time_zone: str | None = None,
-) -> ArrowRows:
+) -> RowStream:
     """The rows of some files, whose columns may differ: absent ones are null.
 
     Args:
@@ -146,10 +146,10 @@ def file_rows(
         batches = (batch for part in parts for batch in _conformed(part, schema))
         return arrow.RecordBatchReader.from_batches(schema, batches)
 
-    return ArrowRows(schema, opened, repeatable=True)
+    return RowStream(schema, opened, repeatable=True)
 
 
-def _conformed(rows: ArrowRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _conformed(rows: RowStream, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for batch in rows.open():
         if batch.schema.equals(schema):
             yield batch

@@ -15,6 +15,8 @@ from catalog.scan import Scan
 from hudi_catalog.sources.types import narrowed, zoned
 from table_format.errors import ArgumentError, HudiError, SchemaError
 from table_format.schema.evolution import conform, merge_schemas
+from table_format.storage import Storage
+from table_writer.execution.sources import ArrowRows
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 arrow: Any = pa
@@ -34,7 +36,7 @@ _READ_AGAIN: Final = ("pyarrow", "polars", "pandas")
 
 
 @dataclass(frozen=True)
-class ArrowRows:
+class RowStream:
     """Rows to write.
 
     Attributes:
@@ -53,7 +55,19 @@ class ArrowRows:
         return self.open if self.repeatable else self.open()
 
 
-def arrow_rows(rows: Any, columns: pa.Schema | None = None, *, time_zone: str | None = None) -> ArrowRows:
+class RowsOfTable(ArrowRows):
+    """Rows of a write that are a scan's of some table, maybe of the one that is written."""
+
+    def __init__(self, scan: Scan, rows: RowStream) -> None:
+        super().__init__(rows.stream, memory=0)  # a scan is read anew rather than put aside
+        self._uri = scan.snapshot.client.storage.uri
+
+    def reads_table(self, storage: Storage, name: str) -> bool:  # noqa: ARG002  # a place says more than a name
+        """Whether that table is the one that is scanned, at a state that is older when the write is done again."""
+        return self._uri == storage.uri
+
+
+def arrow_rows(rows: Any, columns: pa.Schema | None = None, *, time_zone: str | None = None) -> RowStream:
     """Arrow-like data as batches, none of which is read here but the first of a generator.
 
     Whole numbers of Python and pandas are 64 bits wide only because those have no others, and pandas makes fractions of
@@ -72,19 +86,19 @@ def arrow_rows(rows: Any, columns: pa.Schema | None = None, *, time_zone: str | 
     return zoned_rows(_opened(rows, columns, time_zone), columns, time_zone)
 
 
-def zoned_rows(rows: ArrowRows, columns: pa.Schema | None, time_zone: str | None) -> ArrowRows:
+def zoned_rows(rows: RowStream, columns: pa.Schema | None, time_zone: str | None) -> RowStream:
     """Rows whose timestamps all have a time zone, but for columns that have none in the table either."""
     schema, change = zoned(rows.schema, columns, time_zone)
     if change is None:
         return rows
-    return ArrowRows(
+    return RowStream(
         schema, lambda: arrow.RecordBatchReader.from_batches(schema, map(change, rows.open())), rows.repeatable
     )
 
 
-def rows_of_table(table: pa.Table) -> ArrowRows:
+def rows_of_table(table: pa.Table) -> RowStream:
     """Rows that lie in memory."""
-    return ArrowRows(table.schema, table.to_reader, repeatable=True)
+    return RowStream(table.schema, table.to_reader, repeatable=True)
 
 
 def imported(read: Callable[[Any], Any], rows: Any) -> Any:
@@ -102,13 +116,13 @@ def imported(read: Callable[[Any], Any], rows: Any) -> Any:
         raise SchemaError(f"these rows ({_kind(rows)}) are no columns that Arrow can hold: {error}") from error
 
 
-def _opened(rows: Any, columns: pa.Schema | None, time_zone: str | None) -> ArrowRows:  # noqa: PLR0911  a line a kind
-    if isinstance(rows, ArrowRows):
+def _opened(rows: Any, columns: pa.Schema | None, time_zone: str | None) -> RowStream:  # noqa: PLR0911  a line a kind
+    if isinstance(rows, RowStream):
         return rows
     if isinstance(rows, Scan):
-        return ArrowRows(rows.schema, rows.to_batch_reader, repeatable=True)
+        return RowStream(rows.schema, rows.to_batch_reader, repeatable=True)
     if hasattr(rows, "scanner") and isinstance(getattr(rows, "schema", None), pa.Schema):  # pyarrow.dataset.Dataset
-        return ArrowRows(rows.schema, lambda: rows.scanner().to_reader(), repeatable=True)
+        return RowStream(rows.schema, lambda: rows.scanner().to_reader(), repeatable=True)
     if _kind(rows) == "pandas.DataFrame":
         return rows_of_table(_pandas_table(rows, columns))
     if hasattr(rows, "__arrow_c_stream__"):
@@ -124,7 +138,7 @@ def _opened(rows: Any, columns: pa.Schema | None, time_zone: str | None) -> Arro
     return _of_chunks(rows, columns, time_zone)
 
 
-def _of_stream(rows: Any) -> ArrowRows:
+def _of_stream(rows: Any) -> RowStream:
     reader = imported(arrow.RecordBatchReader.from_stream, rows)
     again = _kind(rows).partition(".")[0] in _READ_AGAIN and not isinstance(rows, pa.RecordBatchReader)
     unread = iter([reader])
@@ -132,7 +146,7 @@ def _of_stream(rows: Any) -> ArrowRows:
     def opened() -> Any:
         return next(unread, None) or arrow.RecordBatchReader.from_stream(rows)
 
-    return ArrowRows(reader.schema, opened, repeatable=again)
+    return RowStream(reader.schema, opened, repeatable=again)
 
 
 def _pandas_table(frame: Any, columns: pa.Schema | None) -> pa.Table:
@@ -167,7 +181,7 @@ def _no_rows(columns: pa.Schema | None) -> pa.Table:
     return columns.empty_table()
 
 
-def _of_chunks(rows: Iterable[Any], columns: pa.Schema | None, time_zone: str | None) -> ArrowRows:
+def _of_chunks(rows: Iterable[Any], columns: pa.Schema | None, time_zone: str | None) -> RowStream:
     """An iterable of Arrow-like chunks, each of them read when the one before it is written."""
     iterator = iter(rows)
     first = next(iterator, None)
@@ -189,7 +203,7 @@ def _of_chunks(rows: Iterable[Any], columns: pa.Schema | None, time_zone: str | 
                 yield from _conformed(batch, schema, number)
 
     once = arrow.RecordBatchReader.from_batches(schema, batches())
-    return ArrowRows(schema, lambda: once, repeatable=False)
+    return RowStream(schema, lambda: once, repeatable=False)
 
 
 def _types_of_table(schema: pa.Schema, columns: pa.Schema) -> pa.Schema:
@@ -198,7 +212,7 @@ def _types_of_table(schema: pa.Schema, columns: pa.Schema) -> pa.Schema:
     return pa.schema([merged.field(name) if name in merged.names else schema.field(name) for name in schema.names])
 
 
-def _chunk(rows: Any, number: int, columns: pa.Schema | None, time_zone: str | None) -> ArrowRows:
+def _chunk(rows: Any, number: int, columns: pa.Schema | None, time_zone: str | None) -> RowStream:
     if isinstance(rows, Mapping) or not _is_arrow_like(rows):
         what = "dicts in lists: [[{…}, {…}], …]" if isinstance(rows, Mapping) else "record batches, tables or frames"
         raise ArgumentError(f"item {number} of the rows is a {_kind(rows)}: an iterator of rows gives {what}")
@@ -207,7 +221,7 @@ def _chunk(rows: Any, number: int, columns: pa.Schema | None, time_zone: str | N
 
 def _is_arrow_like(rows: Any) -> bool:
     is_stream = hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__")
-    return is_stream or isinstance(rows, (ArrowRows, list, tuple)) or _kind(rows) == "pandas.DataFrame"
+    return is_stream or isinstance(rows, (RowStream, list, tuple)) or _kind(rows) == "pandas.DataFrame"
 
 
 def _conformed(batch: pa.RecordBatch, schema: pa.Schema, number: int) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,7 @@ from trino.exceptions import NotSupportedError
 from hudi_catalog.gateway.options import REWRITE_KEYS, SCAN_KEYS, GatewayOptions
 from hudi_catalog.gateway.rewrite import Rewriter, Rewritten
 from hudi_catalog.gateway.statement import SessionNames
-from hudi_catalog.metastore.metastore_options import parted
+from hudi_catalog.metastore.metastore_options import split_options
 from hudi_catalog.metastore.open_metastore import open_metastore
 from hudi_catalog.metastore.sync_options import SyncOptions
 from hudi_catalog.metastore.trino_tables import TrinoTables
@@ -50,7 +50,7 @@ def connect(
     Raises:
         OptionError: an option is unknown or its value is invalid.
     """
-    metastore_options, others = parted(options or {})
+    metastore_options, others = split_options(options or {})
     gateway_options = {key: others.pop(key) for key in tuple(others) if key in {*REWRITE_KEYS, *SCAN_KEYS}}
     sync_options = SyncOptions.parse(others)
     if isinstance(metastore, str):

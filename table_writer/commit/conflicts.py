@@ -1,4 +1,4 @@
-"""Optimistic concurrency control: has another writer touched the file groups or the keys of this write?"""
+"""Optimistic concurrency control: conflicts of a write with the writes that completed since it began."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from table_writer.metadata.index_files import FEW_CHANGES, IndexChanges
 
 Slot = tuple[str, str | int]
 
-"""A place that one writer at a time may change: (partition path, file id), or (partition path, bucket)."""
+"""What one writer at a time may change: (partition path, file id), or (partition path, bucket)."""
 
 Cleared = Callable[[str], bool]
 
-"""Whether a write replaces all that is in a partition, by its path."""
+"""Whether a write replaces everything in a partition, given its path."""
 
 _MEANWHILE: Final = "while this write was under way; nothing was written, try again"
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a writer saw of the timeline when it began.
+    """State of the timeline when a write began.
 
     Attributes:
-        completed: times of the writes, and restores, then completed.
-        pending: times of the writes then pending.
+        completed: times of completed writes and restores.
+        pending: times of pending writes.
         schema: the table's Avro schema text, or None.
     """
 
@@ -51,7 +51,7 @@ class Snapshot:
 
     @classmethod
     def of(cls, client: TableClient) -> Self:
-        """As the table is now; callers hold its lock."""
+        """The present state; callers hold the table's lock."""
         timeline = client.timeline()
         return cls(
             completed=frozenset(i.time for i in timeline.completed if i.action in (*WRITE_ACTIONS, Action.RESTORE)),
@@ -61,10 +61,10 @@ class Snapshot:
 
 
 def touched_slots(metadata: CommitMetadata, *, bucketed: bool) -> set[Slot]:
-    """File groups that a write changed, made or replaced.
+    """File groups that a write changed, created or replaced.
 
-    Under the bucket index the bucket stands for its file group. So two writers that each make the first file of a
-    bucket, under different file ids, do conflict (as Apache's conflict strategy for the bucket index has it).
+    Under the bucket index the bucket stands for its file group, so two writers that each create the first file of a
+    bucket, with different file ids, conflict (as in Apache's conflict strategy for the bucket index).
     """
     groups = [(stat.partition_path, stat.file_id) for stat in metadata.stats() if stat.file_id]
     for partition, file_ids in (metadata.partition_to_replace_file_ids or {}).items():
@@ -81,28 +81,28 @@ def check_conflicts(
     bucketed: bool,
     cleared: Cleared | None = None,
 ) -> None:
-    """Compare a write with those that others completed since it began, and with pending table services.
+    """Check a write against those that others completed since it began, and against pending table services.
 
     Args:
         timeline: loaded under the table lock.
         own: this write's instant.
-        before: the timeline as this write found it.
-        metadata: what this write is about to publish.
+        before: state of the timeline when this write began.
+        metadata: of this write.
         bucketed: whether the table has the bucket index.
-        cleared: tells of a partition path whether this write replaces all that is in it.
+        cleared: whether this write replaces everything in a partition, given its path.
 
     Raises:
         ConflictError: another write changed the same file groups or buckets, wrote into a partition that this one
             clears, or evolved the schema otherwise.
         TransactionError: a clustering that was planned before this write began is about to replace its file groups.
     """
-    mine = touched_slots(metadata, bucketed=bucketed)
+    own_slots = touched_slots(metadata, bucketed=bucketed)
     for instant in _completed_since(timeline, own, before):
         if instant.action == Action.RESTORE:
             raise ConflictError(f"{own.time}: restore {instant.time} took writes back {_MEANWHILE}")
-        theirs = timeline.commit_metadata(instant)
-        slots = touched_slots(theirs, bucketed=bucketed)
-        common = mine & slots
+        other_metadata = timeline.commit_metadata(instant)
+        slots = touched_slots(other_metadata, bucketed=bucketed)
+        common = own_slots & slots
         if cleared is not None:
             common |= {slot for slot in slots if cleared(slot[0])}
         if common:
@@ -110,12 +110,12 @@ def check_conflicts(
                 f"{own.time}: instant {instant.time} ({instant.action}) changed the same file groups while this write "
                 f"was under way ({_places(common)}); nothing was written, try again"
             )
-        _check_schema(own, instant, before.schema, theirs, metadata)
-    check_services(timeline, mine, bucketed=bucketed, own=own, before=before)
+        _check_schema(own, instant, before.schema, other_metadata, metadata)
+    check_services(timeline, own_slots, bucketed=bucketed, own=own, before=before)
 
 
 def changed_since(timeline: Timeline, own: Instant, before: Snapshot) -> dict[Slot, str]:
-    """File groups that other writes changed, made or replaced since a write began, and the newest of them to each."""
+    """File groups that others changed, created or replaced since a write began, with the newest instant of each."""
     slots: dict[Slot, str] = {}
     for instant in _completed_since(timeline, own, before):
         if instant.action != Action.RESTORE:
@@ -124,10 +124,10 @@ def changed_since(timeline: Timeline, own: Instant, before: Snapshot) -> dict[Sl
 
 
 def check_alone(timeline: Timeline, own: Instant, before: Snapshot) -> None:
-    """Refuse a write that must see all others, when another one completed since it began.
+    """Refuse a write that must be the only one, when another one completed since it began.
 
     Raises:
-        ConflictError: there is one.
+        ConflictError: another write completed.
     """
     for instant in _completed_since(timeline, own, before):
         raise ConflictError(
@@ -137,7 +137,7 @@ def check_alone(timeline: Timeline, own: Instant, before: Snapshot) -> None:
 
 
 def clustered_slots(timeline: Timeline, *, bucketed: bool) -> dict[Slot, Instant]:
-    """File groups that pending clusterings are about to replace, with the clustering."""
+    """File groups that pending clusterings are about to replace, each with its clustering."""
     slots: dict[Slot, Instant] = {}
     for instant in timeline.pending:
         if instant.comparable_action != Action.REPLACECOMMIT:
@@ -146,7 +146,7 @@ def clustered_slots(timeline: Timeline, *, bucketed: bool) -> dict[Slot, Instant
         try:
             plan = RequestedReplaceMetadata.from_avro(timeline.read(requested), timeline.path(requested))
         except MissingFileError:
-            continue  # completed or undone meanwhile
+            continue  # completed or rolled back meanwhile
         for partition, file_id in plan.clustered:
             slots[partition, _slot(file_id, bucketed=bucketed)] = instant
     return slots
@@ -154,7 +154,7 @@ def clustered_slots(timeline: Timeline, *, bucketed: bool) -> dict[Slot, Instant
 
 def check_services(
     timeline: Timeline,
-    mine: Collection[Slot],
+    slots: Collection[Slot],
     *,
     bucketed: bool,
     own: Instant | None = None,
@@ -164,17 +164,17 @@ def check_services(
 
     Args:
         timeline: loaded under the table lock, or when the write began.
-        mine: what the write touches.
+        slots: what the write touches.
         bucketed: whether the table has the bucket index.
         own: the write's instant.
-        before: the timeline as the write found it; None for now.
+        before: state of the timeline when the write began; None where it begins now.
 
     Raises:
-        ConflictError: the clustering was planned since the write began: the write may yet find other file groups.
-        TransactionError: it was pending before: trying again is of no use.
+        ConflictError: the clustering was planned since the write began: a retry may write other file groups.
+        TransactionError: it was pending before: a retry would meet it again.
     """
-    theirs = clustered_slots(timeline, bucketed=bucketed)
-    common = {slot: theirs[slot] for slot in mine if slot in theirs}
+    clustered = clustered_slots(timeline, bucketed=bucketed)
+    common = {slot: clustered[slot] for slot in slots if slot in clustered}
     for instant in sorted(set(common.values())):
         places = _places({slot for slot, other in common.items() if other == instant})
         if own is not None and before is not None and instant.time not in before.pending:
@@ -197,11 +197,11 @@ def _completed_since(timeline: Timeline, own: Instant, before: Snapshot) -> Iter
 
 
 def _check_schema(
-    own: Instant, other: Instant, before: str | None, theirs: CommitMetadata, mine: CommitMetadata
+    own: Instant, other: Instant, before: str | None, other_metadata: CommitMetadata, own_metadata: CommitMetadata
 ) -> None:
-    """Publishing a schema that lacks what another writer has just added would take those columns from the readers."""
-    schema = theirs.extra_metadata.get(SCHEMA_KEY)
-    known = (before, mine.extra_metadata.get(SCHEMA_KEY))
+    """Refuse a schema that lacks columns which another writer has just added: readers would lose them."""
+    schema = other_metadata.extra_metadata.get(SCHEMA_KEY)
+    known = (before, own_metadata.extra_metadata.get(SCHEMA_KEY))
     if schema and schema not in known and _columns(schema) not in [_columns(text) for text in known if text]:
         raise ConflictError(
             f"{own.time}: instant {other.time} ({other.action}) changed the table's schema {_MEANWHILE}"
@@ -209,7 +209,7 @@ def _check_schema(
 
 
 def _columns(schema_json: str) -> list[tuple[str, object]]:
-    """Names and types; writers differ in the names of records, the order of unions and blanks."""
+    """Names and types of columns, which are the same whatever writers call records and however they order unions."""
     try:
         return [(field.name, field.type) for field in avro_to_arrow(schema_json)]
     except SchemaError:
@@ -231,13 +231,13 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class _GroupTask:
-    """What is asked of one file group of the index; `places` are those that others changed."""
+    """One file group of the index to look up keys in; `places` are the file groups that others changed."""
 
     index: RecordIndex
     storage: Storage
     files: tuple[DeltaFile, ...]
     group: int
-    asked: int
+    current_group: int
     places: pa.Table
 
 
@@ -248,21 +248,21 @@ def check_keys(
     own: str,
     others: Mapping[tuple[str, str | int], str],
 ) -> None:
-    """Look up the keys that a write puts or deletes among those that others put since it began.
+    """Check whether others put records of the same keys into file groups since a write began.
 
-    Two writers that insert the same key write into different file groups, so that their file groups do not tell. A
-    second record of a key would stay for ever; callers hold the table's lock until the write is published.
+    Two writers that insert the same key write into different file groups, so comparing file groups does not find it,
+    and the second record of the key would stay. Callers hold the table's lock until the write is published.
 
     Args:
         client: the table.
         timeline: loaded under the lock.
         changes: of the write.
         own: the write's instant.
-        others: partition path and file id of the file groups that others changed since the write began, and who did;
-            none of them is the write's own.
+        others: the instant that changed each file group (partition path and file id) since the write began; none is
+            the write's own.
 
     Raises:
-        ConflictError: there is such a key.
+        ConflictError: another write put a record of the same key.
     """
     counts = changed_groups(changes.files)
     if not others or not counts:
@@ -282,7 +282,7 @@ def check_keys(
         if layout.groups[group] in ordinals
     ]
     mapper = in_threads if sum(counts.values()) < FEW_CHANGES else changes.mapper
-    clashes = [clash for found in mapper(_clashes, tasks) for clash in found]
+    clashes = [clash for task_clashes in mapper(_clashes, tasks) for clash in task_clashes]
     if clashes:
         shown = ", ".join(repr(key) for key, *_ in clashes[:_SHOWN])
         _, partition, file_id = clashes[0]
@@ -293,9 +293,9 @@ def check_keys(
 
 
 def _clashes(task: _GroupTask) -> list[tuple[str, str, str]]:
-    """Some of the keys that lie now where others wrote, with partition path and file id."""
+    """Some of the keys that are now in file groups of others, with partition path and file id."""
     changes = read_deltas(task.storage, task.files, task.group)
-    found = task.index.group_locations(task.asked, one_chunk(changes["key"]))
-    theirs = found.join(task.places, ["partition", "file_id"], join_type="left semi")
-    rows = theirs.select(["key", "partition", "file_id"]).slice(0, _SHOWN).to_pylist()
+    locations = task.index.group_locations(task.current_group, one_chunk(changes["key"]))
+    clashes = locations.join(task.places, ["partition", "file_id"], join_type="left semi")
+    rows = clashes.select(["key", "partition", "file_id"]).slice(0, _SHOWN).to_pylist()
     return [(row["key"], row["partition"], row["file_id"]) for row in rows]

@@ -1,4 +1,4 @@
-"""Making new tables."""
+"""Creating tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEFAULTS: Final = {
     "hoodie.archivelog.folder": "archived",
     "hoodie.populate.meta.fields": "true",
     "hoodie.datasource.write.drop.partition.columns": "false",
-    # said outright: where they are missing, Apache's SQL takes folders to be hive-style, its data source does not
+    # explicit, because without them Apache's SQL assumes hive-style folders and its data source does not
     "hoodie.datasource.write.hive_style_partitioning": "false",
     "hoodie.datasource.write.partitionpath.urlencode": "false",
 }
@@ -34,18 +34,18 @@ _FOLDERS: Final = ("archived", ".aux", ".schema", ".temp")
 
 
 def create_table(storage: Storage, values: Mapping[str, str], options: Mapping[str, str] | None = None) -> TableClient:
-    """Make an empty table, with its metadata table unless `hoodie.metadata.enable` is false.
+    """Create an empty table, with its metadata table unless `hoodie.metadata.enable` is false.
 
-    The table is there from the moment that its properties are. Should the writer die before the metadata table is
-    ready, the table has none, and the first write makes it.
+    The table exists once its properties do. If the writer dies before the metadata table is ready, the first write
+    creates that.
 
     Args:
         storage: rooted at the table's base folder.
-        values: properties; what they leave out of version, layout, type and so on gets Apache's values.
+        values: properties; defaults of version, layout, type and so on are Apache's.
         options: of the protocol, and `hoodie.metadata.*`.
 
     Raises:
-        TableExistsError: there is a table already, or its folder holds files of something else.
+        TableExistsError: there is a table already, or the folder holds other files.
         OptionError: the properties lack the table's name, or ask for a record index without a metadata table.
     """
     protocol, index = ProtocolOptions.parse(options or {}), IndexOptions.parse(options or {})
@@ -56,7 +56,7 @@ def create_table(storage: Storage, values: Mapping[str, str], options: Mapping[s
     _refuse_second(storage)
     _refuse_foreign_files(storage)
     with FileSystemLock(storage, protocol.lock):
-        _refuse_second(storage)  # another writer may have been faster
+        _refuse_second(storage)  # another writer may have created it meanwhile
         for folder in _FOLDERS:
             storage.make_dir(f".hoodie/{folder}")
         client = TableClient(storage, create_table_config(storage, {**_DEFAULTS, **values}))
@@ -71,9 +71,9 @@ def _refuse_second(storage: Storage) -> None:
 
 
 def _refuse_foreign_files(storage: Storage) -> None:
-    """Refuse a folder with files, which would lie among the table's: hidden ones aside, as of desktops and checksums.
+    """Refuse a folder with files, other than hidden ones such as those of desktops and checksums.
 
-    Folders below `.hoodie` may be those of a creation that broke off; instants there are of a table that lost its
+    Folders below `.hoodie` may be left by an interrupted creation; instants there belong to a table that lost its
     properties.
     """
     for entry in storage.list():
@@ -94,7 +94,7 @@ def _refuse_foreign_files(storage: Storage) -> None:
 
 
 def ensure_metadata_table(client: TableClient, protocol: ProtocolOptions, index: IndexOptions) -> None:
-    """Make the metadata table of a table that nothing was written to yet and whose creation broke off.
+    """Create the metadata table of a table without data whose creation was interrupted.
 
     A table with data and without a metadata table stays so: that is its owner's choice.
     """
@@ -118,5 +118,5 @@ def _make_metadata_table(client: TableClient, protocol: ProtocolOptions, index: 
 
 
 def _index_scope(properties: Mapping[str, str], index: IndexOptions) -> str | None:
-    """The scope of the record index that a new table is to have, by its properties or the options."""
+    """Scope of the record index of a new table, by its properties or the options; None for no index."""
     return scope_of_type(properties.get("hoodie.index.type")) or index.scope

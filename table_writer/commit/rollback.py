@@ -1,4 +1,4 @@
-"""Undoing writes that failed: files that their markers name, metadata table, timeline."""
+"""Rolling back failed writes: their data files, metadata table records and instants, and markers of ended writes."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ _log = logging.getLogger(__name__)
 
 
 def rollback_failed_writes(client: TableClient, options: Mapping[str, str] | None = None) -> list[str]:
-    """Undo what dead writers left, as every writer does before it begins.
+    """Roll back writes of dead writers, as every write does before it begins.
 
-    Rollbacks that broke off are finished first. LAZY, the default, then rolls back the pending writes whose writer is
-    known to be dead, has missed its heartbeats, or gives none and left no trace for long; EAGER rolls back every
-    pending write, NEVER none. Pending table services (clustering, compaction) are plans, not failures.
+    Interrupted rollbacks are finished first. LAZY, the default, then rolls back pending writes whose writer is known to
+    be dead, has missed its heartbeats, or has none and changed no file for long; EAGER rolls back every pending write,
+    NEVER none. Pending table services (clustering, compaction) are plans, not failures.
 
     Returns:
         The instants that were rolled back, newest first.
@@ -76,7 +76,7 @@ def rollback_failed_writes_locked(client: TableClient, options: ProtocolOptions)
 
 
 def rollback_instant(client: TableClient, instant: str, options: Mapping[str, str] | None = None) -> RollbackMetadata:
-    """Undo one pending write.
+    """Roll back one pending write.
 
     Args:
         client: the table.
@@ -84,20 +84,20 @@ def rollback_instant(client: TableClient, instant: str, options: Mapping[str, st
         options: of the protocol; those of the lock count.
 
     Raises:
-        TransactionError: there is no such pending write; completed ones are never undone.
+        TransactionError: there is no such pending write; completed ones are never rolled back.
     """
     with table_lock(client, ProtocolOptions.parse(options or {})):
         resume_rollbacks(client)
         timeline = client.timeline()
-        found = next((i for i in timeline.instants if i.time == instant and i.action in WRITE_ACTIONS), None)
-        if found is None or found.state is State.COMPLETED:
-            state = "is completed; only pending writes are rolled back" if found else "is no write of this table"
+        write = next((i for i in timeline.instants if i.time == instant and i.action in WRITE_ACTIONS), None)
+        if write is None or write.state is State.COMPLETED:
+            state = "is completed; only pending writes are rolled back" if write else "is no write of this table"
             raise TransactionError(f"{client.storage.uri}: {instant} {state}")
-        return roll_back(client, found)
+        return roll_back(client, write)
 
 
 def resume_rollbacks(client: TableClient) -> None:
-    """Finish rollbacks that broke off, under their own instants."""
+    """Finish interrupted rollbacks, under their own instants."""
     timeline = client.timeline()
     for instant in timeline.pending:
         if instant.action != Action.ROLLBACK:
@@ -106,7 +106,7 @@ def resume_rollbacks(client: TableClient) -> None:
         try:
             plan = RollbackPlan.from_avro(timeline.read(requested), timeline.path(requested))
         except (CorruptFileError, MissingFileError):
-            # it died before its plan was whole: nothing was done yet, and the failed write is still pending
+            # its writer died while writing the plan: nothing was deleted, and the failed write is still pending
             delete_pending(client.storage, instant.time, Action.ROLLBACK)
             continue
         failed = timeline.find(plan.instant, plan.action)
@@ -119,12 +119,12 @@ def resume_rollbacks(client: TableClient) -> None:
 
 
 def roll_back(client: TableClient, failed: Instant) -> RollbackMetadata:
-    """Undo a pending write; the caller holds the table's lock.
+    """Roll back a pending write; the caller holds the table's lock.
 
     The plan is on the timeline before anything is deleted. The failed instant leaves the timeline after its files and
-    its records in the metadata table are gone, and before the rollback completes, so that a crash anywhere in between
-    leaves a rollback to be finished. On a full disk the files go first, to make room for the plan: the markers, which
-    say the same as the plan, are still there.
+    its records in the metadata table are gone, and before the rollback completes, so a crash anywhere in between leaves
+    a rollback to be finished. On a full disk the files are deleted first, to make space for the plan; the markers still
+    name the same files.
     """
     plan = RollbackPlan(failed.time, failed.action, _requests(client, failed))
     try:
@@ -136,7 +136,7 @@ def roll_back(client: TableClient, failed: Instant) -> RollbackMetadata:
 
 
 def rollback_of(timeline: Timeline, time: str) -> Instant | None:
-    """The completed rollback of a write, where the timeline has it."""
+    """The completed rollback of a write; None where the timeline has none."""
     for instant in reversed(timeline.completed):
         if instant.action == Action.ROLLBACK:
             data = timeline.read(instant)
@@ -146,10 +146,10 @@ def rollback_of(timeline: Timeline, time: str) -> Instant | None:
 
 
 def free_space(client: TableClient, failed: Iterable[Instant]) -> None:
-    """Delete the data files of pending writes that can never complete, and what else their tasks left.
+    """Delete the data and scratch files of pending writes that can never complete.
 
-    It writes nothing and takes no lock, for that is a file, too: callers know that the writers are gone, or are them.
-    The writes stay pending, to be rolled back.
+    Nothing is written, not even a lock file: callers know that the writers are dead, or are those writers. The writes
+    stay pending, to be rolled back.
     """
     for instant in failed:
         _delete_files(client.storage, RollbackPlan(instant.time, instant.action, _requests(client, instant)))
@@ -157,7 +157,7 @@ def free_space(client: TableClient, failed: Iterable[Instant]) -> None:
 
 
 def surely_dead_writes(client: TableClient) -> list[Instant]:
-    """Pending writes of processes of this machine that are gone."""
+    """Pending writes of processes of this machine that have ended."""
     pending = [instant for instant in client.timeline().pending if instant.action in WRITE_ACTIONS]
     return [instant for instant in pending if heartbeat.is_known_dead(client.storage, instant.time)]
 
@@ -168,14 +168,14 @@ def _execute(client: TableClient, rollback: str, plan: RollbackPlan) -> Rollback
     ensure_state(storage, Instant(rollback, Action.ROLLBACK, State.INFLIGHT), b"")
     metadata = RollbackMetadata(rollback, 0, [(plan.instant, plan.action)])
     _delete_files(storage, plan)
-    for request_ in plan.requests:
-        metadata.partitions.setdefault(request_.partition, RollbackPartition()).deleted.extend(request_.files)
+    for deletion in plan.requests:
+        metadata.partitions.setdefault(deletion.partition, RollbackPartition()).deleted.extend(deletion.files)
     for partition_path in metadata.partitions:
         _drop_new_partition(storage, partition_path, plan.instant)
     record_rollback(client, rollback, plan.instant)
     delete_pending(storage, plan.instant, plan.action)
     metadata.millis = round((time.monotonic() - started) * 1000)
-    # a writer of another tool, which takes no lock, may have finished it as well
+    # another tool's writer, which takes no lock, may have finished it meanwhile
     ensure_state(storage, Instant(rollback, Action.ROLLBACK, State.COMPLETED), metadata.to_avro())
     delete_markers(storage, plan.instant)
     heartbeat.delete_heartbeat(storage, plan.instant)
@@ -183,10 +183,10 @@ def _execute(client: TableClient, rollback: str, plan: RollbackPlan) -> Rollback
 
 
 def _delete_files(storage: Storage, plan: RollbackPlan) -> None:
-    for request_ in plan.requests:
-        for path in request_.files:
-            # Apache's plans hold whole paths of whatever scheme: the name is enough
-            storage.delete(posixpath.join(request_.partition, posixpath.basename(path)))
+    for deletion in plan.requests:
+        for path in deletion.files:
+            # Apache's plans hold full URIs of any scheme; the file name is enough
+            storage.delete(posixpath.join(deletion.partition, posixpath.basename(path)))
 
 
 def _has_failed(timeline: Timeline, instant: Instant, options: ProtocolOptions) -> bool:
@@ -202,7 +202,7 @@ def _has_failed(timeline: Timeline, instant: Instant, options: ProtocolOptions) 
 
 
 def _is_silent(timeline: Timeline, instant: Instant, minutes: int) -> bool:
-    """Whether a write without heartbeats left no trace for some minutes: Apache's single writers give none."""
+    """Whether a write without heartbeats, as of Apache's single writers, changed no file for some minutes."""
     storage = timeline.storage
     paths = {timeline.path(instant.at(state)) for state in (State.REQUESTED, State.INFLIGHT)}
     paths |= {marker.path for marker in read_markers(storage, instant.time)}
@@ -226,7 +226,7 @@ def _is_silent(timeline: Timeline, instant: Instant, minutes: int) -> bool:
 
 
 def _requests(client: TableClient, failed: Instant) -> list[RollbackRequest]:
-    """What to delete: what the markers name; without markers, what the listing finds under the failed instant."""
+    """Files to delete: those that markers name; without markers, all listed files of the failed instant."""
     storage = client.storage
     if has_markers(storage, failed.time):
         places = [(marker.partition, marker.file_name) for marker in _base_file_markers(storage, failed.time)]
@@ -254,12 +254,12 @@ def _base_file_markers(storage: Storage, instant: str) -> list[Marker]:
 
 def _listed(storage: Storage, instant: str) -> list[tuple[str, str]]:
     files = list_data_files(storage)
-    mine = files.filter(pc.equal(parse_base_file_names(files["file_name"])["instant"], instant))
-    return [(row["partition"], row["file_name"]) for row in mine.to_pylist()]
+    failed_files = files.filter(pc.equal(parse_base_file_names(files["file_name"])["instant"], instant))
+    return [(row["partition"], row["file_name"]) for row in failed_files.to_pylist()]
 
 
 def _drop_new_partition(storage: Storage, partition: str, instant: str) -> None:
-    """Unmark a folder as a partition if the failed write made it one and nothing else is in it."""
+    """Delete the partition metadata file that the failed write created, if the folder holds nothing else."""
     entries = storage.list(partition)
     if not partition or [entry.name for entry in entries] != [properties.NAME]:
         return
@@ -271,11 +271,11 @@ def _drop_new_partition(storage: Storage, partition: str, instant: str) -> None:
 def sweep_remains(client: TableClient, options: ProtocolOptions) -> None:
     """Delete markers and heartbeats of instants that are no longer pending; the caller holds the table's lock.
 
-    A task may outlive the rollback of its write, and write its file after it. Files that such markers name, and that no
-    commit counts in, go too.
+    A task may outlive the rollback of its write, and write its file afterwards: files of such markers that no commit
+    names are deleted, too.
     """
     storage = client.storage
-    # listed before the timeline is: what is pending in the timeline then began before or is kept
+    # listed before the timeline, so that the markers of a write that begins meanwhile are not seen here
     folders = [*storage.list(TEMP_FOLDER), *storage.list(SCRATCH_FOLDER)]
     marked = sorted({entry.name for entry in folders if entry.is_dir and entry.name.isdigit()})
     beating = heartbeat.heartbeats(storage)
@@ -309,7 +309,7 @@ def _delete_uncounted(client: TableClient, timeline: Timeline, time: str) -> Non
     elif time in timeline.rolled_back:
         delete_marked_files(client, time, frozenset())
 
-    # any other instant may be a completed one that was archived: its files stay
+    # any other instant may have been completed and archived: its files stay
 
 
 def _paths(timeline: Timeline, instant: Instant) -> set[str]:

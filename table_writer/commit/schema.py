@@ -1,8 +1,8 @@
-"""Schema on read, kept by writers: what a commit says of column ids, and the history of schemas beside it.
+"""Schema on read as written: column ids in a commit, and the history of schemas beside it.
 
 Apache's writers take a table's ids from its newest commit (`latest_schema`) and the history from the newest file of
-`.hoodie/.schema` whose commit is on the active timeline. A commit without them ends the chain: 0.15 refuses the next
-write, and 1.x goes on by names, for which renamed columns are empty. So every commit carries both.
+`.hoodie/.schema` whose commit is on the active timeline. After a commit without them 0.15 refuses the next
+write, and 1.x resolves columns by name, so renamed columns are empty. So every commit writes both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from table_format.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class NextSchema:
-    """A table's schema with column ids as a write leaves it.
+    """A table's schema with column ids after a write.
 
     Attributes:
         text: of the schema, for the commit.
@@ -39,16 +39,16 @@ class NextSchema:
 
 
 def next_schema(timeline: Timeline, instant: str, columns: pa.Schema) -> NextSchema | None:
-    """The schema of a table after a write; None for a table whose columns go by names.
+    """The schema of a table after a write; None for a table whose columns are resolved by name.
 
     Args:
         timeline: as of the commit.
         instant: of the write.
-        columns: the table's after it, without meta columns.
+        columns: of the table after it, without meta columns.
 
     Raises:
-        CorruptFileError: a schema that was recorded is damaged.
-        SchemaError: a new column of a type that such schemas do not know.
+        CorruptFileError: a recorded schema is damaged.
+        SchemaError: a new column of a type that such schemas do not have.
     """
     recorded = newest_history(timeline)
     if recorded is None:
@@ -61,14 +61,14 @@ def next_schema(timeline: Timeline, instant: str, columns: pa.Schema) -> NextSch
 
 
 def schema_after(timeline: Timeline, instant: str, schema_json: str) -> NextSchema | None:
-    """`next_schema` of a write that leaves the table with an Avro schema."""
+    """`next_schema` of a write after which the table has an Avro schema."""
     return next_schema(timeline, instant, without_meta_columns(avro_to_arrow(schema_json)))
 
 
 def history_of_files(
     timeline: Timeline, instant: str, columns: pa.Schema, instants: Iterable[str]
 ) -> SchemaHistory | None:
-    """How files of some instants are read by a write; None for a table whose columns go by names.
+    """The schemas by which a write reads files of some instants; None for a table whose columns are resolved by name.
 
     Args:
         timeline: as of the write's begin.
@@ -77,8 +77,8 @@ def history_of_files(
         instants: that wrote the files.
 
     Raises:
-        CorruptFileError: a schema that was recorded is damaged.
-        UnsupportedTableError: nobody recorded which columns a file has.
+        CorruptFileError: a recorded schema is damaged.
+        UnsupportedTableError: the schema of a file was not recorded.
     """
     following, history = next_schema(timeline, instant, columns), internal_schemas(timeline)
     if following is None or history is None:
@@ -87,7 +87,7 @@ def history_of_files(
 
 
 def record_history(storage: Storage, instant: str, history: str) -> None:
-    """Put the history of schemas beside a commit that is about to appear; without the commit nobody counts it."""
+    """Write the history of schemas of a commit that is about to be published; readers ignore it without the commit."""
     path = f"{FOLDER}/{instant}.schemacommit"
     for state in (".requested", ".inflight"):
         storage.overwrite(path + state, b"")

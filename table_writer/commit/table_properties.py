@@ -1,8 +1,8 @@
-"""Properties that writes need, kept in each commit as well, where other tools do not take them away.
+"""Table properties that writes need, recorded in each commit, because other tools drop them from `hoodie.properties`.
 
-Apache 0.15's Spark SQL writes `hoodie.properties` anew when a table gets a second name (`CREATE TABLE … USING hudi
-LOCATION`), without what it does not know: index, bucket count, hash fields, payload class, time zone of the timeline.
-A writer that went on without them would put rows into other buckets and merge them by another rule.
+Apache 0.15's Spark SQL rewrites `hoodie.properties` when a table gets a second name (`CREATE TABLE … USING hudi
+LOCATION`), without properties that it does not know: index, bucket count, hash fields, payload class, time zone of the
+timeline. A write without them would put rows into other buckets and merge them by another rule.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KEY: Final = "hoodie.catalog.table.properties"
 
 _log = logging.getLogger(__name__)
 
-# Files are laid out by these, so that they never change.
+# The layout of files depends on these, so they never change.
 _FIXED: Final = (
     "hoodie.table.recordkey.fields",
     "hoodie.table.partition.fields",
@@ -30,7 +30,7 @@ _FIXED: Final = (
     "hoodie.bucket.index.hash.field",
 )
 
-# Keys of one meaning: one of them suffices.
+# Keys with the same meaning, of which one suffices.
 _MERGE_RULE: Final = (
     "hoodie.compaction.payload.class",
     "hoodie.record.merge.mode",
@@ -54,47 +54,47 @@ _PREFIXES: Final = ("hoodie.keygen.", "hoodie.datasource.write.slash.separated."
 
 _GROUPS: Final = (_MERGE_RULE, _ORDERING, _GENERATOR)
 
-_KEPT: Final = frozenset((*_FIXED, *_MERGE_RULE, *_ORDERING, *_GENERATOR, *_SINGLE))
+_RECORDED: Final = frozenset((*_FIXED, *_MERGE_RULE, *_ORDERING, *_GENERATOR, *_SINGLE))
 
 Adopt = Callable[[TableConfig], Mapping[str, str]]
 
 
-def kept_text(begun: Mapping[str, str], config: TableConfig) -> str:
-    """What a commit says of a table's properties.
+def recorded_text(begun: Mapping[str, str], config: TableConfig) -> str:
+    """The properties that a commit records, as JSON.
 
     Args:
-        begun: properties as of the write's begin: another tool may have taken some away since.
+        begun: properties when the write began; another tool may have dropped some since.
         config: the properties now.
     """
-    kept = {k: text for k, text in {**begun, **config.raw}.items() if k in _KEPT or k.startswith(_PREFIXES)}
-    return json.dumps(kept, sort_keys=True)
+    recorded = {k: text for k, text in {**begun, **config.raw}.items() if k in _RECORDED or k.startswith(_PREFIXES)}
+    return json.dumps(recorded, sort_keys=True)
 
 
 def lost_properties(config: TableConfig, timeline: Timeline) -> dict[str, str]:
-    """Properties that the table had as of the newest commit that tells, and has no more.
+    """Properties that the newest commit with a record has and the table no longer has.
 
     Raises:
-        UnsupportedTableError: a property has another value now by which files would be laid out otherwise.
-        CorruptFileError: what the commit says is damaged.
+        UnsupportedTableError: a property that the layout of files depends on has changed.
+        CorruptFileError: the commit's record is damaged.
     """
-    kept, place = _newest(config, timeline)
+    recorded, place = _newest(config, timeline)
     for key in _FIXED:
-        if key in kept and config.raw.get(key, kept[key]) != kept[key]:
+        if key in recorded and config.raw.get(key, recorded[key]) != recorded[key]:
             raise UnsupportedTableError(
                 f"{PROPERTIES_PATH}: {key}={config.raw[key]!r}, but by {place} the table's files are laid out by "
-                f"{kept[key]!r}; put that back"
+                f"{recorded[key]!r}; put that back"
             )
-    return {key: text for key, text in kept.items() if not _is_there(key, config)}
+    return {key: text for key, text in recorded.items() if not _is_there(key, config)}
 
 
 def settle_properties(client: TableClient, adopt: Adopt | None) -> None:
-    """Put back what was lost of a table's properties, and store what a job says where the table says nothing.
+    """Restore lost properties of a table, and store those of a job that the table does not have.
 
     Callers hold the table's lock.
 
     Args:
-        client: the table; its properties are read again where they change.
-        adopt: gives, by the properties with what was lost, those that are to be added; may refuse the job.
+        client: the table; its properties are reloaded where they change.
+        adopt: returns the properties to add, given the table's with the lost ones; may refuse the job.
 
     Raises:
         UnsupportedTableError: as for `lost_properties`.
@@ -114,11 +114,11 @@ def settle_properties(client: TableClient, adopt: Adopt | None) -> None:
 
 
 def _newest(config: TableConfig, timeline: Timeline) -> tuple[dict[str, str], str]:
-    """What the newest commit that tells says, and where it stands; nothing for a table of Apache's."""
+    """Properties of the newest commit with a record, and its path; empty for a table of Apache's."""
     complete = config.index_type is not None and config.recorded_merge_mode is not None
     for number, write in enumerate(reversed(timeline.writes)):
         if complete and number:
-            break  # whoever takes properties away takes these
+            break  # a tool that drops properties drops these, too
         text = timeline.extra_metadata(write).get(KEY)
         if text is not None:
             return _parsed(text, timeline.path(write)), timeline.path(write)

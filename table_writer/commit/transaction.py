@@ -1,4 +1,4 @@
-"""One write, from its request on the timeline to its publication, or back to nothing."""
+"""One write: requested on the timeline, and then committed or rolled back."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from table_writer.commit.rollback import (
 )
 from table_writer.commit.schema import record_history, schema_after
 from table_writer.commit.table_properties import KEY as PROPERTIES_KEY
-from table_writer.commit.table_properties import Adopt, kept_text, settle_properties
+from table_writer.commit.table_properties import Adopt, recorded_text, settle_properties
 from table_writer.metadata.index_deltas import DeltaFile
 from table_writer.metadata.index_files import IndexChanges
 from table_writer.metadata.index_options import IndexOptions
@@ -60,15 +60,15 @@ _BUCKET_INDEX = "BUCKET"
 class WriteTransaction:
     """One write to a copy-on-write table: all of it becomes visible, or nothing.
 
-    Others may write at the same time, from this process or elsewhere: what begins and what publishes is under the
-    table's lock, and a heartbeat shows meanwhile that this writer lives.
+    Others may write at the same time, from this process or elsewhere: beginning and committing happen under the
+    table's lock, and a heartbeat shows in between that this writer is alive.
 
-    `begin` clears up after dead writers and requests the instant. Before each data file its writer leaves a marker
-    (`markers.create_marker`), also from other processes. `commit` publishes what the write stats name. As a context
+    `begin` rolls back dead writers and requests the instant. Whoever writes a data file, in whatever process, first
+    creates its marker (`markers.create_marker`). `commit` publishes the files that the write stats name. As a context
     manager, a transaction that was not committed is rolled back at the end of the block.
 
     Attributes:
-        instant: the write's time, which goes into the data files' names and rows.
+        instant: the write's time, which is in the names and rows of its data files.
         storage: of the table.
         client: the table.
     """
@@ -93,7 +93,7 @@ class WriteTransaction:
         self._before = before
         self._begun = dict(client.config.raw)
         self._heartbeat = heartbeat
-        # a transaction that was dropped without an end is dead, though its process lives
+        # a transaction that was garbage-collected before its end is dead, though its process is alive
         self._dropped = weakref.finalize(self, heartbeat.silence)
         self._dropped.atexit = False
         self._inflight = False
@@ -116,10 +116,10 @@ class WriteTransaction:
             action: `commit`, or `replacecommit` for writes that replace file groups.
             operation: e.g. `UPSERT`; goes into the commit metadata.
             options: Apache's keys; see `ProtocolOptions`.
-            adopt: gives the properties that the job adds to the table's; see `settle_properties`.
+            adopt: returns the properties that the job adds to the table's; see `settle_properties`.
 
         Raises:
-            OptionError: an option that cannot be used.
+            OptionError: an invalid option.
             LockError: the table lock could not be taken.
             UnsupportedTableError: the table is of another version than 6, or not copy-on-write.
         """
@@ -132,7 +132,7 @@ class WriteTransaction:
             with _lock_on_a_full_disk(client, protocol):
                 recover_table_config(client.storage)
                 client.reload()
-                rollback_failed_writes_locked(client, protocol)  # first of all, for it frees space
+                rollback_failed_writes_locked(client, protocol)  # first, because it frees space
                 settle_properties(client, adopt)
                 ensure_metadata_table(client, protocol, index)
                 before = Snapshot.of(client)
@@ -157,10 +157,10 @@ class WriteTransaction:
             self.abort()
 
     def mark_inflight(self, stats: CommitMetadata | None = None) -> None:
-        """Say on the timeline that data files are about to be written. `commit` does it for writes without any.
+        """Put the inflight state on the timeline, before data files are written. `commit` does it if nobody did.
 
         Args:
-            stats: what is planned, if known; markers make it dispensable.
+            stats: the planned write, if known; markers make it dispensable.
         """
         self._require_open()
         planned = stats or CommitMetadata(operation_type=self._operation)
@@ -181,33 +181,33 @@ class WriteTransaction:
         cleared: Cleared | None = None,
         alone: bool = False,
     ) -> CommitMetadata:
-        """Publish the write; on failure, undo it and raise.
+        """Commit the write; on failure, roll it back and raise.
 
-        Under the table's lock: conflicts are looked for, files of retried tasks are deleted, the metadata table is
-        brought up to date, and the completed instant appears. Then old versions are cleaned, unless
-        `hoodie.clean.automatic` is off; should that fail, the write stands and the next clean goes on with it.
+        Under the table's lock conflicts are checked, files of retried tasks are deleted, the metadata table is updated,
+        and the completed instant is published. Then old versions are cleaned, unless `hoodie.clean.automatic` is off;
+        if that fails, the write stays committed and the next clean finishes.
 
         Args:
-            stats: one for each data file that is to count, with its real size; none for an empty commit.
+            stats: one for each data file of the write, with its real size; none for an empty commit.
             schema_json: the table's Avro schema after this write, without meta columns.
             column_stats: statistics of these files' columns (the metadata table's exchange table).
-            replaced: file groups that this write takes out of the table, by partition; for replacecommits.
-            extra: further texts for the commit metadata, such as checkpoints.
-            index_changes: what the write's tasks did to the record index, one file a task: keys that they inserted,
-                moved or deleted, but none that stayed in its file group. None takes the table's record index, if it
-                has one, out of use.
-            index_layout: the layout by which these files were written; needed when it has file groups for data
-                partitions that are new.
-            mapper: runs what there is to do for each file group of the record index, where it is much.
-            cleared: tells of a partition path whether the write replaces all that is in it, be it in file groups that
-                are new since it began.
+            replaced: file groups that this write replaces, by partition; for replacecommits.
+            extra: further key-values of the commit metadata, such as checkpoints.
+            index_changes: delta files of the write's tasks for the record index: keys that were inserted, moved or
+                deleted, without those that stayed in their file group. None takes the table's record index, if it has
+                one, out of use.
+            index_layout: the layout by which these files were written; needed when it has file groups for new data
+                partitions.
+            mapper: runs the changes of the record index's file groups, where there are many.
+            cleared: whether the write replaces everything in a partition, given its path, also in file groups that are
+                new since it began.
             alone: whether the write must be the only one since it began.
 
         Raises:
-            ConflictError: another writer changed the same file groups first, or put a record of the same key elsewhere,
-                or took this one for dead.
+            ConflictError: another writer changed the same file groups first, or put a record of the same key into
+                another one, or rolled this write back as dead.
             RecordIndexError: another tool left the record index out of date.
-            TransactionError: a file without a marker, or a clustering that another tool has planned is in the way.
+            TransactionError: a file without a marker, or a pending clustering of the same file groups.
             LockError: the table lock could not be taken or held.
         """
         self._require_open()
@@ -225,7 +225,7 @@ class WriteTransaction:
                 if changes is not None and has_private_index(self.client):
                     metadata.extra_metadata[MAINTAINED_KEY] = MAINTAINED
                 self._carry_schema(metadata, schema_json)
-                metadata.extra_metadata[PROPERTIES_KEY] = kept_text(self._begun, self.client.config)
+                metadata.extra_metadata[PROPERTIES_KEY] = recorded_text(self._begun, self.client.config)
                 lock.check()
                 self._require_pending(self.client.timeline())
                 self._publish(metadata)
@@ -241,7 +241,7 @@ class WriteTransaction:
         return metadata
 
     def abort(self) -> None:
-        """Undo the write; nothing happens once it is committed or undone."""
+        """Roll the write back; nothing happens once it is committed or rolled back."""
         if self._ended:
             return
         self._ended = True
@@ -262,12 +262,12 @@ class WriteTransaction:
             resume_rollbacks(self.client)
             own = self.client.timeline().find(self.instant, self._requested.action)
             if own is None:
-                sweep_remains(self.client, self._protocol)  # another writer undid it
+                sweep_remains(self.client, self._protocol)  # another writer rolled it back
             elif own.state is not State.COMPLETED:
                 roll_back(self.client, own)
 
     def _free_space(self) -> None:
-        """Delete this write's files where the disk is too full for the lock or the rollback's plan."""
+        """Delete this write's files, on a disk that is too full for the lock file or the rollback's plan."""
         own = self.client.timeline().find(self.instant, self._requested.action)
         if own is not None and own.state is not State.COMPLETED:
             free_space(self.client, [own])
@@ -278,7 +278,7 @@ class WriteTransaction:
         self._dropped()
 
     def _abort_because(self, error: BaseException) -> None:
-        """Undo the write while an error is on its way; whatever fails now is left to the next writer."""
+        """Roll the write back because of an error; a failure of this is left to the next writer."""
         if isinstance(error, LockError):
             self._give_up()
             error.add_note(f"{self.instant} stays pending and invisible; the next writer rolls it back")
@@ -339,24 +339,24 @@ class WriteTransaction:
         return kind.upper() == _BUCKET_INDEX
 
     def _finalize(self, metadata: CommitMetadata) -> None:
-        """Delete files of tasks that were tried again: they have a marker, but no stat."""
+        """Delete files of failed task attempts, which have a marker and no write stat."""
         counted = {stat.path for stat in metadata.stats() if stat.path}
         marked = {marker.path for marker in read_markers(self.storage, self.instant)}
         unmarked = sorted(counted - marked)
         if unmarked:
             raise TransactionError(
-                f"{self.instant}: no marker for {unmarked[0]} (and {len(unmarked) - 1} more): a marker must be made "
-                "before its data file, or a crash leaves files that nobody can tell from data"
+                f"{self.instant}: no marker for {unmarked[0]} (and {len(unmarked) - 1} more): a marker must be created "
+                "before its data file, or the files of a crashed write cannot be recognised"
             )
         for path in sorted(marked - counted):
             self.storage.delete(path)
-        # the rollback of another writer may have unmarked a partition that it had made and this one goes on using
+        # the rollback of another write may have deleted the metadata file of a partition that this write uses
         for partition, stats in metadata.partition_to_write_stats.items():
             if stats:
                 ensure_partition_metadata(self.storage, partition, self.instant)
 
     def _carry_schema(self, metadata: CommitMetadata, schema_json: str) -> None:
-        """Go on with the table's column ids, where it has them."""
+        """Record the table's column ids, if it has them."""
         schema = schema_after(self.client.timeline(), self.instant, schema_json)
         if schema is not None:
             metadata.extra_metadata[SCHEMA_IDS_KEY] = schema.text
@@ -368,7 +368,7 @@ class WriteTransaction:
         try:
             self.storage.create(path, content)
         except HudiError:
-            # an error may reach us after the file did reach the storage: then the write is committed
+            # the storage may fail after it has stored the file: then the write is committed
             if not _holds(self.client, path, content):
                 raise
         self._published = self._ended = True
@@ -391,7 +391,7 @@ class WriteTransaction:
 
 @contextlib.contextmanager
 def _lock_on_a_full_disk(client: TableClient, protocol: ProtocolOptions) -> Iterator[None]:
-    """The table's lock; where there is no space for its file, files of writers that died on this machine go first."""
+    """The table's lock; on a full disk, files of writers that died on this machine are deleted to make space for it."""
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(table_lock(client, protocol))
@@ -404,7 +404,7 @@ def _lock_on_a_full_disk(client: TableClient, protocol: ProtocolOptions) -> Iter
 
 
 def _request(client: TableClient, action: str, data: bytes, protocol: ProtocolOptions) -> tuple[Instant, Heartbeat]:
-    """Request an instant; its heartbeat is there before it."""
+    """Request an instant, after writing its heartbeat."""
     while True:
         instant = Instant(next_time(client, client.timeline()), action, State.REQUESTED)
         beat = Heartbeat(client.storage, instant.time, protocol.heartbeat_interval_ms, protocol.heartbeat_misses)

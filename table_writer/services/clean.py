@@ -1,4 +1,4 @@
-"""Cleaning: deleting the files of versions that no reader may ask for any more."""
+"""Cleaning: deleting old file versions, as an instant of the timeline."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _MANY: Final = 64
 def clean(
     client: TableClient, options: Mapping[str, str] | None = None, now: dt.datetime | None = None
 ) -> CleanMetadata | None:
-    """Delete files that only states of the table need which are too old to be read any more.
+    """Delete file versions that only states of the table older than the cleaning policy keeps need.
 
-    A clean that broke off is finished first. All happens under the table's lock.
+    An interrupted clean is finished first. Everything happens under the table's lock.
 
     Args:
         client: the table.
         options: `hoodie.clean.policy`, `hoodie.cleaner.commits.retained` and so on.
-        now: the moment from which hours count back; now by default.
+        now: the end of the hours that are kept; the present by default.
 
     Returns:
-        What was deleted, or None when there was nothing to delete (then the timeline shows no clean either).
+        What was deleted, or None when there was nothing to delete (then there is no clean on the timeline).
     """
     protocol = ProtocolOptions.parse(options or {})
     with table_lock(client, protocol):
@@ -56,7 +56,7 @@ def clean_locked(client: TableClient, options: CleanOptions, now: dt.datetime | 
     timeline = client.timeline()
     plan = _plan(client, timeline, options, now or dt.datetime.now(dt.UTC))
     if plan is not None:
-        # Apache's cleaner, should it have to finish this clean, takes nothing but whole paths
+        # Apache's cleaner, which may have to finish this clean, needs full URIs
         whole = {p: [client.storage.full_uri(path) for path in paths] for p, paths in plan.files.items()}
         content = dataclasses.replace(plan, files=whole).to_avro()
         instant = request(client, Action.CLEAN, content)
@@ -65,7 +65,7 @@ def clean_locked(client: TableClient, options: CleanOptions, now: dt.datetime | 
 
 
 def resume_cleans(client: TableClient) -> CleanMetadata | None:
-    """Finish cleans that broke off, under their own instants; the caller holds the table's lock."""
+    """Finish interrupted cleans, under their own instants; the caller holds the table's lock."""
     timeline = client.timeline()
     done = None
     for instant in timeline.pending:
@@ -76,7 +76,7 @@ def resume_cleans(client: TableClient) -> CleanMetadata | None:
             content = timeline.read(requested)
             plan = CleanerPlan.from_avro(content, timeline.path(requested))
         except (CorruptFileError, MissingFileError):
-            delete_pending(client.storage, instant.time, Action.CLEAN)  # it died before its plan was whole
+            delete_pending(client.storage, instant.time, Action.CLEAN)  # its writer died while writing the plan
             continue
         done = _execute(client, instant.time, plan, content)
     return done
@@ -102,13 +102,13 @@ def _plan(client: TableClient, timeline: Timeline, options: CleanOptions, now: d
 
 
 def _execute(client: TableClient, instant: str, plan: CleanerPlan, content: bytes) -> CleanMetadata:
-    """Delete what a plan names; doing it again does no harm."""
+    """Delete the files of a plan, of which some may be deleted already."""
     started = time.monotonic()
     storage = client.storage
     # the plan is in the inflight file as well: Apache 0.15 archives it from there
     ensure_state(storage, Instant(instant, Action.CLEAN, State.INFLIGHT), content)
     names = {partition: [posixpath.basename(path) for path in paths] for partition, paths in plan.files.items()}
-    _delete(client, [posixpath.join(partition, name) for partition, found in names.items() for name in found])
+    _delete(client, [posixpath.join(partition, name) for partition, file_names in names.items() for name in file_names])
     record_clean(client, instant, names)
     earliest = plan.earliest_instant
     metadata = CleanMetadata(
@@ -117,10 +117,11 @@ def _execute(client: TableClient, instant: str, plan: CleanerPlan, content: byte
         earliest_commit_to_retain=earliest.time if earliest else "",
         last_completed_commit=plan.last_completed_commit,
         partitions={
-            partition: CleanPartition(plan.policy, patterns=found, deleted=found) for partition, found in names.items()
+            partition: CleanPartition(plan.policy, patterns=file_names, deleted=file_names)
+            for partition, file_names in names.items()
         },
     )
-    # a writer of another tool, which takes no lock, may have finished it as well
+    # another tool's writer, which takes no lock, may have finished it meanwhile
     ensure_state(storage, Instant(instant, Action.CLEAN, State.COMPLETED), metadata.to_avro())
     return metadata
 
@@ -135,10 +136,10 @@ def _delete(client: TableClient, paths: Sequence[str]) -> None:
 
 
 def _changed_partitions(timeline: Timeline, horizon: Horizon) -> list[str] | None:
-    """Partitions in which a version may have become too old since the last clean; None for any of them.
+    """Partitions in which a version may have become too old since the last clean; None for all partitions.
 
-    A version becomes too old when the write that superseded it does. Those older than the last clean's earliest write
-    were dealt with then.
+    A version becomes too old when the write that superseded it does. Writes before the last clean's earliest one were
+    handled by that clean.
     """
     last = next((i for i in reversed(timeline.completed) if i.action == Action.CLEAN), None)
     if horizon.earliest is None or last is None:
@@ -149,17 +150,17 @@ def _changed_partitions(timeline: Timeline, horizon: Horizon) -> list[str] | Non
         return None
     since = metadata.earliest_commit_to_retain
     parts = metadata.partitions.values()
-    unlike = any(part.failed or part.policy == CleaningPolicy.VERSIONS.value for part in parts)
-    if unlike or not since or not timeline.writes or since < timeline.writes[0].time:
+    differs = any(part.failed or part.policy == CleaningPolicy.VERSIONS.value for part in parts)
+    if differs or not since or not timeline.writes or since < timeline.writes[0].time:
         return None
     if any(i.action in (Action.RESTORE, Action.SAVEPOINT) for i in timeline.instants):
         return None
-    found: set[str] = set()
+    changed: set[str] = set()
     for write in timeline.writes:
         if since <= write.time < horizon.earliest.time:
             commit = timeline.commit_metadata(write)
-            found |= commit.partition_to_write_stats.keys() | (commit.partition_to_replace_file_ids or {}).keys()
-    return sorted(found)
+            changed |= commit.partition_to_write_stats.keys() | (commit.partition_to_replace_file_ids or {}).keys()
+    return sorted(changed)
 
 
 def _list_files(client: TableClient, timeline: Timeline, partitions: Sequence[str] | None) -> pa.Table:
@@ -170,10 +171,10 @@ def _list_files(client: TableClient, timeline: Timeline, partitions: Sequence[st
 
 
 def _savepointed(timeline: Timeline) -> set[str]:
-    """Names of the data files that savepoints hold."""
-    found: set[str] = set()
+    """Names of data files of savepoints."""
+    file_names: set[str] = set()
     for instant in timeline.completed:
         if instant.action == Action.SAVEPOINT:
             saved = timeline.savepoint_metadata(instant)
-            found.update(name for names in saved.files.values() for name in names)
-    return found
+            file_names.update(name for names in saved.files.values() for name in names)
+    return file_names

@@ -1,4 +1,4 @@
-"""Which old files a clean may delete: by commits, by hours or by file versions."""
+"""Planning a clean: the old file versions to delete, by commits, by hours or by number of versions."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Horizon:
 
     Attributes:
         earliest: the oldest write whose state stays readable; None under the policy of file versions.
-        protected: the newest write up to which all were completed when each of the pending ones began, which may still
-            read that state; None when nothing is pending, `""` when there is none.
+        protected: the newest write that every pending write saw completed when it began, and whose state it may still
+            read; None when nothing is pending, `""` when there is no such write.
     """
 
     earliest: Instant | None
@@ -43,15 +43,15 @@ def find_horizon(
     now: dt.datetime,
     changed: Mapping[str, int] | None = None,
 ) -> Horizon | None:
-    """The oldest state to keep, or None when nothing is old enough for any file to go.
+    """The oldest state to keep; None when nothing is old enough to delete.
 
     Args:
         timeline: the data table's.
         options: see `CleanOptions`.
         timezone: of the timeline.
-        now: with a zone.
-        changed: last changes of the timeline's files by name, epoch milliseconds; None takes a write to have seen all
-            that have earlier times.
+        now: with a time zone.
+        changed: modification times of the timeline's files by name, epoch milliseconds; with None a write is taken to
+            have seen all writes of earlier times.
     """
     protected = _protected(timeline, changed or {})
     writes = timeline.writes
@@ -85,10 +85,10 @@ def plan_clean(
 ) -> CleanerPlan | None:
     """Choose the files to delete.
 
-    Of each file group there stay the versions from the earliest write to keep on and the newest one before it (by
-    commits or hours), or the newest few (by versions). File groups that were replaced go with all their versions once
-    the replacing write is older than the earliest one to keep. What a pending write may be reading stays, and so does
-    what a savepoint lists. Files of instants that did not complete are no business of cleaning.
+    Each file group keeps the versions from the earliest write to keep on and the newest one before it (by commits or
+    hours), or its newest versions (by versions). Replaced file groups are deleted with all versions once the replacing
+    write is older than the earliest one to keep. Files that a pending write may be reading or a savepoint lists are
+    kept. Files of instants that did not complete are left to rollbacks.
 
     Args:
         timeline: the data table's.
@@ -96,7 +96,7 @@ def plan_clean(
         replaced: `replaced_file_groups(timeline)`.
         horizon: see `find_horizon`.
         options: see `CleanOptions`.
-        savepointed: names of data files that must stay.
+        savepointed: names of data files to keep.
 
     Returns:
         None when there is nothing to delete.
@@ -121,8 +121,8 @@ def plan_clean(
 def _protected(timeline: Timeline, changed: Mapping[str, int]) -> str | None:
     """See `Horizon`.
 
-    Among several writers a write may complete after another one of a later time has begun, which goes on reading what
-    was there before: when their files were made tells. Both are made under the table's lock.
+    With concurrent writers a write may complete after another one of a later time has begun, which goes on reading the
+    state before it. The modification times of their timeline files, made under the table's lock, show the order.
     """
     pending = [i for i in timeline.pending if i.comparable_action in WRITE_ACTIONS]
     if not pending:
@@ -156,7 +156,7 @@ def _versions(files: pa.Table, timeline: Timeline) -> pa.Table:
 def _superseded(versions: pa.Table, horizon: Horizon, options: CleanOptions) -> Any:
     """Which rows of sorted versions have enough newer ones in their file group.
 
-    Files of one file group and instant (a retried task's that were never tidied up) count as one version.
+    Files of one file group and instant (of retried tasks) count as one version.
     """
     group, version = _runs(versions)
     starts = np.flatnonzero(np.diff(version, prepend=-1))
@@ -169,7 +169,7 @@ def _superseded(versions: pa.Table, horizon: Horizon, options: CleanOptions) -> 
     instants = versions["instant"].combine_chunks()
     following = instants.take(from_numpy(starts[next_version].astype(np.int64)))
     if horizon.earliest is not None:
-        # the newest version before the earliest write stays: the one after it must be older, too
+        # the newest version before the earliest write is kept: the version after it must be older, too
         exists &= to_numpy(pc.less(following, horizon.earliest.time))
     if horizon.protected is not None:
         exists &= to_numpy(pc.less_equal(following, horizon.protected))
@@ -177,7 +177,7 @@ def _superseded(versions: pa.Table, horizon: Horizon, options: CleanOptions) -> 
 
 
 def _runs(versions: pa.Table) -> tuple[Any, Any]:
-    """Numbers, from 0 on, of the file group and of the version of each row of sorted versions."""
+    """Ordinals of the file group and of the version of each row of sorted versions."""
     partition, file_id, instant = (versions[name].combine_chunks() for name in ("partition", "file_id", "instant"))
     rows = versions.num_rows
 

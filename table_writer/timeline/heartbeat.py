@@ -1,4 +1,4 @@
-"""Heartbeats: a file that a live writer touches now and then, so that others do not take it for dead."""
+"""Heartbeats: a file that a live writer touches regularly, so that others do not roll its write back."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ FOLDER: Final = ".hoodie/.heartbeat"
 
 
 class Heartbeat:
-    """Shows that the writer of an instant lives, from `start` to `stop`.
+    """Shows that the writer of an instant is alive, from `start` to `stop`.
 
-    The file says whose it is, so that writers on the same machine need not wait for its expiry. Apache's writers look
-    at nothing but the time of its last modification.
+    The file names its owner, so that writers on the same machine need not wait for its expiry. Apache's writers only
+    check the time of its last modification.
 
     Args:
         storage: rooted at the table's base folder.
@@ -33,9 +33,9 @@ class Heartbeat:
         self._pulse = Pulse(storage, self._path, interval_ms)
 
     def start(self) -> None:
-        """Write the file and keep it young."""
+        """Write the file and touch it regularly."""
         try:
-            # not synced: what a crash of the machine leaves of it grows old like any other
+            # not synced: after a crash of the machine it expires like any other
             self._storage.overwrite(self._path, self._owner.to_json(), synced=False)
             self._pulse.start()
         except BaseException:
@@ -43,26 +43,26 @@ class Heartbeat:
             raise
 
     def silence(self) -> None:
-        """End the beat and leave the file as a dead writer's, so that others roll the instant back."""
+        """Stop touching the file and leave it as a dead writer's, so that others roll the instant back."""
         if not self._owner.is_own:
-            return  # a fork of the writer ends, not the writer
+            return  # a forked child of the writer ends, not the writer
         self._owner.forget()
         self._pulse.stop()
         with contextlib.suppress(HudiError):
-            self._storage.touch(self._path, 0)  # expired at once for all who go by its age
+            self._storage.touch(self._path, 0)  # expired at once for those who check its age
 
     def stop(self) -> None:
-        """End the beat and delete the file."""
+        """Stop touching the file and delete it."""
         self._owner.forget()
         self._pulse.stop()
         self._storage.delete(self._path)
 
 
 def is_expired(storage: Storage, instant: str, interval_ms: int, misses: int) -> bool | None:
-    """Whether the writer of an instant counts as dead; None when it has no heartbeat that could tell.
+    """Whether the writer of an instant counts as dead; None when it has no heartbeat.
 
-    One of this machine is dead when its process is gone. Others are when they missed too many beats, by the options
-    here or by their own, whichever waits longer.
+    A writer of this machine is dead when its process has ended. Others are when they missed too many beats, by the
+    options here or by their own, whichever wait is longer.
     """
     entry = storage.entry(_path(instant))
     if entry is None:
@@ -79,7 +79,7 @@ def is_expired(storage: Storage, instant: str, interval_ms: int, misses: int) ->
 
 
 def is_known_dead(storage: Storage, instant: str) -> bool:
-    """Whether the writer of an instant was one of this machine that is gone, beyond any doubt."""
+    """Whether the writer of an instant was a process of this machine that has certainly ended."""
     owner = _owner(storage, instant)
     return owner is not None and owner.is_known_dead
 
@@ -90,7 +90,7 @@ def heartbeats(storage: Storage) -> list[str]:
 
 
 def delete_heartbeat(storage: Storage, instant: str) -> None:
-    """Drop the file of a writer that is gone."""
+    """Delete the heartbeat of a writer that has ended."""
     storage.delete(_path(instant))
 
 

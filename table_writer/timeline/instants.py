@@ -1,4 +1,4 @@
-"""Putting instants on the timeline, one state after the other."""
+"""Instants on the timeline: their times, the table lock, and the files of their states."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from table_writer.timeline.options import ProtocolOptions
 
 @contextlib.contextmanager
 def table_lock(client: TableClient, options: ProtocolOptions) -> Iterator[FileSystemLock]:
-    """The table's lock. Whoever puts something on the timeline, or takes it off, holds it.
+    """Hold the table's lock, as whoever adds instants to the timeline or deletes them must.
 
-    The properties are read again, for another writer may have upgraded the table.
+    The table's properties are reloaded, since another writer may have upgraded the table.
 
     Raises:
         LockError: the lock could not be taken.
-        UnsupportedTableError: the table is of a kind that is only read.
+        UnsupportedTableError: a table of this kind can only be read.
     """
     require_writable(client.config, client.storage.uri)
     with FileSystemLock(client.storage, options.lock) as lock:
@@ -39,15 +39,15 @@ def instant_path(instant: Instant) -> str:
 
 
 def next_time(client: TableClient, timeline: Timeline, now: dt.datetime | None = None) -> str:
-    """A time after every instant of the timeline, pending or not."""
+    """A time after every instant of the timeline, pending ones included."""
     return next_instant_time(timeline.last_instant_time, client.config.timeline_timezone, now)
 
 
 def request(client: TableClient, action: str, data: bytes) -> Instant:
     """Put a new instant on the timeline as requested.
 
-    Its time is after every instant of the table. Where another writer takes the same one at the same moment, a later
-    one is tried.
+    Its time is after every instant of the table. If another writer requests the same time at that moment, a later one
+    is tried.
 
     Returns:
         The requested instant.
@@ -66,13 +66,13 @@ def ensure_state(storage: Storage, instant: Instant, data: bytes) -> None:
 
 
 def delete_pending(storage: Storage, time: str, action: str) -> None:
-    """Take a pending instant off the timeline, its later state first."""
+    """Delete a pending instant from the timeline, its later state first."""
     for state in (State.INFLIGHT, State.REQUESTED):
         storage.delete(instant_path(Instant(time, action, state)))
 
 
 def is_clustering(timeline: Timeline, instant: Instant) -> bool:
-    """Whether a pending replacecommit is a table service's plan, which is no failed write."""
+    """Whether a pending instant is the plan of a clustering, which is not a failed write."""
     if instant.action != Action.REPLACECOMMIT:
         return False
     requested = instant.at(State.REQUESTED)

@@ -1,4 +1,4 @@
-"""Whether a writer lives: whose a lock or a heartbeat is, and how its file is kept young meanwhile."""
+"""Whether a writer is alive: owners of locks and heartbeats, and the thread that touches their files."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from table_format.storage import FileEntry, Storage
 
 _LONGEST_PAUSE: Final = 15.0
 
-"""Seconds between two signs of life at most: others may break a lock after a minute, whatever its holder's options."""
+"""Longest time in seconds between two touches; others may break a lock after a minute, by their own options."""
 
 _CLOCK_FOLDER: Final = ".hoodie/.catalog"
 
 _LIVE: Final[set[str]] = set()
 
-"""Tokens of what this process holds, or is about to take or to give back."""
+"""Tokens of owners in this process that hold something, or are acquiring or releasing it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,12 @@ class Owner:
     """One lock or heartbeat of one process.
 
     Attributes:
-        token: tells it from others of the same process.
-        host: name of the machine, for people.
-        machine: the machine's boot and the namespace of its process numbers; empty where the system tells neither.
-        pid: process number.
-        started: when the process started, in the system's own form; empty where it is unknown.
-        expires_ms: milliseconds without a sign after which it counts as dead; 0 where signs are not given.
+        token: distinguishes owners of one process.
+        host: name of the machine, for messages.
+        machine: boot id and process namespace of the machine; empty where the system has neither.
+        pid: process id.
+        started: start time of the process, as the system writes it; empty where it is unknown.
+        expires_ms: milliseconds without a touch after which it counts as dead; 0 for an owner that never touches.
     """
 
     token: str
@@ -57,7 +57,7 @@ class Owner:
 
     @classmethod
     def parse(cls, content: bytes) -> Owner | None:
-        """The owner that a file names; None for files of other writers, which name none."""
+        """The owner that a file names; None for files of other tools, which name none."""
         try:
             values = json.loads(content)["owner"]
             names = ("host", "machine", "started")
@@ -67,31 +67,31 @@ class Owner:
             return None
 
     def to_json(self, **more: object) -> bytes:
-        """As the content of a file, beside other fields."""
+        """Content of a file: the owner and further fields."""
         return json.dumps({**more, "owner": asdict(self)}).encode()
 
     def forget(self) -> None:
-        """It holds nothing any more: whatever file of it is still there is a dead one's."""
+        """Mark it as ended: files of it that still exist are a dead writer's."""
         _LIVE.discard(self.token)
 
     @property
     def is_local(self) -> bool:
-        """Whether this machine can tell if its process is there."""
+        """Whether it is of this machine, which can tell whether its process exists."""
         return self.host == socket.gethostname() and self.machine == _machine(os.getpid())
 
     @property
     def is_own(self) -> bool:
-        """Whether it is of this very process."""
+        """Whether it is of this process."""
         return self.is_local and self.pid == os.getpid() and self.started == _own_start(self.pid)
 
     @property
     def is_alive_here(self) -> bool:
-        """Whether it is one of this very process that has not ended."""
+        """Whether it is of this process and has not ended."""
         return self.is_own and self.token in _LIVE
 
     @property
     def is_known_dead(self) -> bool:
-        """Whether it is of this machine and gone: its process, or what it held in this one."""
+        """Whether it is of this machine, and its process has ended, or this process has ended it."""
         if not self.is_local:
             return False
         try:
@@ -100,19 +100,19 @@ class Owner:
             return True
         except OSError:
             return False
-        # the process number may have been given to another process since, or its parent has not taken note of its end
+        # the process id may have been reused, or the process may be a zombie
         if self.started and self.started != _start_of(self.pid):
             return True
         return self.pid == os.getpid() and self.token not in _LIVE
 
 
 class Pulse:
-    """Keeps a file young, from `start` to `stop`.
+    """Touches a file regularly, from `start` to `stop`.
 
     Args:
         storage: of the file.
         path: of the file.
-        interval_ms: milliseconds between two signs, at most; they are given more often where that is long.
+        interval_ms: longest time between two touches, milliseconds; capped at 15 seconds.
     """
 
     def __init__(self, storage: Storage, path: str, interval_ms: int) -> None:
@@ -127,29 +127,29 @@ class Pulse:
         _CLOCK.add(self)
 
     def stop(self) -> None:
-        """End; nothing is touched any more when this returns."""
+        """Stop; the file is not touched after this returns."""
         self._stopped = True
         _CLOCK.remove(self)
         with self._touching:
             pass
 
     def beat(self) -> None:
-        """Touch the file in a thread of its own: a storage that hangs holds up no other pulse."""
+        """Touch the file in a thread of its own, so that a storage that hangs delays no other pulse."""
         threading.Thread(target=self._touch, name=f"pulse of {self._path}", daemon=True).start()
 
     def _touch(self) -> None:
         if not self._touching.acquire(blocking=False):
-            return  # the last one is not through
+            return  # the last touch is still running
         try:
             if not self._stopped:
-                with contextlib.suppress(StorageError):  # the next sign may do; others wait for several
+                with contextlib.suppress(StorageError):  # others wait for several missed touches
                     self._storage.touch(self._path)
         finally:
             self._touching.release()
 
 
 class _Clock:
-    """The one thread of a process that knows when which pulse is due: starting one for each write would cost more."""
+    """The thread that schedules all pulses of a process; a thread for each write would cost more."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -186,7 +186,7 @@ _CLOCK = _Clock()
 
 
 def _after_fork() -> None:
-    """A child has none of its parent's threads, and holds nothing of what its parent holds."""
+    """Reset a forked child, which has none of its parent's threads, locks and heartbeats."""
     global _CLOCK  # noqa: PLW0603
     _CLOCK = _Clock()
     _LIVE.clear()
@@ -196,9 +196,9 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def age_ms(storage: Storage, entry: FileEntry) -> float:
-    """Milliseconds since a file last changed, by the clock of its file system where that can be had.
+    """Milliseconds since a file last changed, by the clock of its file system if possible.
 
-    Clocks of machines differ; a new file on the same file system gets its time from the same clock.
+    Clocks of machines differ; a probe file on the same file system gets its time from the same clock.
     """
     probe = f"{_CLOCK_FOLDER}/clock-{uuid.uuid4().hex}"
     now = time.time() * 1000
@@ -217,7 +217,7 @@ def _expiry(values: dict[str, object]) -> int:
 
 @functools.lru_cache(maxsize=1)
 def _machine(pid: int) -> str:
-    """The machine of this process, whose number is given, lest a fork keep what its parent knew."""
+    """Boot id and process namespace; cached by process id, since a forked child may have another namespace."""
     del pid
     parts = []
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as stream:
@@ -233,7 +233,7 @@ def _own_start(pid: int) -> str:
 
 
 def _start_of(pid: int) -> str:
-    """When a live process started, in a form to compare; empty where the system does not tell."""
+    """Start time of a live process, as the system writes it; empty where it is unknown."""
     with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/stat") as stream:
         fields = stream.read().rsplit(")", 1)[1].split()
         return "" if fields[0] in "ZX" else fields[19]

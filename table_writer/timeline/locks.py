@@ -1,4 +1,4 @@
-"""Hudi's file-system lock: one file that only its holder could create."""
+"""Hudi's file-system lock: a file that exactly one writer can create."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ _LONGEST_WAIT: Final = 0.5
 
 _SETTLE: Final = 0.05
 
-_TELL_AFTER: Final = 5.0
+_WARN_AFTER: Final = 5.0
 
-_TELL_EVERY: Final = 60.0
+_WARN_EVERY: Final = 60.0
 
 _LOG = logging.getLogger(__name__)
 
 
 class FileSystemLock:
-    """The table lock, as Apache's FileSystemBasedLockProvider keeps it, so that both exclude each other.
+    """The table lock, compatible with Apache's FileSystemBasedLockProvider, so that both exclude each other.
 
-    The file of a lock that is held stays young, however long that takes. One whose process, on this machine, is no
-    longer there is broken at once, for the file says whose it is; so is one of this process that nothing in it holds
-    any more, because the storage failed when it was to be released. One of another machine is broken when it has not
-    changed for as long as its holder's heartbeats allow, and any, Apache's too, after
-    `hoodie.write.lock.filesystem.expire` minutes. A wait of some seconds is told by a warning.
+    The holder touches the file as long as it holds the lock. The file names its owner: a lock of a process of this
+    machine that has ended is broken at once, and so is one of this process that is no longer held, because the storage
+    failed at its release. A lock of another machine is broken when it has not changed for as long as its holder's
+    heartbeats allow, and any lock, Apache's too, after `hoodie.write.lock.filesystem.expire` minutes. A wait of some
+    seconds logs a warning.
 
     Args:
         storage: rooted at the table's base folder.
@@ -75,11 +75,11 @@ class FileSystemLock:
         """Take the lock.
 
         Raises:
-            LockError: somebody else held it all the time that the options allow.
+            LockError: another writer held it for as long as the options allow to wait.
         """
         begun = time.monotonic()
         deadline = begun + self._options.retries * self._options.wait_ms / 1000
-        telling = begun + _TELL_AFTER
+        warn_at = begun + _WARN_AFTER
         wait = _FIRST_WAIT
         while not self._try_acquire():
             now = time.monotonic()
@@ -89,19 +89,19 @@ class FileSystemLock:
                     "the file, or set hoodie.write.lock.filesystem.expire to the minutes after which a lock that does "
                     "not change is void"
                 )
-            if now >= telling:
+            if now >= warn_at:
                 _LOG.warning(
                     "%s: waiting up to %.0f s for this lock, held by %s. If that writer is dead, delete the file",
                     self._storage.full_uri(self._path),
                     deadline - now,
                     self._holder(),
                 )
-                telling = now + _TELL_EVERY
+                warn_at = now + _WARN_EVERY
             time.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - spreads the tries of several writers
             wait = min(wait * 2, _LONGEST_WAIT, self._options.wait_ms / 1000)
 
     def release(self) -> None:
-        """Give the lock back, unless somebody broke it meanwhile."""
+        """Release the lock, unless another writer broke it meanwhile."""
         if self._content is None or self._owner is None:
             return
         try:
@@ -109,7 +109,7 @@ class FileSystemLock:
                 self._pulse.stop()
             self._delete(self._content)
         finally:
-            # not before the file is gone: nobody else may break it meanwhile
+            # only after the file is deleted: until then nobody else may break it
             self._owner.forget()
             self._content = self._owner = self._pulse = None
 
@@ -117,7 +117,7 @@ class FileSystemLock:
         """Make sure, before publishing anything, that the lock was not broken.
 
         Raises:
-            LockError: it was, having expired.
+            LockError: another writer broke it as expired.
         """
         if self._content is None or not self._is_ours(self._content):
             raise LockError(
@@ -148,9 +148,9 @@ class FileSystemLock:
             return False
         if self._storage.is_local:
             return True
-        # object stores create without excluding others: the last one to write has it
+        # object stores do not create exclusively: the last writer has the lock
         if broken:
-            # another writer that found the same dead lock may be about to delete ours for it
+            # another writer that saw the same dead lock may be about to delete this one instead
             time.sleep(_SETTLE)
         return self._is_ours(content)
 
@@ -167,7 +167,7 @@ class FileSystemLock:
         return self._delete(content)
 
     def _delete(self, content: bytes) -> bool:
-        """Delete the lock file if that is what it holds; whether it did."""
+        """Delete the lock file if it has this content; returns whether it did."""
         with self._guarded():
             if not self._is_ours(content):
                 return False
@@ -176,16 +176,16 @@ class FileSystemLock:
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Between the look at a lock file and its deletion nobody else deletes it, lest a newer one go.
+        """Exclude other processes between reading a lock file and deleting it, lest they delete a newer one.
 
-        That is an advisory lock of the operating system on the folder, which ends with its process.
+        This is an advisory lock of the operating system on the folder, which ends with its process.
         """
         if not self._storage.is_local:
             yield
             return
         folder = os.open(os.path.dirname(self._storage.full_path(self._path)), os.O_RDONLY)
         try:
-            with contextlib.suppress(OSError):  # some network file systems have none for folders
+            with contextlib.suppress(OSError):  # some network file systems do not lock folders
                 fcntl.flock(folder, fcntl.LOCK_EX)
             yield
         finally:
@@ -205,7 +205,7 @@ class FileSystemLock:
         if (content, entry.mtime_ms) != self._seen:
             self._seen, self._seen_at = (content, entry.mtime_ms), time.monotonic()
         watched = (time.monotonic() - self._seen_at) * 1000
-        # A process of this machine may have slept with it: what counts is how long the lock did not change meanwhile.
+        # A process of this machine may have been suspended with it: only time during which this one watched counts.
         old = not owner.is_local and time.time() * 1000 - entry.mtime_ms > owner.expires_ms
         return watched > owner.expires_ms or (old and age_ms(self._storage, entry) > owner.expires_ms)
 
@@ -228,7 +228,7 @@ class FileSystemLock:
 
 
 def _describe(owner: Owner) -> bytes:
-    """What the lock file says: Hudi's fields, which are for people, and whose it is."""
+    """Content of the lock file: Hudi's fields, which are informative, and the owner."""
     return owner.to_json(
         lockCreateTime=dt.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3],
         lockThreadName=threading.current_thread().name,

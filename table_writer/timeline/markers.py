@@ -1,4 +1,4 @@
-"""Markers: one empty file for each data file that a write is about to make, so that others can undo a dead write."""
+"""Markers: an empty file for each data file that a write creates, so that others can roll a dead write back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SERVER_TYPE: Final = "MARKERS.type"
 
 @dataclass(frozen=True, order=True, slots=True)
 class Marker:
-    """One data file that a write announced.
+    """Announcement of one data file of a write.
 
     Attributes:
         partition: partition path, `""` without partitions.
@@ -50,26 +50,26 @@ class Marker:
 
 
 def marker_folder(instant: str) -> str:
-    """Where the markers of one write lie."""
+    """Folder of the markers of one write."""
     return f"{TEMP_FOLDER}/{instant}"
 
 
 def scratch_folder(instant: str) -> str:
-    """Where the tasks of one write leave what is no data file; it goes with the markers.
+    """Folder of files that tasks of one write leave for its commit; deleted with the markers.
 
-    It is no part of the folder of markers: Apache's rollback takes whatever it finds there for a marker.
+    It is not inside the folder of markers, because Apache's rollback takes every file there for a marker.
     """
     return f"{SCRATCH_FOLDER}/{instant}"
 
 
 def create_marker(storage: Storage, instant: str, partition: str, file_name: str, io_type: str) -> None:
-    """Announce a data file. It comes before the partition's metadata file and the data file's first byte.
+    """Announce a data file, before the partition's metadata file and the data file's first byte are written.
 
     Args:
         storage: rooted at the table's base folder.
         instant: the write's.
         partition: partition path.
-        file_name: the data file's name; a retried task takes another write token and so another marker.
+        file_name: the data file's name; a retried task has another write token and so another marker.
         io_type: `CREATE` or `MERGE`.
     """
     path = posixpath.join(marker_folder(instant), partition, f"{file_name}{_INFIX}{io_type}")
@@ -78,7 +78,7 @@ def create_marker(storage: Storage, instant: str, partition: str, file_name: str
 
 
 def has_markers(storage: Storage, instant: str) -> bool:
-    """Whether a write left a folder of markers, be it an empty one."""
+    """Whether a write has a folder of markers, even an empty one."""
     return storage.exists(marker_folder(instant))
 
 
@@ -88,24 +88,24 @@ def read_markers(storage: Storage, instant: str) -> list[Marker]:
     Both of Hudi's forms are read: a file for each marker, and the lists of the timeline server (`MARKERS0` and so on).
 
     Raises:
-        CorruptFileError: a list's line is no marker.
+        CorruptFileError: a line of a list is not a marker.
     """
     folder = marker_folder(instant)
-    found: set[Marker] = set()
+    markers: set[Marker] = set()
     for entry in storage.list(folder, recursive=True):
         if entry.is_dir or entry.name == _SERVER_TYPE:
             continue
         relative = entry.path[len(folder) + 1 :]
         if relative.startswith(_SERVER_FILES) and relative[len(_SERVER_FILES) :].isdigit():
             lines = storage.read(entry.path).decode().splitlines()
-            found.update(_parse(line.strip(), entry.path) for line in lines if line.strip())
+            markers.update(_parse(line.strip(), entry.path) for line in lines if line.strip())
         elif _INFIX in entry.name:
-            found.add(_parse(relative, entry.path))
-    return sorted(found)
+            markers.add(_parse(relative, entry.path))
+    return sorted(markers)
 
 
 def delete_markers(storage: Storage, instant: str) -> None:
-    """Drop all markers of a write, and what else its tasks left, when it has completed or was undone."""
+    """Delete the markers and scratch files of a write that has completed or was rolled back."""
     storage.delete_dir(scratch_folder(instant))
     storage.delete_dir(marker_folder(instant))
 

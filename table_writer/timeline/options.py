@@ -14,18 +14,18 @@ _Policy = TypeVar("_Policy", bound=Enum)
 
 
 class FailedWrites(Enum):
-    """Who clears up after dead writers (`hoodie.clean.failed.writes.policy`)."""
+    """When failed writes are rolled back (`hoodie.clean.failed.writes.policy`)."""
 
     EAGER = "EAGER"
-    """The next writer, all that is pending, alive or not."""
+    """The next write rolls back every pending write, whether its writer is alive or not."""
     LAZY = "LAZY"
-    """The next writer, what is known to be dead or has shown no sign of life for long enough: others may be alive."""
+    """The next write rolls back those whose writer is known to be dead or has been silent for too long."""
     NEVER = "NEVER"
-    """Nobody."""
+    """Writes do not roll back others."""
 
 
 class CleaningPolicy(Enum):
-    """What cleaning keeps (`hoodie.clean.policy`)."""
+    """Which file versions cleaning keeps (`hoodie.clean.policy`)."""
 
     COMMITS = "KEEP_LATEST_COMMITS"
     HOURS = "KEEP_LATEST_BY_HOURS"
@@ -38,10 +38,10 @@ class LockOptions:
 
     Attributes:
         path: folder of the lock file; None for the table's `.hoodie`.
-        expire_minutes: age at which anybody may break a lock; 0 for never.
-        retries: how often to try again.
+        expire_minutes: age at which any writer may break a lock; 0 for never.
+        retries: number of retries.
         wait_ms: longest pause between two tries; retries times this is the longest wait.
-        silence_ms: milliseconds without a sign of its holder after which others may break this lock.
+        silence_ms: milliseconds without a touch by its holder after which others may break this lock.
     """
 
     path: str | None = None
@@ -58,10 +58,10 @@ class CleanOptions:
     Attributes:
         automatic: after each commit.
         policy: see `CleaningPolicy`.
-        commits: writes whose state of the table stays readable.
+        commits: newest writes whose states of the table stay readable.
         hours: age up to which states stay readable.
         versions: versions kept of each file group.
-        incremental: look only at partitions that changed since the last clean.
+        incremental: clean only partitions that changed since the last clean.
     """
 
     automatic: bool = True
@@ -78,12 +78,12 @@ class ProtocolOptions:
 
     Attributes:
         failed_writes: see `FailedWrites`.
-        heartbeat_interval_ms: how often a writer shows that it lives, at least.
-        heartbeat_misses: missed heartbeats after which it counts as dead.
-        silent_minutes: after which a write that gives no heartbeats counts as dead, unless its files change.
-        metadata: keep a metadata table.
-        column_stats: give a new metadata table the column statistics index.
-        column_stats_shards: over how many file groups that index is spread, for good.
+        heartbeat_interval_ms: longest time between two heartbeats.
+        heartbeat_misses: missed heartbeats after which a writer counts as dead.
+        silent_minutes: after which a write without heartbeats counts as dead, unless its files change.
+        metadata: create a metadata table with a new table.
+        column_stats: create the column statistics index with a new metadata table.
+        column_stats_shards: number of file groups of that index, which never changes.
         lock: see `LockOptions`.
         clean: see `CleanOptions`.
     """
@@ -100,10 +100,10 @@ class ProtocolOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ProtocolOptions:
-        """Read options; keys of other parts of Hudi are passed over.
+        """Read options; other keys are ignored.
 
         Raises:
-            OptionError: a value that cannot be used; the message names its key.
+            OptionError: an invalid value; the message names its key.
         """
         interval = whole_number(options, "hoodie.client.heartbeat.interval_in_ms", 60_000, 1)
         misses = whole_number(options, "hoodie.client.heartbeat.tolerable.misses", 2, 1)
@@ -121,7 +121,7 @@ class ProtocolOptions:
 
 
 def _is_optimistic(options: Mapping[str, str]) -> bool:
-    """Whether the job expects others beside it. Locks, heartbeats and the search for conflicts are there either way."""
+    """Whether the job expects concurrent writers; locks, heartbeats and conflict checks are on either way."""
     key = "hoodie.write.concurrency.mode"
     mode = options.get(key, "single_writer").strip().lower()
     if mode not in ("single_writer", "optimistic_concurrency_control"):

@@ -360,7 +360,7 @@ def test_flags_of_each_command_are_documented(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "package", [catalog, hudi_catalog.trino, pushdown, spark_writer], ids=lambda package: package.__name__
+    "package", [catalog, hudi_catalog, hudi_catalog.trino, pushdown, spark_writer], ids=lambda package: package.__name__
 )
 def test_every_public_name_is_documented(package) -> None:
     text = (ROOT / "docs/reference/python.md").read_text()
@@ -402,6 +402,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_flights(made / "warehouse" / "flights")
     make_flights(made / "travel" / "flights")  # to be changed
     unpack_readings(made / "lake" / "readings")
+    (made / "teas.csv").write_text("id,name,price\n1,Assam,4.20\n2,Sencha,6.90\n")
     return made
 
 

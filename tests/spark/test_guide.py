@@ -30,7 +30,7 @@ def test_guide_to_writing(spark: "SparkSession", tmp_path: Path) -> None:
 
 
 def test_write_section_of_the_readme(spark: "SparkSession", tmp_path: Path) -> None:
-    section = (ROOT / "README.md").read_text().split("## Write\n")[1].split("\n## ")[0]
+    section = (ROOT / "README.md").read_text().split("## Write with Spark\n")[1].split("\n## ")[0]
     flights = spark.createDataFrame(
         [(hour % 2 + 1, hour, "HA", 51, 3.0) for hour in range(6)],
         "month int, time_hour int, carrier string, flight int, dep_delay double",

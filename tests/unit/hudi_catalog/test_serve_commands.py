@@ -251,7 +251,7 @@ def test_a_gateway_in_a_thread(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     with running_gateway(GatewaySettings("http://127.0.0.1:9", str(tmp_path), options=options)) as serving:
         (line,) = serving.log.recent()
         assert line["event"] == "access rules"
-        assert "do not hold for `s__snapshots.t__…`" in line["message"]
+        assert "do not apply to `s__snapshots.t__…`" in line["message"]
         assert "hoodie.catalog.gateway.trino.rules" in caplog.text
         assert serving.rewriter.options.paths == 7
         assert serving.drain_seconds == 1

@@ -4,7 +4,7 @@ import pytest
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import TokenError
 
-from hudi_catalog.gateway.lexing import Kind, chains, cut_alike, lexemes_of
+from hudi_catalog.gateway.lexing import Kind, dotted_names, lexemes_of, same_boundaries
 
 
 def kinds(sql: str) -> list[tuple[str, str]]:
@@ -16,7 +16,7 @@ def kinds(sql: str) -> list[tuple[str, str]]:
 def alike(sql: str) -> bool:
     lexemes = lexemes_of(sql)
     try:
-        return lexemes is not None and cut_alike(lexemes, Dialect.get_or_raise("trino").tokenize(sql))
+        return lexemes is not None and same_boundaries(lexemes, Dialect.get_or_raise("trino").tokenize(sql))
     except TokenError:
         return False
 
@@ -95,7 +95,7 @@ def test_what_sqlglot_cuts_otherwise_is_noticed(sql: str) -> None:
 def test_chains_are_dotted_names() -> None:
     lexemes = lexemes_of('select a.b . "C", s.t.*, x, f(y) from "k".l /* m */ . n where 1.5 = z')
     assert lexemes is not None
-    found = [tuple(part.name or part.text for part in chain) for chain in chains(lexemes)]
+    found = [tuple(part.name or part.text for part in chain) for chain in dotted_names(lexemes)]
     assert [chain for chain in found if len(chain) > 1] == [("a", "b", "c"), ("s", "t", "*"), ("k", "l", "n")]
     assert ("x",) in found
 

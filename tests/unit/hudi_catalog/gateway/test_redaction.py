@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_catalog.gateway.redaction import logged_text
+from hudi_catalog.gateway.redaction import redacted
 
 SECRET = "hunter2"
 ODD = st.text(st.sampled_from("=,()'\"`;-/*\\ \n@#aU&"), max_size=12)
@@ -23,7 +23,7 @@ TABLE_FUNCTION = "select * from table(pg.system.query(query => '{}', n => 1)) wh
     ],
 )
 def test_queries_are_logged_as_they_are(sql: str) -> None:
-    assert logged_text(sql) == sql
+    assert redacted(sql) == sql
 
 
 @pytest.mark.parametrize(
@@ -57,19 +57,19 @@ def test_queries_are_logged_as_they_are(sql: str) -> None:
     ],
 )
 def test_other_statements_are_logged_by_their_kind(sql: str, logged: str) -> None:
-    assert logged_text(sql) == logged
+    assert redacted(sql) == logged
     assert SECRET not in logged
 
 
 def test_long_queries_are_cut() -> None:
     long = "select * from t where a in ('" + "', '".join(map(str, range(100_000))) + "')"
-    logged = str(logged_text(long))
+    logged = str(redacted(long))
     assert long.startswith(logged.removesuffix(" …"))
     assert 10_000 <= len(logged) < 10_100
     assert logged.endswith(" …")
-    assert logged_text(None) is None
+    assert redacted(None) is None
 
 
 @given(st.sampled_from(["CREATE CATALOG c", "CALL p.q", "SET SESSION a.b", "EXECUTE p", "GRANT", "FOO", ""]), ODD, ODD)
 def test_no_literal_of_a_statement_that_is_no_query_is_logged(kind: str, before: str, after: str) -> None:
-    assert SECRET not in str(logged_text(f"{kind} X (p = {before}'{SECRET}'{after}"))
+    assert SECRET not in str(redacted(f"{kind} X (p = {before}'{SECRET}'{after}"))

@@ -297,7 +297,7 @@ def test_a_long_beginning_is_read_in_one_go(beginning: str) -> None:
 HANGS = """
 import asyncio, threading
 from hudi_catalog.gateway.options import ProxySettings
-from hudi_catalog.gateway.statement_requests import Statements
+from hudi_catalog.gateway.statement_requests import StatementHandler
 from multidict import CIMultiDict
 
 class Hanging:
@@ -305,7 +305,7 @@ class Hanging:
         threading.Event().wait()
 
 async def main():
-    passed = await Statements(Hanging(), ProxySettings(rewrite_timeout=0.1)).for_trino(b"select 1", CIMultiDict())
+    passed = await StatementHandler(Hanging(), ProxySettings(rewrite_timeout=0.1)).for_trino(b"select 1", CIMultiDict())
     print(passed.unplanned, passed.body.decode())
 
 asyncio.run(main())

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from sqlglot import parse_one
 
-from hudi_catalog.gateway.attribution import put_current_times, take_unsure_out
-from hudi_catalog.gateway.trino_filter import as_trino_filters, seen_schema
+from hudi_catalog.gateway.attribution import mask_ambiguous, put_current_times
+from hudi_catalog.gateway.trino_filter import as_trino_filters, trino_schema
 from pushdown.evaluation.evaluate import evaluate
 from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.expression import HudiExpression, Unknown
@@ -39,7 +39,7 @@ NOW = dt.datetime(2024, 5, 10, 12, tzinfo=dt.timezone(dt.timedelta(hours=2)))
 def read(condition: str) -> HudiExpression:
     tree = parse_one(f"select 1 from t where {condition}", dialect="trino")
     put_current_times(tree, NOW)
-    take_unsure_out(tree, [SCHEMA])
+    mask_ambiguous(tree, [SCHEMA])
     scans = table_scans(tree, "trino", lambda parts: ("t", SCHEMA) if parts == ("t",) else None)
     return as_trino_filters(scans[0].filter, SCHEMA)
 
@@ -127,7 +127,7 @@ def test_left_unknown(condition: str) -> None:
 
 
 def test_instants_are_seen_as_clock_times() -> None:
-    seen = seen_schema(SCHEMA)
+    seen = trino_schema(SCHEMA)
     assert seen.field("at").type == pa.timestamp("us")
     assert seen.field("st").type.field("at").type == pa.timestamp("us")
     assert seen.field("i").type == pa.int64()

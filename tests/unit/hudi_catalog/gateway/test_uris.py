@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_catalog.gateway.client_protocol import lead_back, lead_segments_back, moved, opening_of
+from hudi_catalog.gateway.client_protocol import leading_members, rebased, rewrite_segment_uris, rewrite_uris
 from tests.support.gateway_hosting import Request, answer, exchange, gateway, get, post, recording
 
 THEIRS = "http://trino:8080"
@@ -38,7 +38,7 @@ def body(data: object, **more: object) -> bytes:
 @given(VALUES)
 def test_rows_stay_as_they_are(data: object) -> None:
     rows = [[data]]
-    changed = json.loads(lead_segments_back(lead_back(body(rows), OWN, THEIRS), OWN, THEIRS))
+    changed = json.loads(rewrite_segment_uris(rewrite_uris(body(rows), OWN, THEIRS), OWN, THEIRS))
     assert changed == {
         **json.loads(body(rows)),
         "infoUri": f"{OWN}/ui/query.html?q1",
@@ -55,7 +55,7 @@ def test_segments_are_moved_and_nothing_else_of_them(value: object) -> None:
         stored = {"type": "spooled", "uri": "https://bucket.s3/x?sign=1", "headers": {"key": ["value"]}}
         return {"encoding": "json+zstd", "metadata": {}, "segments": [spooled, inline, stored]}
 
-    changed = json.loads(lead_segments_back(body(data(THEIRS), more=value), OWN, THEIRS))
+    changed = json.loads(rewrite_segment_uris(body(data(THEIRS), more=value), OWN, THEIRS))
     assert changed == json.loads(body(data(OWN), more=value))
 
 
@@ -72,23 +72,23 @@ def test_segments_are_moved_and_nothing_else_of_them(value: object) -> None:
     ],
 )
 def test_only_the_whole_beginning_is_moved(uri: str, found: str) -> None:
-    assert moved(uri, OWN, THEIRS) == found
+    assert rebased(uri, OWN, THEIRS) == found
 
 
 @given(st.binary(max_size=200) | st.integers(0, 400).map(lambda size: body([[1]])[:size]))
 def test_any_bytes_are_read_without_fault(text: bytes) -> None:
-    opening_of(text)
-    lead_back(text, OWN, THEIRS)
-    lead_segments_back(text, OWN, THEIRS)
+    leading_members(text)
+    rewrite_uris(text, OWN, THEIRS)
+    rewrite_segment_uris(text, OWN, THEIRS)
 
 
-def test_every_beginning_of_an_answer_is_whole_or_says_that_it_is_not() -> None:
+def test_a_truncated_response_is_never_taken_for_complete() -> None:
     text = body([[1]])
-    members = set(opening_of(text).members)
+    members = set(leading_members(text).members)
     for size in range(len(text)):
-        opening = opening_of(text[:size])
-        assert set(opening.members) <= members
-        assert not opening.whole or set(opening.members) == members
+        leading = leading_members(text[:size])
+        assert set(leading.members) <= members
+        assert not leading.complete or set(leading.members) == members
 
 
 def sent_and_received(reply: bytes, path: str = "/v1/statement/executing/q/s/1", **more) -> tuple[Request, bytes]:

@@ -41,7 +41,7 @@ def test_what_does_not_fit_is_unknown() -> None:
     for name in ("absent", "same"):
         found = bound(tree("OPEqual", name, "int", 1))
         assert isinstance(found, Unknown)
-    with pytest.raises(ServiceError, match="no JSON"):
+    with pytest.raises(ServiceError, match="not JSON"):
         bound("{")
     assert isinstance(bound('{"a":[' * 100_000 + "]}" * 100_000), Unknown)
 

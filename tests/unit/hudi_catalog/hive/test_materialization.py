@@ -16,8 +16,8 @@ from catalog import Table
 from catalog.rows.slice_rows import slice_batches, slice_rows
 from catalog.table import READ_OPTIMIZED, SNAPSHOT
 from hudi_catalog.hive import materialization, materialized_files
-from hudi_catalog.hive.materialization import Copies, SliceNames, folder_name
-from hudi_catalog.hive.materialized_files import MadeFile, MadeFiles
+from hudi_catalog.hive.materialization import Materializer, SliceNames, folder_name
+from hudi_catalog.hive.materialized_files import MaterializedFile, MaterializedFiles
 from table_format.base_file.writer import BaseFileOptions
 from table_format.errors import StorageError
 from table_format.storage import Storage
@@ -117,7 +117,7 @@ def test_a_name_that_was_given_again_since(release: str, tmp_path: Path) -> None
     past = {"hoodie.catalog.hive.as.of": between}
     entry = {"hoodie.catalog.hive.columns": "id,name", "hoodie.catalog.hive.columns.types": "bigint:string"}
     asking = Asking(Path(path).parent)
-    with pytest.raises(RefusedError, match=rf"column name is none of .* {between}, but older files hold another one"):
+    with pytest.raises(RefusedError, match=rf"column name is not in .* {between}, but older files hold another one"):
         asking.splits(Path(path).name, settings=past | entry, columns=["id", "name"])
     assert asking.splits(Path(path).name, settings=past | entry, columns=["id"]).splits
 
@@ -230,11 +230,11 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def making() -> Iterator[Callable[..., Copies]]:
-    begun: list[Copies] = []
+def making() -> Iterator[Callable[..., Materializer]]:
+    begun: list[Materializer] = []
 
-    def begin(retention: float = 1000.0, threads: int = 2) -> Copies:
-        begun.append(Copies(retention, threads))
+    def begin(retention: float = 1000.0, threads: int = 2) -> Materializer:
+        begun.append(Materializer(retention, threads))
         return begun[-1]
 
     yield begin
@@ -243,7 +243,7 @@ def making() -> Iterator[Callable[..., Copies]]:
 
 
 def test_many_queries_and_services_make_a_copy_once(
-    log_table: str, writes: list[str], making: Callable[..., Copies]
+    log_table: str, writes: list[str], making: Callable[..., Materializer]
 ) -> None:
     snapshot = Table.open(log_table).snapshot()
     rows = snapshot.live_rows[snapshot.has_logs[snapshot.live_rows]]
@@ -259,7 +259,7 @@ def test_many_queries_and_services_make_a_copy_once(
 
 
 def test_new_commits_leave_other_slices_copies(
-    log_table: str, writes: list[str], making: Callable[..., Copies]
+    log_table: str, writes: list[str], making: Callable[..., Materializer]
 ) -> None:
     table = Table.open(log_table)
     copies_ = making()
@@ -275,7 +275,7 @@ def aged(path: str | Path, seconds: float) -> None:
     os.utime(path, (when, when))
 
 
-def test_what_nobody_uses_goes(log_table: str, making: Callable[..., Copies]) -> None:
+def test_what_nobody_uses_goes(log_table: str, making: Callable[..., Materializer]) -> None:
     snapshot = Table.open(log_table).snapshot()
     rows = snapshot.live_rows[snapshot.has_logs[snapshot.live_rows]]
     making().of(snapshot, rows)
@@ -292,7 +292,7 @@ def test_what_nobody_uses_goes(log_table: str, making: Callable[..., Copies]) ->
         aged(path, 100_000)
     busy = kept.with_suffix(".11.parquet.writing")
     busy.write_bytes(b"")
-    assert MadeFiles(snapshot.client.storage, 1000.0).clean() == 1
+    assert MaterializedFiles(snapshot.client.storage, 1000.0).clean() == 1
     assert [path.exists() for path in (kept, used, dying, gone, busy, *leftovers)] == [
         *(True, True, True, False, True),
         *(False, False),
@@ -305,7 +305,7 @@ def test_what_nobody_uses_goes(log_table: str, making: Callable[..., Copies]) ->
     assert len(again) == len(rows)
 
 
-def test_use_is_told_to_other_processes(log_table: str, making: Callable[..., Copies]) -> None:
+def test_use_is_told_to_other_processes(log_table: str, making: Callable[..., Materializer]) -> None:
     snapshot = Table.open(log_table).snapshot()
     rows = snapshot.live_rows[snapshot.has_logs[snapshot.live_rows]]
     making().of(snapshot, rows)
@@ -317,10 +317,10 @@ def test_use_is_told_to_other_processes(log_table: str, making: Callable[..., Co
     assert all(Path(f"{path}.used").exists() for path in made(log_table))
     for path in made(log_table):
         aged(path, 3000)
-    assert MadeFiles(snapshot.client.storage, 1000.0).clean() == 0
+    assert MaterializedFiles(snapshot.client.storage, 1000.0).clean() == 0
 
 
-def test_a_service_cleans_up_by_itself(log_table: str, making: Callable[..., Copies]) -> None:
+def test_a_service_cleans_up_by_itself(log_table: str, making: Callable[..., Materializer]) -> None:
     snapshot = Table.open(log_table).snapshot()
     rows = snapshot.live_rows[snapshot.has_logs[snapshot.live_rows]]
     making().of(snapshot, rows)
@@ -332,7 +332,7 @@ def test_a_service_cleans_up_by_itself(log_table: str, making: Callable[..., Cop
     assert not one.exists()
 
 
-def test_one_whose_maker_died_is_made_by_another(log_table: str, making: Callable[..., Copies]) -> None:
+def test_one_whose_maker_died_is_made_by_another(log_table: str, making: Callable[..., Materializer]) -> None:
     snapshot = Table.open(log_table).snapshot()
     rows = snapshot.live_rows[snapshot.has_logs[snapshot.live_rows]][:1]
     claim = Path(
@@ -353,7 +353,7 @@ def test_one_whose_maker_died_is_made_by_another(log_table: str, making: Callabl
 
 
 def test_a_copy_that_fails_leaves_nothing(
-    log_table: str, making: Callable[..., Copies], monkeypatch: pytest.MonkeyPatch
+    log_table: str, making: Callable[..., Materializer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshot = Table.open(log_table).snapshot()
     rows = snapshot.live_rows[snapshot.has_logs[snapshot.live_rows]]
@@ -379,11 +379,11 @@ def test_a_copy_that_fails_leaves_nothing(
 def test_a_folder_that_cannot_be_written(copied: Copied) -> None:
     path = copied("v9_1200__mor_bkt")
     Path(path, ".hoodie/.catalog").write_bytes(b"no folder")
-    with pytest.raises(RefusedError, match=r"copies of files for Hive.*let the service write to the table's folder"):
+    with pytest.raises(RefusedError, match=r"materialized files for Hive.*let the service write to the table's folder"):
         asked(path, settings=AS_SNAPSHOT)
 
 
-def test_a_file_that_is_gone_is_an_error(log_table: str, making: Callable[..., Copies]) -> None:
+def test_a_file_that_is_gone_is_an_error(log_table: str, making: Callable[..., Materializer]) -> None:
     snapshot = Table.open(log_table).snapshot()
     rows = snapshot.live_rows[snapshot.has_logs[snapshot.live_rows]]
     Path(log_table, snapshot.file_slice(rows[0]).logs[0][0]).unlink()
@@ -401,8 +401,8 @@ def test_finding_takes_the_one_used_last(tmp_path: Path) -> None:
     (folder / "s.3.parquet.writing").write_bytes(b"")
     (folder / "t.0.parquet").write_bytes(b"")
     aged(folder / "t.0.parquet", 600)
-    found = MadeFiles(storage, 1000.0).find("f")
+    found = MaterializedFiles(storage, 1000.0).find("f")
     assert [(name, one.path) for name, one in found.items()] == [("s", f"{FOLDER}/f/s.1.parquet")]
-    assert MadeFiles(storage, 1000.0).find("g") == {}
+    assert MaterializedFiles(storage, 1000.0).find("g") == {}
     assert materialized_files.FOLDER == FOLDER
-    assert isinstance(found["s"], MadeFile)
+    assert isinstance(found["s"], MaterializedFile)

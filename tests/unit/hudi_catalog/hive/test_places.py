@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_catalog.hive.planning import Places
+from hudi_catalog.hive.planning import LocationResolver
 from hudi_catalog.metastore.locations import Locations
 from table_format.errors import TableNotFoundError
 
@@ -23,7 +23,7 @@ from table_format.errors import TableNotFoundError
     ],
 )
 def test_spellings_of_a_place(warehouse: str, location: str, path: str) -> None:
-    assert Places(warehouse, Locations()).path(location) == path
+    assert LocationResolver(warehouse, Locations()).path(location) == path
 
 
 @pytest.mark.parametrize(
@@ -46,21 +46,21 @@ def test_spellings_of_a_place(warehouse: str, location: str, path: str) -> None:
 )
 def test_what_is_no_table_of_the_warehouse(warehouse: str, location: str) -> None:
     with pytest.raises(TableNotFoundError):
-        Places(warehouse, Locations()).path(location)
+        LocationResolver(warehouse, Locations()).path(location)
 
 
 def test_names_that_hive_has_for_our_places() -> None:
     locations = Locations.parse("file:///data=hdfs://nn:8020/lake,s3://b=local:///,file:///data/x=file:///y")
-    places = Places("file:///data", locations)
+    places = LocationResolver("file:///data", locations)
     assert places.path("hdfs://nn:8020/lake/db/t") == "db/t"
     assert places.path("file:/y/t") == "x/t"
     assert places.path("file:/data/t") == "t"
-    assert Places("s3://b/lake", locations).path("local:///lake/t") == "t"
+    assert LocationResolver("s3://b/lake", locations).path("local:///lake/t") == "t"
 
 
 @given(st.lists(st.text("ab%:./ #é\\", min_size=1, max_size=4), min_size=1, max_size=4))
 def test_a_place_is_inside_or_refused(parts: list[str]) -> None:
-    places = Places("file:/w/x", Locations())
+    places = LocationResolver("file:/w/x", Locations())
     location = "file:/w/x/" + "/".join(parts)
     try:
         path = places.path(location)

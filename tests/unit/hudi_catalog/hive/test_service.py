@@ -245,7 +245,7 @@ def test_columns_that_hive_would_read_as_others_are_refused(asking: Asking, trip
     assert len(asking.splits(settings=narrow, columns=["day"]).splits) == 6
     assert len(asking.splits(settings=narrow, columns=[]).splits) == 6
     gone = entry("k,old", "bigint:string")
-    with pytest.raises(RefusedError, match="column old is none of trips"):
+    with pytest.raises(RefusedError, match="column old is not in trips"):
         asking.splits(settings=gone, columns=["old"])
     assert len(asking.splits(settings=gone, columns=["k"]).splits) == 6
 
@@ -293,7 +293,7 @@ def test_only_who_knows_the_secret_is_answered(trips: LocalTable, warehouse: Pat
         assert asking.ask(method, request, signed(request, method))
         with pytest.raises(RefusedError, match=r"asks for the shared secret; set hoodie\.catalog\.hive\.secret\.file"):
             asking.ask(method, request)
-    wrong = "secret of Hive is not that of the service"
+    wrong = "Hive's secret is not the service's"
     for credential in (
         signed(request, "pin"),
         signed(request, "splits", b"some other secret"),
@@ -305,7 +305,9 @@ def test_only_who_knows_the_secret_is_answered(trips: LocalTable, warehouse: Pat
         with pytest.raises(RefusedError, match=wrong):
             asking.ask("splits", request, credential)
     for off in (-400, 400):
-        with pytest.raises(RefusedError, match=rf"signed [+-]?{abs(off)} s from the service's time; set the clocks"):
+        with pytest.raises(
+            RefusedError, match=rf"signed [+-]?{abs(off)} s from the service's time; synchronize the clocks"
+        ):
             asking.ask("splits", request, signed(request, "splits", off=off))
     assert asking.ask("splits", request, signed(request, "splits", off=200)).splits
 
@@ -339,16 +341,16 @@ def test_a_signed_request_is_answered_as_it_was_signed_and_once(trips: LocalTabl
     for name, value in changed.items():
         tampered = copy.copy(request)
         setattr(tampered, name, value)
-        with pytest.raises(RefusedError, match="or the request was changed on its way"):
+        with pytest.raises(RefusedError, match="or the request was changed in transit"):
             asking.ask("splits", tampered, credential)
     without = frame("splits", request, credential)
     unknown = b"\x0b\x00\x63\x00\x00\x00\x01x"  # field 99, a string
     head = without.index(encoded(request))
     parts = asking.service.dispatch(without[:head] + unknown + without[head:])
     assert parts is not None
-    assert "changed on its way" in reply("splits", b"".join(parts)).refusal.message
+    assert "changed in transit" in reply("splits", b"".join(parts)).refusal.message
     assert asking.ask("splits", request, credential).splits
-    with pytest.raises(RefusedError, match="the same signed request came before"):
+    with pytest.raises(RefusedError, match="the same signed request was received before"):
         asking.ask("splits", request, credential)
     assert asking.ask("splits", request, signed(request, "splits")).splits
 

@@ -51,5 +51,5 @@ def test_classes_that_disagree_are_named_with_both_values(
 
 def test_none_and_unknown_ones() -> None:
     check_extractor(None, {})
-    with pytest.raises(OptionError, match=r"com.x.Mine is not known; leave it out, or name MultiPart"):
+    with pytest.raises(OptionError, match=r"com.x.Mine is unknown; leave it out, or name MultiPart"):
         check_extractor("com.x.Mine", {})

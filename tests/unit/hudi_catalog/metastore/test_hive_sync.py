@@ -364,7 +364,7 @@ REFUSED: list[tuple[dict[str, str], type[Exception], str]] = [
     ({"PARTITION_FIELDS": "x"}, OptionError, "Trips is partitioned by day"),
     ({"EXTRACTOR": "org.apache.hudi.hive.NonPartitionedExtractor"}, OptionError, r"tells \[\] of partition 'd 0%'"),
     ({"EXTRACTOR": "a.b.SlashEncodedDayPartitionValueExtractor"}, OptionError, r"no values .*\[d 0%\]"),
-    ({"EXTRACTOR": "my.Own"}, OptionError, "my.Own is not known"),
+    ({"EXTRACTOR": "my.Own"}, OptionError, "my.Own is unknown"),
     ({"CREATE_DATABASE": "false"}, MetastoreError, "no database db"),
     ({"CREATE_DATABASE": "false", "FORMAT": "symlink"}, MetastoreError, "no database db"),
     ({"AS_DATASOURCE": "false", "FORMAT": "handler"}, OptionError, "sync_as_datasource=false goes with .*=apache only"),

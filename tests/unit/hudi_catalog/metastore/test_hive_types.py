@@ -57,7 +57,7 @@ def test_what_hive_does_not_have_is_refused_by_name(kind: pa.DataType) -> None:
 def test_names_are_lower_case_and_unique() -> None:
     columns = hive_columns(pa.schema([("Ä", pa.int32()), ("b", pa.string())]), {"Ä": "said", "b": ""})
     assert [(c.name, c.type, c.comment) for c in columns] == [("ä", "int", "said"), ("b", "string", None)]
-    with pytest.raises(UnsupportedTableError, match="columns a and A: Hive does not tell them apart"):
+    with pytest.raises(UnsupportedTableError, match="columns a and A: Hive does not distinguish them"):
         hive_columns(pa.schema([("a", pa.int32()), ("A", pa.int32())]))
 
 

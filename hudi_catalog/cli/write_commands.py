@@ -1,0 +1,250 @@
+"""The commands that make and change tables: `hudi-catalog create | write | delete`.
+
+The writer is imported when a command runs: the other commands start without it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hudi_catalog.cli.arguments import (
+    Config,
+    Json,
+    TablePath,
+    WriterOptions,
+    all_options,
+    print_json,
+    print_lines,
+    stdout_console,
+)
+from hudi_catalog.cli.print import show_json, show_lines
+from hudi_catalog.table import Table, create_table, open_table
+from table_format.errors import OptionError, TableNotFoundError
+
+if TYPE_CHECKING:
+    from hudi_catalog.sources.rows import RowStream
+    from table_writer.summary import WriteSummary
+
+
+class WriteOperation(StrEnum):
+    """What becomes of rows and table; by the names of Apache's writers."""
+
+    upsert = "upsert"
+    insert = "insert"
+    bulk_insert = "bulk_insert"
+    insert_overwrite = "insert_overwrite"
+    insert_overwrite_table = "insert_overwrite_table"
+
+
+class FileFormat(StrEnum):
+    """Formats of files with rows."""
+
+    parquet = "parquet"
+    arrow = "arrow"
+    csv = "csv"
+    tsv = "tsv"
+    json = "json"
+
+
+class IndexKind(StrEnum):
+    """How writes look for the file of a record."""
+
+    bucket = "bucket"
+    record_index = "record_index"
+    record_level_index = "record_level_index"
+
+
+Key = Annotated[str | None, typer.Option("--key", help="Column or columns of the record key, with commas between.")]
+PartitionBy = Annotated[
+    str | None, typer.Option("--partition-by", help="Column or columns of the partition path, with commas between.")
+]
+Ordering = Annotated[
+    str | None,
+    typer.Option("--ordering", help="Column whose greatest value wins among versions of a record."),
+]
+BucketCount = Annotated[
+    int | None,
+    typer.Option("--buckets", min=1, help="File groups of a partition; else by the size of the first write."),
+]
+Index = Annotated[
+    IndexKind | None,
+    typer.Option("--index", case_sensitive=False, help="How writes look for the file of a record; bucket by default."),
+]
+Name = Annotated[str | None, typer.Option("--name", help="Name of a new table; the folder's by default.")]
+Format = Annotated[FileFormat | None, typer.Option("--format", help="Format of the files; by their endings otherwise.")]
+TimeZone = Annotated[
+    str | None, typer.Option("--time-zone", help="Time zone of timestamps that have none, such as UTC.")
+]
+
+
+def create(
+    path: TablePath,
+    *,
+    key: Annotated[str, typer.Option("--key", help="Column or columns of the record key, with commas between.")],
+    schema: Annotated[
+        str | None, typer.Option("--schema", help="Columns, such as 'id bigint, name string, price decimal(10,2)'.")
+    ] = None,
+    like: Annotated[str | None, typer.Option("--like", help="File whose columns the table gets, not its rows.")] = None,
+    partition_by: PartitionBy = None,
+    ordering: Ordering = None,
+    buckets: BucketCount = None,
+    index: Index = None,
+    name: Name = None,
+    file_format: Format = None,
+    time_zone: TimeZone = None,
+    option: WriterOptions = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Make an empty table."""
+    if schema is not None and like is not None:
+        raise typer.BadParameter("give --schema or --like, not both")
+    columns: Any = schema if like is None else _rows([like], file_format, None, time_zone).schema
+    table = create_table(
+        path,
+        columns,
+        record_key=_names(key),
+        partition_by=_names(partition_by),
+        ordering=_names(ordering),
+        buckets=buckets,
+        index=_index(index),
+        name=name,
+        options=all_options(config, option),
+    )
+    if as_json:
+        print_json(show_json(table, None))
+    else:
+        print_lines(show_lines(table, None))
+
+
+def write(
+    path: TablePath,
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Parquet, Arrow IPC, CSV or JSON lines; - is standard input.")
+    ],
+    *,
+    operation: Annotated[
+        WriteOperation, typer.Option("--operation", case_sensitive=False, help="What becomes of rows and table.")
+    ] = WriteOperation.upsert,
+    key: Key = None,
+    partition_by: PartitionBy = None,
+    ordering: Ordering = None,
+    buckets: BucketCount = None,
+    index: Index = None,
+    name: Name = None,
+    file_format: Format = None,
+    time_zone: TimeZone = None,
+    option: WriterOptions = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Write the rows of files in one commit; with --key the table is made where there is none."""
+    from table_writer.plan import option_registry as registry
+
+    options = all_options(config, option)
+    flags = {
+        registry.RECORD_KEY.key: key,
+        registry.PARTITION_PATH.key: partition_by,
+        registry.ORDERING.key: ordering,
+        registry.BUCKETS.key: None if buckets is None else str(buckets),
+        registry.INDEX_TYPE.key: _index(index),
+    }
+    table = _open_if_there(path, {**options, **_check_flags(options, flags)})
+    if table is None and key is None:
+        raise TableNotFoundError(f"{path}: there is no Hudi table; give --key COLUMN to make one for these rows")
+    rows = _rows(files, file_format, table, time_zone)
+    is_new = table is None
+    if table is None:
+        table = create_table(
+            path,
+            rows,
+            record_key=_names(key),
+            partition_by=_names(partition_by),
+            ordering=_names(ordering),
+            buckets=buckets,
+            index=_index(index),
+            name=name,
+            options=options,
+        )
+    summary: WriteSummary = getattr(table, operation.value)(rows)
+    _print_summary(summary, as_json=as_json, created=is_new)
+
+
+def delete(
+    path: TablePath,
+    *,
+    where: Annotated[str | None, typer.Option("--where", help="Condition in SQL on the rows that go.")] = None,
+    keys: Annotated[
+        str | None,
+        typer.Option("--keys", help="File with the key and partition columns of what goes; - is standard input."),
+    ] = None,
+    partition: Annotated[
+        list[str] | None, typer.Option("--partition", help="Path of a partition to empty; * is any text; repeatable.")
+    ] = None,
+    file_format: Format = None,
+    time_zone: TimeZone = None,
+    option: WriterOptions = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Delete rows in one commit: those of a condition, those with keys in a file, or partitions."""
+    if sum(each is not None for each in (where, keys, partition)) != 1:
+        raise typer.BadParameter("give one of --where, --keys and --partition")
+    table = open_table(path, options=all_options(config, option))
+    if where is not None:
+        summary = table.delete(where)
+    elif keys is not None:
+        summary = table.delete(_rows([keys], file_format, table, time_zone))
+    else:
+        summary = table.delete_partitions(partition or [])
+    _print_summary(summary, as_json=as_json)
+
+
+def _rows(
+    files: Sequence[str], file_format: FileFormat | None, table: Table | None, time_zone: str | None
+) -> RowStream:
+    from hudi_catalog.sources.files import file_rows
+
+    columns = None if table is None else table.columns
+    return file_rows(files, None if file_format is None else file_format.value, columns, time_zone=time_zone)
+
+
+def _open_if_there(path: str, options: dict[str, str]) -> Table | None:
+    try:
+        return open_table(path, options=options)
+    except TableNotFoundError:
+        return None
+
+
+def _check_flags(options: Mapping[str, str], flags: Mapping[str, str | None]) -> dict[str, str]:
+    """The flags that were given, by option key.
+
+    Raises:
+        OptionError: an option says something else than its flag.
+    """
+    given = {key: value for key, value in flags.items() if value is not None}
+    for key, value in given.items():
+        if options.get(key, value) != value:
+            raise OptionError(f"{key} is {options[key]!r} by --option or --config, and {value!r} by its flag; give one")
+    return given
+
+
+def _index(kind: IndexKind | None) -> str | None:
+    return None if kind is None else kind.value.upper()
+
+
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def _print_summary(summary: WriteSummary, *, as_json: bool, created: bool = False) -> None:
+    if as_json:
+        print_json({**dataclasses.asdict(summary), "created": created})
+    elif not (sys.stdout.isatty() and sys.stderr.isatty()):  # a terminal has the summary from the writer's progress
+        stdout_console().print(str(summary))
