@@ -25,7 +25,7 @@ from table_format.keys.partition_values import escape_path_name, parse_partition
 from table_format.schema.evolution import conform, merge_schemas, storage_schema
 from table_format.storage import Storage
 from table_writer.metadata.column_statistics import bytes_above, column_bounds, cut_text, text_above
-from tests.unit.table_writer.metadata.test_column_statistics import decoded
+from tests.support.wrapped_bounds import decoded
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 MAYBE_TEXT = st.none() | TEXT

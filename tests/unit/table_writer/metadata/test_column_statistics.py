@@ -1,10 +1,8 @@
 import base64
 import decimal
-import io
 import math
 import os
 
-import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -26,18 +24,8 @@ from table_writer.metadata.column_statistics import (
 )
 from tests.support.golden_base_files import DATA_FILES, FACTS, lay_out
 from tests.support.whole_rewrite import statistics_by_values
+from tests.support.wrapped_bounds import decoded
 
-_DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 15}
-_WRAPPED = ["boolean", "int", "long", "float", "double", "bytes", "string", "int", _DECIMAL, "long", "long"]
-_UNION = fastavro.parse_schema(
-    [
-        "null",
-        *(
-            {"type": "record", "name": f"W{place}", "fields": [{"name": "value", "type": kind}]}
-            for place, kind in enumerate(_WRAPPED)
-        ),
-    ]
-)
 MORE_THAN_ROUNDING = 1e-9
 INFINITE = (-math.inf, math.inf)
 
@@ -45,16 +33,6 @@ INFINITE = (-math.inf, math.inf)
 @pytest.fixture(scope="module")
 def golden(tmp_path_factory):
     return lay_out(tmp_path_factory.mktemp("golden"))
-
-
-def decoded(data):
-    """(wrapper's place, value) of an encoded bound, by another Avro library."""
-    if data is None:
-        return None
-    stream = io.BytesIO(data)
-    value = fastavro.schemaless_reader(stream, _UNION)["value"]
-    assert not stream.read()
-    return data[0] // 2, value
 
 
 def _apaches(wrapped, kind):

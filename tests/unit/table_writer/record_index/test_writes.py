@@ -13,6 +13,7 @@ from spark_writer import blocks
 from table_format.errors import OptionError, RecordIndexError, TransactionError, UnsupportedTableError
 from table_format.meta_columns import RECORD_KEY
 from table_format.metadata_table.record_index import RecordIndex
+from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.slices.file_names import bucket_of_file_id
 from table_writer.execution.executor import Block
 from table_writer.plan.plan import TaskIdentity
@@ -206,3 +207,16 @@ def test_rows_that_come_out_differently_are_noticed(tmp_path: Path, monkeypatch:
     with pytest.raises(TransactionError, match="second time"):
         local.write("upsert", rows(range(4)))
     assert current_paths(local.client) == []
+
+
+def test_a_large_first_write_makes_room_in_the_index(tmp_path: Path) -> None:
+    local = table(tmp_path)
+    ten_entries_each = {"hoodie.metadata.record.index.max.filegroup.size": "480"}
+    local.write("bulk_insert", rows(range(100)), ten_entries_each)
+    layout = IndexLayout.of(local.client)
+    assert layout is not None
+    assert layout.count == 13  # with a third of the room to spare
+    assert verify_index(local.client).is_right
+    local.write("upsert", rows(range(90, 400), v=1), ten_entries_each)
+    assert IndexLayout.of(local.client) == layout
+    assert verify_index(local.client).is_right
