@@ -10,9 +10,10 @@ import json
 import re
 import time
 import zlib
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from catalog.concurrency.caches import LruCache
 
 # Members that a client follows; they precede `columns` and `data` in Trino's responses.
 _FOLLOWED = ("infoUri", "partialCancelUri", "nextUri")
@@ -150,16 +151,12 @@ class RunningQueries:
     """
 
     def __init__(self, abandoned_after: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._abandoned_after = abandoned_after
         self._clock = clock
-        self._seen: OrderedDict[str, float] = OrderedDict()
+        self._queries: LruCache[str, bool] = LruCache(_MOST, idle_seconds=abandoned_after, clock=clock)
         self._spooled = -_SPOOLED_SECONDS
 
     def __len__(self) -> int:
-        oldest = self._clock() - self._abandoned_after
-        while self._seen and next(iter(self._seen.values())) < oldest:
-            self._seen.popitem(last=False)
-        return len(self._seen)
+        return len(self._queries)
 
     @property
     def busy(self) -> bool:
@@ -169,8 +166,8 @@ class RunningQueries:
     def asked(self, path: str) -> None:
         """Record a client's request for a query's next rows, or for spooled rows."""
         match = _QUERY_OF_PATH.match(path)
-        if match is not None and match[1] in self._seen:
-            self._touch(match[1])
+        if match is not None:
+            self._queries.get(match[1])  # counts as a use
         elif path.startswith("/v1/spooled/"):
             self._spooled = self._clock()
 
@@ -189,7 +186,7 @@ class RunningQueries:
         """
         match = _QUERY_OF_PATH.match(path)
         if match is not None and (status in {204, 404, 410} or (method == "DELETE" and "/partialCancel/" not in path)):
-            self._seen.pop(match[1], None)
+            self._queries.pop(match[1])
             return match[1]
         text = readable_head(head, encoding) if status == 200 else None
         if text is None:
@@ -199,18 +196,12 @@ class RunningQueries:
         if identity is None:
             return None
         if "nextUri" in opening.members or (not opening.complete and len(text) >= HEAD):
-            self._touch(identity)
+            self._queries.put(identity, True)  # a set of ids
         else:
-            self._seen.pop(identity, None)
+            self._queries.pop(identity)
             if b'"segments"' in text:
                 self._spooled = self._clock()
         return identity
-
-    def _touch(self, identity: str) -> None:
-        self._seen[identity] = self._clock()
-        self._seen.move_to_end(identity)
-        while len(self._seen) > _MOST:
-            self._seen.popitem(last=False)
 
 
 def _member(text: bytes, members: dict[str, tuple[int, int]], name: str) -> str | None:

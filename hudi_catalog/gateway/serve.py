@@ -63,6 +63,7 @@ class GatewaySettings:
 
     upstream: str
     metastore: str
+    # the rest as in `WarehouseSettings`: fields without defaults must come first, so they share no base class
     host: str = LOOPBACK
     port: int = 0
     http_port: int = 0

@@ -6,22 +6,20 @@ misread.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from catalog.concurrency.caches import LruCache, memoize
 from catalog.concurrency.late_tables import LateTables
 from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.hive.materialization import Materializer
 from hudi_catalog.hive.options import MATERIALIZE, QUERY_TYPE, HiveOptions
 from hudi_catalog.metastore.stored_columns import HIVE_RULES, StoredTypes, differing_names
-from hudi_catalog.server.recent import Recent
 from table_format.codecs.arrow_numpy import one_chunk, valid_mask
 from table_format.errors import UnsupportedTableError
 
@@ -32,9 +30,7 @@ class MisreadColumns:
     """Which columns of base files Hive would misread, by the instant that wrote the files; thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._types: Recent[StoredTypes] = Recent(_MOST_TABLES)
-        self._names: WeakKeyDictionary[Snapshot, dict[str, list[str]]] = WeakKeyDictionary()
+        self._types: LruCache[str, StoredTypes] = LruCache(_MOST_TABLES)
 
     def of(self, snapshot: Snapshot, rows: NDArray[np.int64]) -> dict[str, dict[str, str]]:
         """The columns that Hive would misread in the base files of some slices.
@@ -58,22 +54,19 @@ class MisreadColumns:
                 continue
             wrong = {name: f"have it as {kind}" for name, kind in types.items()}
             wrong |= dict.fromkeys(
-                self._differing_names(snapshot, instant), "have it otherwise, or have another of its name"
+                _differing_names(snapshot, instant), "have it otherwise, or have another of its name"
             )
             wrong |= dict.fromkeys(absent, "lack it, because it is a partition column")
             misread[instant] = {name.lower(): why for name, why in wrong.items()}
         return {instant: wrong for instant, wrong in misread.items() if wrong}
 
-    def _differing_names(self, snapshot: Snapshot, instant: str) -> list[str]:
-        with self._lock:
-            known = self._names.setdefault(snapshot, {})
-        if instant not in known:
-            known[instant] = differing_names(snapshot, instant)
-        return known[instant]
-
     def _stored_types(self, snapshot: Snapshot) -> StoredTypes:
         uri = snapshot.client.storage.uri
-        return self._types.get(uri) or self._types.put_first(uri, StoredTypes(HIVE_RULES))
+        return self._types.get(uri) or self._types.setdefault(uri, StoredTypes(HIVE_RULES))
+
+
+def _differing_names(snapshot: Snapshot, instant: str) -> list[str]:
+    return memoize(snapshot, ("differing names", instant), lambda: differing_names(snapshot, instant))
 
 
 _LOGS = f"log files change its base files; {QUERY_TYPE}=read_optimized ignores them"

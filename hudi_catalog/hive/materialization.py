@@ -12,7 +12,6 @@ import itertools
 import logging
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager
@@ -24,13 +23,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from catalog.concurrency.caches import LruCache
 from catalog.concurrency.late_tables import LateTables
 from catalog.concurrency.workers import Workers
 from catalog.rows.slice_rows import slice_batches
 from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.hive.materialized_files import FOLDER, MaterializedFile, MaterializedFiles
-from hudi_catalog.server.recent import Recent
 from table_format.base_file.writer import BaseFileOptions
 from table_format.errors import HudiError, LateTableError, ServiceError, StorageError
 from table_format.log.blocks import read_log_blocks
@@ -60,7 +59,7 @@ class SliceNames:
     """Names slices by content: two slices have one name only if a query sees the same rows; thread-safe."""
 
     def __init__(self) -> None:
-        self._instants: Recent[tuple[str, ...]] = Recent(_MOST_LOGS)
+        self._instants: LruCache[tuple[str, str, int | None], tuple[str, ...]] = LruCache(_MOST_LOGS)
 
     def name(self, snapshot: Snapshot, files: FileSlice) -> str:
         """A name for the rows of a slice, unique within the folder.
@@ -159,6 +158,7 @@ def _storage_errors(path: str) -> Iterator[None]:
 _LOGGER = logging.getLogger(__name__)
 
 _MOST_TABLES: Final = 1000
+_MOST_FOLDERS: Final = 1000
 
 _TRUST_SECONDS: Final = 60.0
 
@@ -170,12 +170,19 @@ _STOPPING: Final = "the service is stopping; run the query again"
 
 
 @dataclass(eq=False)
+class _Listing:
+    """Files of one folder by slice name, and when the folder was listed."""
+
+    files: dict[str, MaterializedFile] = field(default_factory=dict)
+    listed_at: float = float("-inf")
+
+
+@dataclass(eq=False)
 class _TableFiles:
-    """Known copies of one table, by folder and slice name."""
+    """Known copies of one table, by folder."""
 
     made: MaterializedFiles
-    known: dict[str, dict[str, MaterializedFile]] = field(default_factory=dict)
-    found_at: dict[str, float] = field(default_factory=dict)
+    folders: LruCache[str, _Listing] = field(default_factory=lambda: LruCache(_MOST_FOLDERS))
     making: dict[tuple[str, str], Future[MaterializedFile]] = field(default_factory=dict)
     cleaned_at: float = float("-inf")
 
@@ -194,7 +201,7 @@ class Materializer:
         self._retention = retention
         self._names = SliceNames()
         self._lock = threading.Lock()
-        self._tables: OrderedDict[str, _TableFiles] = OrderedDict()
+        self._tables: LruCache[str, _TableFiles] = LruCache(_MOST_TABLES)
         self._makers = Workers(threads, "hudi-materialize")
         self._cleaner = Workers(1, "hudi-clean")
 
@@ -234,7 +241,7 @@ class Materializer:
         with self._watched(table.made):
             used = {name: table.made.use(made) for name, made in known.items()}
         with self._lock:
-            table.known.setdefault(folder, {}).update(used)
+            table.folders.setdefault(folder, _Listing()).files.update(used)
 
     def _table(self, snapshot: Snapshot) -> _TableFiles:
         """The copies of a table; from time to time, unused copies of all tables are deleted."""
@@ -242,10 +249,7 @@ class Materializer:
         now = time.monotonic()
         with self._lock:
             table = self._tables.setdefault(storage.uri, _TableFiles(MaterializedFiles(storage, self._retention)))
-            self._tables.move_to_end(storage.uri)
-            while len(self._tables) > _MOST_TABLES:
-                self._tables.popitem(last=False)
-            for one in self._tables.values():
+            for one in dict(self._tables.items()).values():
                 if now - one.cleaned_at > min(_CLEAN_SECONDS, self._retention / 4):
                     one.cleaned_at = now
                     self._cleaner.submit(lambda made=one.made: self._clean(made))  # type: ignore[misc]
@@ -256,14 +260,12 @@ class Materializer:
         now = time.monotonic()
         trusted = min(_TRUST_SECONDS, self._retention / 8)
         with self._lock:
-            known = table.known.get(folder)
-            if known is not None and now - table.found_at.get(folder, float("-inf")) < trusted:
-                return {name: made for name, made in known.items() if table.made.may_be_used(made)}
-        listed = table.made.find(folder)
-        with self._lock:
-            table.known = {folder: listed} if len(table.known) > _MOST_TABLES else {**table.known, folder: listed}
-            table.found_at[folder] = now
-        return listed
+            known = table.folders.get(folder)
+            if known is not None and now - known.listed_at < trusted:
+                return {name: made for name, made in known.files.items() if table.made.may_be_used(made)}
+        files = table.made.find(folder)
+        table.folders.put(folder, _Listing(dict(files), now))
+        return files
 
     def _make(
         self, table: _TableFiles, folder: str, snapshot: Snapshot, slices: dict[str, FileSlice]
@@ -306,7 +308,7 @@ class Materializer:
             with self._watched(table.made):
                 made = table.made.make(*key, lambda path: write_slice(snapshot, files, path))
             with self._lock:
-                table.known.setdefault(key[0], {})[key[1]] = made
+                table.folders.setdefault(key[0], _Listing()).files[key[1]] = made
             return made
         finally:
             with self._lock:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from catalog.concurrency.caches import LruCache
 from catalog.planner import Plan, make_plan
 from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
@@ -91,70 +90,9 @@ def _plain(uri: str) -> str:
     return f"{scheme.lower()}{slashes}{host}{slash}{'/'.join(part for part in path.split('/') if part)}"
 
 
-_MOST = 10_000
-
-
-@dataclass
-class _Lease:
-    pin: str
-    used: float
-
-
-class QueryLeases:
-    """Pins by query and table, for queries that do not send the pin from their compilation; thread-safe.
-
-    Args:
-        idle_seconds: a pin that nobody asked for so long is forgotten.
-        most: pins that are kept; those that were not asked for longest go first.
-        clock: monotonic seconds.
-    """
-
-    def __init__(self, idle_seconds: float, most: int = _MOST, clock: Callable[[], float] = time.monotonic) -> None:
-        self._idle = idle_seconds
-        self._most = most
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._leases: OrderedDict[Hashable, _Lease] = OrderedDict()  # the one asked for last at the end
-
-    def __len__(self) -> int:
-        """Number of pins."""
-        return len(self._leases)
-
-    def take(self, key: Hashable, newest: Callable[[], str]) -> str:
-        """The pin stored under a key, or a new one, which is then stored.
-
-        Args:
-            key: what all requests of a query for a table have in common.
-            newest: gives a pin.
-        """
-        with self._lock:
-            found = self._use(key)
-        if found is not None:
-            return found
-        pin = newest()
-        with self._lock:
-            found = self._use(key)
-            if found is not None:  # another thread was faster
-                return found
-            self._leases[key] = _Lease(pin, self._clock())
-            while len(self._leases) > self._most:
-                self._leases.popitem(last=False)
-            return pin
-
-    def _use(self, key: Hashable) -> str | None:
-        now = self._clock()
-        while self._leases and now - next(iter(self._leases.values())).used > self._idle:
-            self._leases.popitem(last=False)
-        lease = self._leases.get(key)
-        if lease is None:
-            return None
-        lease.used = now
-        self._leases.move_to_end(key)
-        return lease.pin
-
-
 # Smaller splits would make millions of a large file.
 _LEAST_SPLIT = 1 << 20
+_MOST_LEASES = 10_000
 _FOOTER_THREADS = 16
 # Smallest file whose footer is read for pruning row groups.
 _PRUNE_BYTES = 8 << 20
@@ -192,7 +130,8 @@ class HivePlanner:
         self._places = LocationResolver(tables.uri, options.locations)
         self._options = options
         self._log = log
-        self._leases = QueryLeases(options.lease_idle)
+        # pins by query and table, for queries that do not send the pin from their compilation
+        self._leases: LruCache[bytes, str] = LruCache(_MOST_LEASES, idle_seconds=options.lease_idle)
         self._files = HiveFiles(options, tables.late)
         self._splitter = Splitter(
             SplitRules(
@@ -263,12 +202,9 @@ class HivePlanner:
         if not request.queryId:
             raise ServiceError(f"{request.table}: the request names no query; Hive has its id in hive.query.id")
 
-        def newest() -> str:
-            return self._tables.pin(self._newest(path, settings))
-
         # hashed, so that its size is bounded whatever a caller sends
         key = hashlib.sha256(repr((request.queryId, path, settings.as_of)).encode()).digest()
-        return self._leases.take(key, newest)
+        return self._leases.get(key) or self._leases.setdefault(key, self._tables.pin(self._newest(path, settings)))
 
     def _newest(self, path: str, settings: ScanSettings) -> Snapshot:
         if settings.as_of is None:

@@ -21,7 +21,7 @@ from catalog.snapshots.snapshot import Snapshot
 from catalog.table import READ_OPTIMIZED
 from hudi_catalog.metastore import entries, partitions, sync_options
 from hudi_catalog.metastore.entries import HIVE, PROVIDER, SPARK_PREFIX, EntryName, same_place
-from hudi_catalog.metastore.hive_types import hive_columns
+from hudi_catalog.metastore.hive_types import SIMPLE_TYPES, hive_columns
 from hudi_catalog.metastore.metastore import (
     EXTERNAL_TABLE,
     HANDLER_CLASSES,
@@ -53,19 +53,12 @@ _PARTITION_COLUMN: Final = f"{SPARK_PREFIX}schema.partCol."
 
 _READ_OPTIMIZED: Final = "hoodie.query.as.ro.table"
 
-_SIMPLE: dict[pa.DataType, str] = {
-    pa.bool_(): "boolean",
+_SIMPLE: Final = {
+    **SIMPLE_TYPES,
     pa.int8(): "byte",
     pa.int16(): "short",
     pa.int32(): "integer",
     pa.int64(): "long",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.string(): "string",
-    pa.large_string(): "string",
-    pa.binary(): "binary",
-    pa.large_binary(): "binary",
-    pa.date32(): "date",
 }
 
 

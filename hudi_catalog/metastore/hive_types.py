@@ -17,7 +17,7 @@ _MOST_DIGITS = 38
 # A metastore's database refuses the whole entry if a comment is longer.
 _LONGEST_COMMENT = 256
 
-_SIMPLE: dict[pa.DataType, str] = {
+SIMPLE_TYPES: dict[pa.DataType, str] = {
     pa.bool_(): "boolean",
     pa.int8(): "tinyint",
     pa.int16(): "smallint",
@@ -31,6 +31,7 @@ _SIMPLE: dict[pa.DataType, str] = {
     pa.large_binary(): "binary",
     pa.date32(): "date",
 }
+"""Hive\'s names of types without parameters."""
 
 
 def hive_columns(
@@ -79,7 +80,7 @@ def hive_type(kind: pa.DataType, column: str, times: str = "timestamp") -> str:
         UnsupportedTableError: Hive has no matching type.
     """
     types = pa.types
-    text = _SIMPLE.get(kind)
+    text = SIMPLE_TYPES.get(kind)
     if types.is_timestamp(kind):
         text = times
     elif types.is_time(kind):

@@ -26,13 +26,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute
 
+from catalog.concurrency.caches import LruCache
 from catalog.slices.slice_set import Rows
 from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.metastore import entries
 from hudi_catalog.metastore.entries import PINNED
 from hudi_catalog.metastore.locations import Locations
 from hudi_catalog.metastore.metastore import HiveTable, Metastore
-from hudi_catalog.server.recent import Recent
 from table_format.codecs.arrow_numpy import one_chunk
 from table_format.errors import MetastoreError, MissingFileError, ServiceError, UnsupportedTableError
 from table_format.storage import Storage
@@ -259,7 +259,7 @@ class Pins:
         self._trust = min(_TRUST, retention / 4)
         self._lock = threading.Lock()
         self._busy: dict[_Key, threading.Lock] = {}
-        self._known: Recent[tuple[float, str]] = Recent(_MOST_KNOWN)
+        self._known: LruCache[_Key, tuple[float, str]] = LruCache(_MOST_KNOWN)
         self._schemas: set[str] = set()
         self._cleaned: dict[str, float] = {}
 

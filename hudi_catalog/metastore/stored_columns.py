@@ -28,6 +28,7 @@ import pyarrow.compute
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from catalog.concurrency.caches import LruCache
 from catalog.snapshots.snapshot import Snapshot
 from table_format.codecs.arrow_numpy import one_chunk, to_numpy, valid_mask
 from table_format.errors import StorageError, UnsupportedTableError
@@ -181,7 +182,7 @@ class StoredTypes:
         self._rules = rules
         self._lock = threading.Lock()
         self._schemas: dict[str, pa.Schema] = {}
-        self._wrong: dict[tuple[int, pa.Schema], dict[str, pa.DataType]] = {}
+        self._wrong: LruCache[tuple[int, pa.Schema], dict[str, pa.DataType]] = LruCache(_MOST_KNOWN)
 
     def check(self, snapshot: Snapshot) -> None:
         """Refuse a snapshot with files that the engine would misread.
@@ -218,17 +219,17 @@ class StoredTypes:
 
     def _wrong_columns(self, stored: pa.Schema, wanted: pa.Schema) -> dict[str, pa.DataType]:
         key = (id(stored), wanted)  # equal schemas are one object, which is kept
-        if key not in self._wrong:
-            if len(self._wrong) >= _MOST_KNOWN:
-                self._wrong.clear()
+        wrong = self._wrong.get(key)
+        if wrong is None:
             before = {field.name.lower(): field.type for field in stored}
             old = {field: before.get(field.name.lower()) for field in wanted}
-            self._wrong[key] = {
+            wrong = {
                 field.name: kind
                 for field, kind in old.items()
                 if kind is not None and not self._rules.reads_right(kind, field.type)
             }
-        return self._wrong[key]
+            self._wrong.put(key, wrong)
+        return wrong
 
     def _load(self, snapshot: Snapshot, first: Mapping[str, int]) -> None:
         rows = {instant: row for instant, row in first.items() if instant not in self._schemas}

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Final
-from weakref import WeakKeyDictionary, WeakSet
 
+from catalog.concurrency.caches import LruCache, memoize
 from catalog.concurrency.late_tables import LateTables
 from catalog.slices.slice_set import Rows
 from catalog.snapshots.snapshot import Snapshot
@@ -28,7 +28,6 @@ from hudi_catalog.metastore.manifests import ManifestFolder, Pins, list_name, ma
 from hudi_catalog.metastore.metastore import HiveTable, Metastore
 from hudi_catalog.metastore.stored_columns import StoredTypes
 from hudi_catalog.metastore.sync_options import SyncOptions
-from hudi_catalog.server.recent import Recent
 from hudi_catalog.server.tables import LatestSnapshot
 from table_format.errors import HudiError, MetastoreError, UnsupportedTableError
 from table_format.storage import Storage
@@ -111,9 +110,7 @@ class TrinoTables:
         self._pins = Pins(metastore, self.options.retention)
         self._lock = threading.Lock()
         self._entries: OrderedDict[tuple[str, str], tuple[float, SyncedTable | None]] = OrderedDict()
-        self._tables: Recent[NewestSnapshot] = Recent(self.options.open_tables)
-        self._names: WeakKeyDictionary[Snapshot, dict[str, str]] = WeakKeyDictionary()
-        self._servable: WeakSet[Snapshot] = WeakSet()
+        self._tables: LruCache[tuple[str, str], NewestSnapshot] = LruCache(self.options.open_tables)
         self._cleaning: threading.Thread | None = None
 
     def find(self, schema: str, name: str) -> SyncedTable | None:
@@ -212,9 +209,8 @@ class TrinoTables:
         return entries.symlink_entry(entry, snapshot, folder.location(kept_name))
 
     def _check(self, synced: SyncedTable, snapshot: Snapshot) -> None:
-        if snapshot not in self._servable:
-            entries.check_servable(snapshot, synced.newest.types)
-            self._servable.add(snapshot)
+        # an error is not memoized
+        memoize(snapshot, "servable by Trino", lambda: entries.check_servable(snapshot, synced.newest.types))
 
     def _refuse(self, synced: SyncedTable, error: UnsupportedTableError) -> None:
         """Make the table's entry fail its readers."""
@@ -317,7 +313,7 @@ class TrinoTables:
             storage = Storage(base, self._storage_options)
             with self.late.working(base, storage.base, lambda: Table.open(storage)):
                 opened = NewestSnapshot(Table.open(storage), query_type)
-            known = self._tables.put_first(key, opened)
+            known = self._tables.setdefault(key, opened)
         return known
 
     def _remember(self, key: tuple[str, str], synced: SyncedTable | None) -> None:
@@ -331,15 +327,9 @@ class TrinoTables:
 
     def _name(self, synced: SyncedTable, snapshot: Snapshot, rows: Rows | None) -> str:
         """The name of the list of a snapshot's files, see `list_name`."""
-        with self._lock:
-            known = self._names.setdefault(snapshot, {}).get(synced.root)
-        if rows is None and known is not None:
-            return known
-        name = list_name(synced.root, snapshot, rows)
-        if rows is None:
-            with self._lock:
-                self._names[snapshot] = {synced.root: name}
-        return name
+        if rows is not None:
+            return list_name(synced.root, snapshot, rows)
+        return memoize(snapshot, ("name of the file list", synced.root), lambda: list_name(synced.root, snapshot))
 
     def _tidy(self, synced: SyncedTable) -> None:
         """Start a clean-up in the background if it is due."""

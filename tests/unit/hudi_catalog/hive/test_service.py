@@ -8,7 +8,10 @@ import shutil
 import struct
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog import Table
+from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.hive import planning
 from hudi_catalog.hive.serve import Nonces
 from hudi_catalog.server.security import Secret
@@ -109,6 +113,26 @@ def test_without_a_pin_all_scans_of_a_query_read_one_snapshot(asking: Asking, tr
     for method in (asking.pin, asking.splits):
         with pytest.raises(RefusedError, match=r"db\.trips: the request names no query"):
             method(query="")
+
+
+def test_scans_of_a_query_that_begin_at_once_read_one_snapshot(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    planner, pins, together = asking.service._planner, map(str, count()), Barrier(4, timeout=60)
+
+    def pin(_: Snapshot) -> str:
+        together.wait()
+        return next(pins)
+
+    monkeypatch.setattr(planner._tables, "pin", pin)
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(lambda _: asking.pin(query="one"), range(4)))) == 1
+
+
+def test_a_failed_pin_is_not_remembered(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as failing:
+        failing.setattr(asking.service._planner._tables, "pin", lambda _: str(1 // 0))
+        with pytest.raises(RefusedError):
+            asking.pin(query="one")
+    assert asking.pin(query="one") == asking.splits(query="one").pin
 
 
 def test_a_pinned_snapshot_that_is_gone_is_refused(asking: Asking, trips: LocalTable, warehouse: Path) -> None:
@@ -229,7 +253,7 @@ def test_what_is_remembered_of_a_query_is_small(asking: Asking) -> None:
     assert asking.pin(query=long) == asking.pin(query=long)
     leases = asking.service._planner._leases
     assert len(leases) == 1
-    assert len(repr(leases._leases)) < 10_000
+    assert len(repr(leases.items())) < 10_000
 
 
 def entry(columns: str, types: str) -> dict[str, str]:
