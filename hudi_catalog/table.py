@@ -322,6 +322,7 @@ def create_table(
         time_zone: in which timestamps without one are taken when they are written; without it they are refused.
 
     Raises:
+        ArgumentError: there is no record key, or the schema is something else.
         TableExistsError: there is a table already, or the folder holds other files.
         SchemaError: columns that a table cannot hold, or a key, partition or ordering column that is not among them.
         OptionError: options that contradict each other.
@@ -329,6 +330,8 @@ def create_table(
     from hudi_catalog.sources.schemas import arrow_schema
     from table_writer.writer import TableWriter
 
+    if not record_key:
+        raise ArgumentError("create_table needs record_key: a column, or a list of columns, that identifies a row")
     reading, writing = _divided(options)
     columns = None if schema is None else arrow_schema(schema, time_zone=time_zone)
     writer = TableWriter.create(

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from catalog.scan import Scan
-from hudi_catalog.sources.types import narrowed, zoned
+from hudi_catalog.sources.types import decoded, narrowed, zoned
 from table_format.errors import ArgumentError, HudiError, SchemaError
 from table_format.schema.evolution import conform, merge_schemas
 from table_format.storage import Storage
@@ -83,17 +83,25 @@ def arrow_rows(rows: Any, columns: pa.Schema | None = None, *, time_zone: str | 
         ArgumentError: data of another kind; the message says how it becomes Arrow's.
         SchemaError: a column that Arrow cannot hold, or a timestamp without a time zone where none is given.
     """
-    return zoned_rows(_opened(rows, columns, time_zone), columns, time_zone)
+    stream = _opened(rows, columns, time_zone)
+    return zoned_rows(_changed(stream, *decoded(stream.schema)), columns, time_zone)
 
 
 def zoned_rows(rows: RowStream, columns: pa.Schema | None, time_zone: str | None) -> RowStream:
     """Rows whose timestamps all have a time zone, but for columns that have none in the table either."""
-    schema, change = zoned(rows.schema, columns, time_zone)
+    return _changed(rows, *zoned(rows.schema, columns, time_zone))
+
+
+def _changed(
+    rows: RowStream, schema: pa.Schema, change: Callable[[pa.RecordBatch], pa.RecordBatch] | None
+) -> RowStream:
     if change is None:
         return rows
-    return RowStream(
-        schema, lambda: arrow.RecordBatchReader.from_batches(schema, map(change, rows.open())), rows.repeatable
-    )
+
+    def opened() -> Any:
+        return arrow.RecordBatchReader.from_batches(schema, map(change, rows.open()))
+
+    return RowStream(schema, opened, rows.repeatable)
 
 
 def rows_of_table(table: pa.Table) -> RowStream:
@@ -214,8 +222,10 @@ def _types_of_table(schema: pa.Schema, columns: pa.Schema) -> pa.Schema:
 
 def _chunk(rows: Any, number: int, columns: pa.Schema | None, time_zone: str | None) -> RowStream:
     if isinstance(rows, Mapping) or not _is_arrow_like(rows):
-        what = "dicts in lists: [[{…}, {…}], …]" if isinstance(rows, Mapping) else "record batches, tables or frames"
-        raise ArgumentError(f"item {number} of the rows is a {_kind(rows)}: an iterator of rows gives {what}")
+        raise ArgumentError(
+            f"item {number} of the rows is of the type {_kind(rows)}: give a list of dicts, such as [{{'id': 1}}], or "
+            "an iterator of record batches, tables, frames or such lists"
+        )
     return arrow_rows(rows, columns, time_zone=time_zone)
 
 

@@ -67,6 +67,31 @@ def _members(kind: Any) -> dict[str, pa.DataType]:
     return {field.name: field.type for field in fields}
 
 
+def decoded(schema: pa.Schema) -> tuple[pa.Schema, Callable[[pa.RecordBatch], pa.RecordBatch] | None]:
+    """How dictionaries of text views, as the categories of Polars are, become texts: Arrow itself decodes none of them.
+
+    Returns:
+        The schema afterwards, and what changes a batch; None where nothing is to be changed.
+    """
+    names = [field.name for field in schema if _is_dictionary_of_views(field.type)]
+    if not names:
+        return schema, None
+    plain = pa.schema([pa.field(field.name, pa.string()) if field.name in names else field for field in schema])
+
+    def change(batch: pa.RecordBatch) -> pa.RecordBatch:
+        arrays: list[Any] = list(batch.columns)
+        for position, array in enumerate(arrays):
+            if batch.schema.names[position] in names:
+                arrays[position] = array.dictionary.cast(pa.string()).take(array.indices)
+        return pa.RecordBatch.from_arrays(arrays, schema=plain)
+
+    return plain, change
+
+
+def _is_dictionary_of_views(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.DictionaryType) and types.is_string_view(kind.value_type)
+
+
 def zoned(
     schema: pa.Schema, columns: pa.Schema | None, time_zone: str | None
 ) -> tuple[pa.Schema, Callable[[pa.RecordBatch], pa.RecordBatch] | None]:

@@ -4,7 +4,7 @@ import datetime as dt
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from hudi_catalog import (
     col,
 )
 from table_writer.commit.transaction import WriteTransaction
+from tests.unit.conftest import GoldenTable
 
 COLUMNS = pa.schema(
     [
@@ -243,6 +244,9 @@ def test_what_is_wrong_is_said(table: hudi_catalog.Table, tmp_path: Path) -> Non
         hudi_catalog.create_table(place, COLUMNS, record_key="id", buckets=0)
     with pytest.raises(ArgumentError, match="options are a dict"):
         hudi_catalog.create_table(place, COLUMNS, record_key="id", buckets=1, options=["a"])
+    for nothing in ("", [], None):
+        with pytest.raises(ArgumentError, match="create_table needs record_key"):
+            hudi_catalog.create_table(place, COLUMNS, record_key=nothing, buckets=1)
     assert not (place / ".hoodie").exists()
     with pytest.raises(TableNotFoundError):
         hudi_catalog.open_table(place)
@@ -336,3 +340,20 @@ def test_a_writer_that_was_killed(table: hudi_catalog.Table) -> None:
     table.upsert(rows(row(3, "c")), {"hoodie.cleaner.policy.failed.writes": "EAGER"})
     assert len(list(folder.glob("*/*.parquet"))) == 2
     assert content(table) == [row(1), row(3, "c")]
+
+
+def texts(rows_read: pa.Table) -> list[str]:
+    return sorted(map(repr, rows_read.to_pylist()))
+
+
+@pytest.mark.parametrize("name", ["v6_0150__bkt_hive", "v6_1200__bkt_datepart", "v6_1200__bkt_complex"])
+def test_tables_of_apache(copied: Callable[..., str], golden: Callable[..., GoldenTable], name: str) -> None:
+    options = {key: text for key, text in golden(name).write_options.items() if "sync" not in key}
+    table = hudi_catalog.open_table(copied(name), options=options)
+    names = table.columns.names
+    before = table.scan(columns=names).to_arrow()
+    assert table.upsert(before.slice(0, 5)).rows_updated == 5
+    after = table.scan(columns=names).to_arrow()
+    assert texts(after) == texts(before)
+    batches = HudiTableBuilder.from_base_uri(table.client.storage.uri).build().read()
+    assert texts(pa.Table.from_batches(batches).select(names)) == texts(after)

@@ -83,6 +83,14 @@ def test_a_relation_of_duckdb() -> None:
     assert read(connection.sql("SELECT * FROM rows")) == TABLE.to_pylist()
 
 
+def test_categories() -> None:
+    for kind in (pl.Categorical, pl.Enum(["a", "b"])):
+        frame = pl.DataFrame({"id": [1, 2, 3], "kind": pl.Series(["a", None, "b"], dtype=kind)})
+        assert read(frame, None) == frame.to_dicts()
+    frame = pd.DataFrame({"id": [1, 2], "kind": pd.Categorical(["a", None])})
+    assert read(frame, None) == [{"id": 1, "kind": "a"}, {"id": 2, "kind": None}]
+
+
 def test_pandas_index_and_missing_values() -> None:
     columns = pa.schema([("id", pa.int32()), ("seats", pa.int32()), ("part", pa.float32())])
     frame = pd.DataFrame({"id": [1, 2, 3], "seats": [5, None, 7], "part": [0.5, 0.1, None]})
@@ -148,7 +156,7 @@ def test_chunks_that_differ() -> None:
         arrow_rows(iter([pa.table({"a": [1]}), pa.table({"a": [1], "b": [1]})])).open().read_all()
     with pytest.raises(SchemaError, match=r"chunk 1 of the rows differs.*'a' is string in the data and int64"):
         arrow_rows(iter([pa.table({"a": [1]}), pa.table({"a": ["x"]})])).open().read_all()
-    with pytest.raises(ArgumentError, match="item 1 of the rows is a dict"):
+    with pytest.raises(ArgumentError, match="item 1 of the rows is of the type dict"):
         arrow_rows(iter([pa.table({"a": [1]}), {"a": 1}])).open().read_all()
 
 
@@ -185,8 +193,8 @@ def test_an_error_of_a_generator_stays_what_it_is() -> None:
         (pl.DataFrame({"a": [1]}).lazy(), r"rows.collect\(\)"),
         (pl.Series("a", [1]), r"rows.to_frame\(\)"),
         (pd.Series([1]), r"rows.to_frame\(\)"),
-        ([1, 2], "item 0 of the rows is a int"),
-        (["id1"], "item 0 of the rows is a str"),
+        ([1, 2], "item 0 of the rows is of the type int"),
+        (["id1"], "item 0 of the rows is of the type str"),
     ],
 )
 def test_what_is_not_arrow_like_is_refused(rows: object, remedy: str) -> None:
