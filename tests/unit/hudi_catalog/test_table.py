@@ -349,6 +349,8 @@ def texts(rows_read: pa.Table) -> list[str]:
 @pytest.mark.parametrize("name", ["v6_0150__bkt_hive", "v6_1200__bkt_datepart", "v6_1200__bkt_complex"])
 def test_tables_of_apache(copied: Callable[..., str], golden: Callable[..., GoldenTable], name: str) -> None:
     options = {key: text for key, text in golden(name).write_options.items() if "sync" not in key}
+    if "_0150_" in name:  # such tables do not say by which rule versions are merged
+        options["hoodie.datasource.write.payload.class"] = "OverwriteWithLatestAvroPayload"
     table = hudi_catalog.open_table(copied(name), options=options)
     names = table.columns.names
     before = table.scan(columns=names).to_arrow()
