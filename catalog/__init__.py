@@ -1,7 +1,8 @@
-"""Tables by name, scan planning, and the command line.
+"""Hudi tables by name, and planning and reading of scans.
 
-`Catalog` finds the tables of a warehouse, `Table.open` opens one by its folder; `Table.scan(filter, columns, as_of=…)`
-asks for rows: its `plan()` tells which files may hold some and why, `to_arrow()` and `to_batches()` read only those.
+`Catalog` lists the tables of a warehouse, `Table.open` opens one by its folder. `Table.scan(filter, columns, as_of=…)`
+describes a query: its `plan()` says which files may hold matching rows and why, `to_arrow()` and `to_batches()` read
+only those.
 """
 
 from catalog.catalog import Catalog, TableEntry

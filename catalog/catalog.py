@@ -1,4 +1,4 @@
-"""Tables by name in a warehouse: a folder under which tables lie, in folders for databases or not."""
+"""Tables by name in a warehouse: a folder with tables in it, or with folders of tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOOKERS = 8
 
 @dataclass(frozen=True)
 class TableEntry:
-    """A table of a warehouse, as far as its properties tell; it need not be of a kind that is read.
+    """A table of a warehouse, as its `hoodie.properties` describe it; it need not be of a supported kind.
 
     Attributes:
         name: `database.table`, or `table` for one that lies at the top.
@@ -70,7 +70,7 @@ class Catalog:
         self.late = LateTables() if late is None else late
 
     def tables(self) -> list[TableEntry]:
-        """All tables, by name. Folders inside tables are not looked into.
+        """All tables, by name; folders inside tables are not searched.
 
         A folder that cannot be looked into, or whose storage does not answer in time, is an entry with that problem.
 
@@ -120,7 +120,7 @@ class Catalog:
         return Table.open(Storage(uri, self.storage.options, self.within), options=options)
 
     def _look(self, folder: str) -> TableEntry | list[str]:
-        """The table in a folder, or the folders in it."""
+        """The table in a folder, or the folders to search next."""
         storage = self.storage
         with self.late.working(folder or storage.uri, storage.full_path(folder), self._again(folder), own_calls=True):
             storage.check_within(folder)
@@ -152,7 +152,7 @@ def _inside(folder: str, path: str) -> str:
 
 
 def _name(folder: str, config: TableConfig | None) -> str:
-    """The folders' names with dots between; Hive's `.db` ending of databases is left out."""
+    """The names of the folders joined by dots; the `.db` ending of Hive's databases is left out."""
     parts = [part for part in folder.split("/") if part]
     if not parts:
         return config.name if config else ""

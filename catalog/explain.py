@@ -1,4 +1,4 @@
-"""A plan in words: what each stage looked at, how many files it dropped, and why."""
+"""A plan in words: files in and out of each stage, and why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNIT = 1024
 
 
 def explain(plan: Plan, *, splits: int = _SHOWN_SPLITS) -> Iterator[RenderableType]:
-    """What to print for a plan.
+    """Text and tables to print for a plan.
 
     Args:
         plan: to explain.
@@ -38,7 +38,7 @@ def explain(plan: Plan, *, splits: int = _SHOWN_SPLITS) -> Iterator[RenderableTy
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    """The plan for scripts: the question, each stage's counts and reason, and the splits."""
+    """The plan for scripts: filter, counts and reason of each stage, and the splits."""
     return {
         "table": plan.snapshot.client.storage.uri,
         "instant": plan.snapshot.instant,

@@ -1,4 +1,4 @@
-"""What was done to a table, instant by instant."""
+"""The commits, cleans and rollbacks of a table, instant by instant."""
 
 from __future__ import annotations
 

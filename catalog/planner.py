@@ -1,4 +1,4 @@
-"""A filter and a snapshot become a plan: the stages in their order, each narrowing what the one before left."""
+"""Planning of a scan: the pruning stages in order, each of which narrows the files left by the one before."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Plan:
 
     @functools.cached_property
     def splits(self) -> Splits:
-        """The files to read, or parts of them; made as they are asked for."""
+        """The files or parts of files to read, made when iterated over."""
         snapshot, options = self.snapshot, self.options
         residuals = Residuals(self.expression, snapshot.path_statistics(), len(snapshot.partitions))
         source = SplitSource(
@@ -87,7 +87,7 @@ class Plan:
 
     @functools.cached_property
     def row_counts(self) -> Any:
-        """Rows of each kept file, from statistics that the plan has read anyway; null where not known."""
+        """Rows of each kept file, from statistics that planning has loaded; null where not known."""
         for column in columns_of(self.expression) if self.expression is not None else ():
             indexed = self.snapshot.cached_column(column)
             if isinstance(indexed, IndexedColumn):
@@ -111,7 +111,7 @@ class Plan:
 
     @property
     def unknowns(self) -> tuple[str, ...]:
-        """What of the filter was not understood, and so did not narrow the plan."""
+        """Parts of the filter that were not understood, and so did not narrow the plan."""
         return () if self.expression is None else reasons_of(self.expression)
 
 
@@ -121,7 +121,7 @@ def make_plan(
     options: ScanOptions,
     instants: InstantRange | None = None,
 ) -> Plan:
-    """Run the stages.
+    """Run the stages on a snapshot.
 
     Args:
         snapshot: what is scanned.
@@ -171,7 +171,7 @@ def _result(name: str, before: tuple[int, int], after: tuple[int, int], verdict:
 
 
 def instant_stage(instants: InstantRange) -> Stage:
-    """The stage that keeps file slices in which writes of a range may have left rows."""
+    """The stage of an incremental scan: keeps file slices that commits of the range may have written to."""
     return functools.partial(_prune_by_instants, instants)
 
 

@@ -1,4 +1,4 @@
-"""Where each file's values of a column lie, as positions between 0 and 1: what a picture of a plan is drawn from."""
+"""Ranges of one column in all files of a snapshot, as positions between 0 and 1: the data of a plan's chart."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _ranked(plan: Plan, column: str, kind: pa.DataType, statistics: ColumnStatis
 
 
 def _true_cells(plan: Plan, column: str, values: Any, positions: NDArray[np.float64]) -> list[tuple[float, float]]:
-    """The stretches of the axis where a value can make the filter true, by the evaluator that also judges files."""
+    """The stretches of the axis where a value can make the filter true, by the same evaluator as for files."""
     if plan.expression is None:
         return []
     count = len(values) - 1

@@ -1,4 +1,4 @@
-"""Reading of planned files: columns that are needed, rows that match, a bounded number of files ahead."""
+"""Reading of a plan: only the needed columns, only matching rows, a bounded number of files ahead."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def count_plan(plan: Plan, threads: int) -> int:
 
 
 def _ahead(work: Callable[[int], T], positions: Iterable[int], threads: int) -> Iterator[T]:
-    """The results in order, a bounded number of them worked on ahead of the one that is asked for."""
+    """Results in order, with a bounded number of items worked on ahead of the consumer."""
     pending: deque[Future[T]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="hudi-read") as pool:
         try:
@@ -99,7 +99,7 @@ def _footer_count(plan: Plan, position: int) -> int:
 
 
 def _known_counts(plan: Plan, files: int) -> Any:
-    """Rows of each kept file by statistics; for many files those of the record key are loaded."""
+    """Rows of each kept file by statistics; for many files the record key's statistics are loaded."""
     snapshot = plan.snapshot
     counts = plan.row_counts
     if files <= _FEW_FILES or counts.null_count < len(counts) or RECORD_KEY not in snapshot.schema.names:

@@ -1,4 +1,4 @@
-"""A scan: what is asked of a table. It plans lazily, and reads the planned files only."""
+"""A scan: a query on a table. It plans lazily, and reads only the planned files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from table_format.errors import MissingPackageError, require
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """A question to a table at one instant.
+    """A query on a table at one instant.
 
     Attributes:
         snapshot: the table's state.
@@ -60,7 +60,7 @@ class Scan:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that reading gives."""
+        """The columns of the result."""
         schema = self.snapshot.schema
         return schema if self.columns is None else pa.schema([schema.field(name) for name in self.columns])
 

@@ -1,4 +1,4 @@
-"""A table that is held open: its newest state, older ones, its history."""
+"""A table that is held open: its newest state, past states, its history."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Table:
             return self._older[1]
 
     def refresh(self) -> Table:
-        """Take in what was committed since; returns the table itself.
+        """Load the commits since the last call; returns the table itself.
 
         Of a snapshot that is held, only what new commits changed is read, and its statistics are kept. A scan that was
         made before goes on seeing the state of then.
@@ -160,7 +160,7 @@ class Table:
         case_sensitive: bool = False,
         time_zone: str = "UTC",
     ) -> Scan:
-        """Ask for rows.
+        """Describe a query; nothing is read yet.
 
         Args:
             filter: SQL text of a condition, or an expression made with `pushdown.col`.
@@ -205,5 +205,5 @@ class Table:
         return instants, Snapshot(self.client, instants.timeline, listing=newest.timeline, statistics_limit=self._limit)
 
     def history(self) -> list[HistoryEntry]:
-        """What was done to the table, oldest first, as far back as its active timeline goes."""
+        """Commits, cleans and rollbacks, oldest first, as far back as the active timeline goes."""
         return history_of(self.client.timeline())

@@ -1,4 +1,4 @@
-"""Find the column that a filter names: top-level, or a field of a struct by its dotted path."""
+"""Resolution of the column that a filter names: top-level, or a field of a struct by its dotted path."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ResolvedColumn:
 
     @property
     def name(self) -> str:
-        """The dotted name, as statistics spell it."""
+        """The dotted name, as in statistics."""
         return ".".join(self.path)
 
 
@@ -55,14 +55,14 @@ def resolve_column(name: str, schema: pa.Schema, *, case_sensitive: bool = False
 
 
 def unknown_column(name: str, schema: pa.Schema) -> UnknownColumnError:
-    """The error about a column that a schema does not have."""
+    """The error for a column that a schema does not have."""
     shown = ", ".join(schema.names[:_SHOWN]) + (", …" if len(schema.names) > _SHOWN else "")
     hint = did_you_mean(name, [*schema.names, *_dotted(list(schema), "")])
     return UnknownColumnError(f"there is no column {name}{hint}; the columns are {shown}")
 
 
 def _dotted(fields: list[Any], above: str) -> Iterator[str]:
-    """The names of all fields of structs, with the columns that they are in."""
+    """The dotted names of all fields of structs."""
     for field in fields:
         if above:
             yield above + field.name

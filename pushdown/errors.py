@@ -16,12 +16,12 @@ class UnknownColumnError(ExpressionError):
 
 
 class LiteralTypeError(ExpressionError):
-    """A literal that cannot be compared with the column it stands against."""
+    """A literal that cannot be compared with its column."""
 
 
 class InexactFilterError(ExpressionError, NotImplementedError):
-    """Exact rows were asked of a filter that has a part which is not understood; planning with it is possible."""
+    """Exact rows need a filter that is understood in all parts; planning does not."""
 
 
 class RowCastError(ExpressionError):
-    """A row that the filter hangs on holds a value that cannot be cast to the type that it is compared in."""
+    """A row that decides the filter holds a value that cannot be cast to the type of the comparison."""

@@ -23,7 +23,7 @@ Values: TypeAlias = "tuple[Any, ...] | pa.Array[Any]"
 
 
 class Op(enum.Enum):
-    """What a predicate asks of one column; the value is the operator's SQL spelling."""
+    """Operators of a predicate; the value is the operator's SQL spelling."""
 
     EQ = "="
     NE = "<>"
@@ -142,13 +142,13 @@ class Not(HudiExpression):
 
     @property
     def child(self) -> HudiExpression:
-        """What is negated."""
+        """The negated filter."""
         return self.children[0]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Constant(HudiExpression):
-    """The same for every row: True, False, or None for SQL's NULL."""
+    """The same truth value for every row: True, False, or None for SQL's NULL."""
 
     value: bool | None
     _hash: int = field(init=False)
@@ -159,7 +159,7 @@ class Constant(HudiExpression):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Unknown(HudiExpression):
-    """Something an engine said that cannot be expressed here: any row may give true, false or null."""
+    """A part of an engine's filter that cannot be expressed here: it may be true, false or null for any row."""
 
     reason: str
     _hash: int = field(init=False)
@@ -218,7 +218,7 @@ class Predicate(HudiExpression):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RowTest(HudiExpression):
-    """A bound comparison of what casts make of a column. Rows answer it; statistics of the column tell nothing of it.
+    """A bound comparison of a column after casts. Only rows answer it; the column's statistics do not.
 
     Attributes:
         op: the operator.
@@ -246,12 +246,12 @@ class RowTest(HudiExpression):
 
 
 def all_of(*parts: HudiExpression) -> HudiExpression:
-    """And of the parts, flattened; one part alone is itself."""
+    """And of the parts, flattened; of one part, the part itself."""
     return _joined(And, parts)
 
 
 def any_of(*parts: HudiExpression) -> HudiExpression:
-    """Or of the parts, flattened; one part alone is itself."""
+    """Or of the parts, flattened; of one part, the part itself."""
     return _joined(Or, parts)
 
 

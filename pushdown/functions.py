@@ -1,7 +1,7 @@
 """Functions of a column that a filter may compare: ``year(ts) = 2024``, ``substring(name, 1, 3) < 'm'``.
 
-They stand in filters that are not bound. `pushdown.binding.bind` turns a comparison of such a function into one of the
-column itself where that is exact, else into `Unknown`; so a bound filter has none.
+They stand in unbound filters. `pushdown.binding.bind` turns a comparison of such a function into one of the column
+itself where that is exact, else into `Unknown`; so a bound filter has none.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Function:
         return self if inner is None else replace(self, inner=self.inner.of(inner) if self.inner else inner)
 
     def chain(self) -> Iterator[Function]:
-        """This function, then what it is applied to, inward."""
+        """This function, then the functions of its argument, inward."""
         step: Function | None = self
         while step is not None:
             yield step
@@ -61,7 +61,7 @@ def cast(type_: pa.DataType) -> Function:
 
 
 def add_days(days: int) -> Function:
-    """A date so many days later."""
+    """A date plus a number of days."""
     return Function("add_days", (days,))
 
 

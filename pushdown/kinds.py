@@ -1,7 +1,7 @@
-"""Which Arrow types compare alike, and their values as points of an ordered domain.
+"""Arrow types that compare alike, and their values as points of an ordered domain.
 
-Integers, decimals of one scale, dates and timestamps are whole numbers of a unit: a `Domain` says which. Between two
-neighbours there is nothing, so a literal that lies there can be moved to either (``a < 1.5`` is ``a <= 1``).
+Integers, decimals of one scale, dates and timestamps are whole numbers of a unit, described by a `Domain`. Nothing lies
+between two neighbours, so a literal there can be moved to either (``a < 1.5`` is ``a <= 1``).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def kind_of(type_: pa.DataType) -> Kind:  # noqa: PLR0911
 
 
 def literal_type(type_: pa.DataType) -> pa.DataType:
-    """The type in which literals for a column of this type are kept."""
+    """The type of bound literals for a column of this type."""
     kind = kind_of(type_)
     if kind is Kind.FLOAT:
         return pa.float64()

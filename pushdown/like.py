@@ -33,7 +33,7 @@ def canonical_pattern(pattern: str, escape: str | None) -> str:
 
 @dataclass(frozen=True)
 class Shape:
-    """A canonical pattern taken apart.
+    """A parsed canonical pattern.
 
     Attributes:
         prefix: the literal text before the first wildcard.
@@ -45,12 +45,12 @@ class Shape:
 
     @property
     def is_literal(self) -> bool:
-        """No wildcard: LIKE is equality."""
+        """Whether there is no wildcard: LIKE is equality."""
         return not self.rest
 
     @property
     def is_prefix(self) -> bool:
-        """Nothing but any text follows the prefix: LIKE is STARTS WITH."""
+        """Whether any text may follow the prefix: LIKE is STARTS WITH."""
         return bool(self.rest) and not self.rest.strip("%")
 
 

@@ -1,4 +1,4 @@
-"""Values in forms whose order is the column's, for comparison over all files at once."""
+"""Values in forms that sort as the column does, to compare all files at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NARROW_DECIMAL_DIGITS = 18
 
 
 def comparable(array: pa.Array[Any], column_type: pa.DataType) -> Comparable | None:
-    """Values in a form whose order is the column's; None when they are not of the column's type.
+    """Values in a form that sorts as the column does; None if they are not of the column's type.
 
     Booleans, integers, dates and timestamps become integers, floats 64-bit floats, decimals their unscaled numbers
     (wide ones as big-endian bytes), text and binary Arrow binary. Nulls become anything, except in text and binary.
@@ -53,7 +53,7 @@ def comparable(array: pa.Array[Any], column_type: pa.DataType) -> Comparable | N
 
 
 def _in_type(array: pa.Array[Any], column_type: pa.DataType, kind: Kind) -> Any:  # noqa: PLR0911
-    """The values in the column's type, if that changes none of them (bounds kept from before a type was widened)."""
+    """The values in the column's type, if that changes none of them (bounds from before a type was widened)."""
     if array.type == column_type:
         return array
     own: Any = array.type

@@ -1,4 +1,4 @@
-"""Make a filter smaller without changing its truth value for any row: true stays true, false false and null null.
+"""Filters made smaller with the same truth value for every row: true stays true, false false and null null.
 
 Nothing is multiplied out, so a filter never grows; beyond the budget it is left as it is.
 """
@@ -25,7 +25,7 @@ _JOINED = _RANGES | _POINTS | _EXCLUSIONS
 
 
 def simplify(expression: HudiExpression, *, budget: int = 500_000) -> HudiExpression:
-    """Push NOT to the predicates, fold constants, drop duplicates, and join what is said of one column.
+    """Push NOT to the predicates, fold constants, drop duplicates, and join predicates on one column.
 
     Ranges of one column under And are cut to the narrowest, under Or to the widest; its equalities become one list, cut
     by the ranges, and the values that it must differ from another. Floating-point columns are not joined: engines
@@ -79,14 +79,14 @@ def _without_not(node: HudiExpression, negate: bool) -> tuple[HudiExpression, bo
 
 
 def _kind(node: HudiExpression, *, negate: bool) -> _Branch | None:
-    """What a node is once NOT is pushed below it (De Morgan's laws hold in three-valued logic)."""
+    """The kind of a node once NOT is pushed below it (De Morgan's laws hold in three-valued logic)."""
     if not isinstance(node, And | Or):
         return None
     return _OPPOSITE[type(node)] if negate else type(node)
 
 
 def _operands(node: HudiExpression, kind: _Branch, *, negate: bool) -> Iterator[tuple[HudiExpression, bool]]:
-    """The operands of a branch and of all branches of its kind right below it."""
+    """The operands of a branch, and of branches of the same kind directly below it."""
     pending = [(child, negate) for child in reversed(node.children)]
     while pending:
         child, flipped = _without_not(*pending.pop())
@@ -206,7 +206,7 @@ def _intersection(group: list[Predicate]) -> list[HudiExpression]:
 
 
 def _extreme(limits: list[Predicate], *, greatest: bool) -> Predicate | None:
-    """Of limits on one side the one with the greatest (or least) literal; of two with the same the strict one."""
+    """Of limits on one side the one with the greatest (or least) literal; of equal ones the strict one."""
     best: tuple[Any, Predicate] | None = None
     for limit in limits:
         key = _keys(limit)[0]

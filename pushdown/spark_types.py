@@ -1,4 +1,4 @@
-"""To which type Spark brings a column and the literals that it is compared with (PySpark 4, ANSI mode).
+"""The type in which Spark compares a column with literals (PySpark 4, ANSI mode).
 
 The rules are those of Spark's ``AnsiTypeCoercion`` and ``DecimalPrecision``. They decide what a comparison means:
 beside a literal with many digits a decimal column is rounded, a text beside a number is read as a number.
@@ -29,7 +29,7 @@ _FLOATS = frozenset({pa.float32(), pa.float64()})
 
 @dataclass(frozen=True)
 class Typed:
-    """A literal whose type is not the one that its value would have by itself: ``5L``, ``CAST(1.5 AS DECIMAL(38, 6))``.
+    """A literal whose type is not the default one of its value: ``5L``, ``CAST(1.5 AS DECIMAL(38, 6))``.
 
     Attributes:
         value: a value of the type, or a text that is read as one when the filter is bound.
@@ -58,7 +58,7 @@ def spark_type(type_: Any) -> pa.DataType | None:
 
 
 def literal_sql_type(value: Any) -> pa.DataType | None:  # noqa: PLR0911 - one line a type
-    """The type of a literal as Spark's parser has it; None where it has none."""
+    """The type of a literal in Spark's parser; None if it has none."""
     if isinstance(value, Typed):
         return value.type
     if isinstance(value, bool):
@@ -87,7 +87,7 @@ def _type_of_whole(value: int) -> pa.DataType | None:
 
 
 def decimal_of(value: decimal.Decimal) -> pa.DataType | None:
-    """The decimal type that has just the digits of a number; None where Spark has no such type."""
+    """The decimal type with exactly the digits of a number; None if Spark has no such type."""
     digits = value.as_tuple()
     if not isinstance(digits.exponent, int) or digits.exponent > 0:
         return None
@@ -97,19 +97,19 @@ def decimal_of(value: decimal.Decimal) -> pa.DataType | None:
 
 
 def decimal_for(type_: Any) -> pa.DataType:
-    """The decimal type that holds all numbers of an integer type; a decimal type is its own."""
+    """The decimal type that holds all numbers of an integer type; a decimal type itself."""
     return type_ if pa.types.is_decimal(type_) else pa.decimal128(_LONGEST[type_.bit_width], 0)
 
 
 def wider_decimal(a: Any, b: Any) -> pa.DataType:
-    """The decimal type in which two are compared: where 38 digits are too few it gives up decimal places."""
+    """The decimal type in which two are compared; it loses decimal places where 38 digits are too few."""
     scale, whole = max(a.scale, b.scale), max(a.precision - a.scale, b.precision - b.scale)
     excess = max(0, whole + scale - MOST_DIGITS)
     return pa.decimal128(whole + scale - excess, max(0, scale - excess))
 
 
 def common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:  # noqa: PLR0911 - one line a rule
-    """The type to which Spark casts values of two types that are compared; None where it refuses to."""
+    """The type to which Spark casts values of two types to compare them; None where it refuses to."""
     if a == b or pa.types.is_null(b):
         return a
     if pa.types.is_null(a):

@@ -21,7 +21,7 @@ _MICRO = dt.timedelta(microseconds=1)
 
 
 class TextNotUnderstoodError(ValueError):
-    """A text that is no date or time in a form that all engines read alike."""
+    """A text that is not a date or time in a form that all engines read alike."""
 
 
 def parse_date(text: str) -> dt.date:
@@ -73,7 +73,7 @@ def _offset(text: str | None) -> dt.tzinfo | None:
 
 
 def zone_of(name: str) -> dt.tzinfo:
-    """The time zone of that name (``UTC``, ``Europe/Berlin``) or offset (``+02:00``).
+    """The time zone of a name (``UTC``, ``Europe/Berlin``) or an offset (``+02:00``).
 
     Raises:
         ExpressionError: there is no such zone.
@@ -91,7 +91,7 @@ def zone_of(name: str) -> dt.tzinfo:
 
 
 def wall_clock(moment: dt.datetime, time_zone: str) -> dt.datetime:
-    """What the clock in the zone shows at a moment; a time without a zone is such a clock time already."""
+    """The clock time of a moment in a zone; a time without a zone is one already."""
     if moment.tzinfo is None:
         return moment
     try:

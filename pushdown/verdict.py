@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class CannotPrune:
-    """The stage knows nothing that narrows the files; all of them stay.
+    """The stage has nothing to narrow the files by; all of them stay.
 
     Attributes:
         reason: why, in words for `explain`.

@@ -1,4 +1,4 @@
-"""Walks over filter trees, with a stack of their own: depth is limited by memory only."""
+"""Walks over filter trees with their own stack: depth is limited by memory only."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Frame(Generic[T]):
 
 
 def fold_logic(root: HudiExpression, logic: Logic[T]) -> T:
-    """Evaluate And / Or / Not over leaf results, joining each result as soon as it is there.
+    """Evaluate And / Or / Not over leaf results, joining each result as soon as it is known.
 
     And and Or are commutative, so children are taken in the order that keeps the fewest results alive. That matters
     when a result is a mask over 100,000 files.
@@ -108,7 +108,7 @@ def leaves(root: HudiExpression) -> Iterator[HudiExpression]:
 
 
 def rebuilt(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
-    """The same node over other children; itself when they are the same objects."""
+    """The same node with other children; the node itself if they are the same objects."""
     if all(a is b for a, b in zip(node.children, children, strict=True)):
         return node
     if isinstance(node, Not):
@@ -117,7 +117,7 @@ def rebuilt(node: HudiExpression, children: list[HudiExpression]) -> HudiExpress
 
 
 def columns_of(expression: HudiExpression) -> tuple[str, ...]:
-    """The columns that the filter's predicates mention, each once, in the order of the text."""
+    """The columns of the filter's predicates, each once, in the order of the text."""
     return tuple(dict.fromkeys(leaf.column for leaf in leaves(expression) if isinstance(leaf, Predicate | RowTest)))
 
 

@@ -1,7 +1,7 @@
-"""Tables whose storage does not answer: they are refused at once, tried again in the background, and others go on.
+"""Tables whose storage hangs: they are refused at once and retried in the background, and others are served.
 
-A table is late when a call to its storage has waited for longer than the limit, such as to open a file of a mount whose
-server is gone. A table that is only slow answers one call after the other, and is not.
+A table is late when one call to its storage has waited for longer than the limit, such as to open a file of a mount
+whose server is gone. A slow table, which answers one call after the other, is not late.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_PAUSE = 60.0
 
 @dataclass(frozen=True)
 class Late:
-    """A table whose storage does not answer.
+    """A table whose storage hangs.
 
     Attributes:
         name: of the table.
@@ -61,7 +61,7 @@ class _Job:
 
 
 class LateTables:
-    """Watches over work on tables; threads may share it.
+    """Watches work on tables for storage that hangs; threads may share it.
 
     Args:
         seconds: for which a single call to a storage may go unanswered.
@@ -91,7 +91,7 @@ class LateTables:
     def working(
         self, name: str, folder: str, probe: Callable[[], object] | None = None, *, own_calls: bool = False
     ) -> Iterator[None]:
-        """Work on a table in this thread; when the table becomes late, the job of `Workers` that runs here is given up.
+        """Work on a table in this thread. If the table becomes late, the job of `Workers` that runs here is given up.
 
         Args:
             name: of the table, for messages.
@@ -143,7 +143,7 @@ class LateTables:
                     job.give_up(LateTableError(messages[job.folder]))
 
     def _retry(self, job: _Job) -> None:
-        """Wait until nothing waits for the table any more and it has been read once."""
+        """Wait until no call to the table hangs and the probe succeeds."""
         pause = min(_MOST_LOOK, self.seconds)
         while True:
             time.sleep(pause)

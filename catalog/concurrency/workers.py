@@ -1,4 +1,4 @@
-"""Threads for work that a storage may keep waiting for ever: a job can be given up, and others go on."""
+"""Worker threads for calls that may hang: a job can be given up, and the others go on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LEAVE_SECONDS = 0.5
 
 
 class Workers:
-    """Threads that run jobs in their order; they do not hold up the end of the process.
+    """Threads that run jobs in the order of submission; they are daemons, so the process can end without them.
 
     No thread can be stopped from outside. When a job is given up, whoever waits for it gets the reason as an exception;
     the thread stays with the job until that ends, and another thread takes its place, up to a bound.
@@ -50,11 +50,11 @@ class Workers:
 
     @property
     def exhausted(self) -> bool:
-        """Whether so many threads hang that no more are replaced."""
+        """Whether so many threads hang that they are no longer replaced."""
         return self.lost >= _REPLACED * self._most
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Run a job as soon as a thread is free.
+        """Queue a job.
 
         Raises:
             RuntimeError: the workers are closed, or the system gives no more threads.
@@ -114,7 +114,7 @@ class Workers:
                 return
 
     def _do(self, future: Future[T], work: Callable[[], T]) -> bool:
-        """Run a job; whether it was given up meanwhile, and another thread has this one's place."""
+        """Run a job; returns whether it was given up and another thread took this one's place."""
         replaced = False
 
         def give_up(error: Exception) -> None:
@@ -148,7 +148,7 @@ class Workers:
 
 
 class may_be_given_up:  # noqa: N801  # reads as what it is in a with statement
-    """For the time of a `with` block: how the work that this thread does is given up."""
+    """Within the `with` block, how the work of this thread can be given up."""
 
     __slots__ = ("_before", "_give_up")
 
@@ -164,12 +164,12 @@ class may_be_given_up:  # noqa: N801  # reads as what it is in a with statement
 
 
 def giving_up() -> GiveUp | None:
-    """What gives up the job that this thread runs; None where nothing can."""
+    """The callback that gives up the job of this thread; None if it cannot be given up."""
     return getattr(_CURRENT, "give_up", None)
 
 
 def each(items: Iterable[S], work: Callable[[S], T], threads: int, name: str) -> Iterator[T | Exception]:
-    """The result of some work on each item, in their order; what it raised, or why it was given up, in its place."""
+    """The results of some work on each item, in order; an exception stands in place of a result."""
     workers = Workers(threads, name)
     try:
         futures = [workers.submit(lambda item=item: work(item)) for item in items]  # type: ignore[misc]
@@ -184,7 +184,7 @@ def each(items: Iterable[S], work: Callable[[S], T], threads: int, name: str) ->
 
 
 def leave_if_hung(code: int) -> None:
-    """End the process here if a thread hangs that Python would wait for: what hangs in a storage never ends."""
+    """End the process if a non-daemon thread hangs: Python would wait for it for ever."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join(_LEAVE_SECONDS)

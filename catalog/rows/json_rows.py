@@ -152,7 +152,7 @@ def _struct(array: Any) -> Strings:
 
 
 def list_items(array: Any) -> tuple[Any, Any]:
-    """The members of lists of any layout, one list behind the other, and how many each list has; none for null."""
+    """Flattened members of lists of any layout, and the length of each list; null lists have length 0."""
     if pa.types.is_fixed_size_list(array.type):
         array = array.cast(pa.list_(array.type.value_type))
     # `flatten` leaves out what lies under null lists, so that offsets follow from the lengths alone.
@@ -160,7 +160,7 @@ def list_items(array: Any) -> tuple[Any, Any]:
 
 
 def map_entries(array: Any) -> tuple[Any, Any, Any]:
-    """Keys and values of maps, by key within each map, and how many each map has.
+    """Flattened keys and values of maps, sorted by key within each map, and the length of each map.
 
     Keys without an order stay as they are stored.
     """
@@ -177,7 +177,7 @@ def map_entries(array: Any) -> tuple[Any, Any, Any]:
 
 
 def joined_texts(texts: Strings, lengths: Any, begin: str, between: str, end: str) -> Strings:
-    """One text of so many texts each."""
+    """Texts joined into one for each list."""
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(to_numpy(lengths), out=offsets[1:])
     lists: Any = pa.ListArray
@@ -255,7 +255,7 @@ def base64_texts(array: Any) -> Any:
 
 
 def _contents(array: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The bytes of all values one behind the other, and where each begins and ends; nulls are empty."""
+    """The concatenated bytes of all values and their offsets; nulls are empty."""
     if array.null_count:
         array = array.cast(pa.large_binary()).fill_null(b"")
     array = array.cast(pa.large_binary())

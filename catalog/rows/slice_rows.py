@@ -1,4 +1,4 @@
-"""The rows of one file slice in the table's columns, whatever its files look like."""
+"""Rows of one file slice in the table's current columns: log files merged, old schemas brought up to date."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def slice_batches(
     start: int = 0,
     batch_rows: int = 65_536,
 ) -> Iterator[tuple[int, pa.Table]]:
-    """The rows that a query sees of a file slice, piece by piece; one with log files is merged as a whole before.
+    """The rows that a query sees of a file slice, in batches; a slice with log files is merged as a whole first.
 
     Args:
         snapshot: of the table.
@@ -142,7 +142,7 @@ def _base_rows(snapshot: Snapshot, path: str, schema: pa.Schema, expression: Hud
 
 
 def _with_path_values(snapshot: Snapshot, files: FileSlice, table: pa.Table) -> pa.Table:
-    """The table with the partition columns that files of such tables leave out, from the partition path.
+    """The table with the partition columns filled in from the partition path, for tables whose files omit them.
 
     Raises:
         UnsupportedTableError: neither the files nor the path tell a column's values.
@@ -168,14 +168,14 @@ def _with_path_values(snapshot: Snapshot, files: FileSlice, table: pa.Table) -> 
 
 
 def _holds(snapshot: Snapshot, files: FileSlice, table: pa.Table, column: str) -> bool:
-    """Whether the files have a column themselves, so far as can be told."""
+    """Whether the files hold a column themselves, as far as is known."""
     if table.column(table.column_names.index(column)).null_count < table.num_rows or not table.num_rows:
         return True
     return files.base is not None and column in footer(snapshot.client.storage, files.base).schema.names
 
 
 def needed_columns(schema: pa.Schema, wanted: Iterable[str], expression: HudiExpression | None) -> list[str]:
-    """Columns to read: those wanted, and those that the filter looks at (a struct for its field); at least one.
+    """Columns to read: the wanted ones and those of the filter (a struct for its field); at least one.
 
     Args:
         schema: the table's.

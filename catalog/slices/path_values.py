@@ -1,8 +1,8 @@
-"""The values of the partition columns, as far as partition paths tell them.
+"""Values of partition columns, parsed from partition paths.
 
-A path tells its values when making the path of those values gives the same path again. Of a field that a
-timestamp-based key generator writes, it tells between which values the column lies. Where it tells nothing, as with
-text that is no value of the column's type, the partition is unknown, and every filter keeps it.
+A path gives its values if a path built from those values is the same. For a field that a timestamp-based key generator
+writes, it gives the range of the column. Otherwise, as with text that is no value of the column's type, the partition
+is unknown, and every filter keeps it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PLAIN = frozenset({KeyGeneratorType.SIMPLE, KeyGeneratorType.COMPLEX})
 
 @dataclass(frozen=True, eq=False)
 class WrittenTimes:
-    """A column whose texts paths tell in another pattern.
+    """A column of times as text, which partition paths hold in another pattern.
 
     Attributes:
         segments: for each partition, the text that stands for the column; None where the path cannot be cut.
@@ -71,7 +71,7 @@ class PathValues:
 
 @dataclass(frozen=True)
 class _Column:
-    """A partition field and the column that it is of."""
+    """A partition field and its column."""
 
     field: PathField
     name: str
@@ -79,7 +79,7 @@ class _Column:
 
 
 def path_values(config: TableConfig, schema: pa.Schema, partitions: Sequence[str]) -> PathValues | CannotPrune:
-    """What the paths of some partitions tell of the partition columns.
+    """Parse the values of the partition columns from partition paths.
 
     Args:
         config: of the table.
@@ -108,7 +108,7 @@ def path_values(config: TableConfig, schema: pa.Schema, partitions: Sequence[str
 
 
 def _with_times(config: TableConfig, columns: list[_Column], partitions: Sequence[str]) -> PathValues | CannotPrune:
-    """Paths of which some fields are times in a pattern: each field's segments are looked at on their own."""
+    """Values and ranges from paths some of whose fields are times in a pattern, field by field."""
     try:
         time_format = TimestampFormat.from_options(config.raw)
         segments = split_paths(partitions, [column.field for column in columns], hive_style=config.hive_style)
@@ -155,7 +155,7 @@ def _ranges(lower: pa.Array[Any], upper: pa.Array[Any]) -> ColumnStatistics:
 
 
 def _path_tells(kind: pa.DataType) -> bool:
-    """Whether equal text means equal value.
+    """Whether equal text in paths means an equal value.
 
     Not so for floating point: a column that was promoted from float to double keeps old paths. Timestamps and binary
     have several texts.
@@ -201,7 +201,7 @@ def _exact(config: TableConfig, columns: list[_Column], partitions: Sequence[str
 
 
 def _without_slashes(columns: list[_Column], partitions: Sequence[str]) -> Sequence[str]:
-    """Paths of one date field whose dashes were written as slashes, as they are without that setting."""
+    """Paths of one date field whose dashes were written as slashes, with dashes again."""
     if len(columns) != 1 or not columns[0].field.slashes or not pa.types.is_date(columns[0].kind):
         return partitions
     return [path.replace("/", "-") for path in partitions]
@@ -219,7 +219,7 @@ def _with_slashes(statistics: ColumnStatistics, texts: Any, slashes: _Mask) -> C
 
 
 def _paths_of(config: TableConfig, fields: Sequence[str], columns: list[Any]) -> Any:
-    """The path that each row of values gives."""
+    """The path built from each row of values."""
     segments: list[Any] = []
     for name, column in zip(fields, columns, strict=True):
         texts = key_texts(column, name)
@@ -269,7 +269,7 @@ class PathField:
 
 
 def path_fields(config: TableConfig) -> tuple[PathField, ...] | CannotPrune:
-    """The fields of a partitioned table's paths, by its key generator; or why they are not known."""
+    """The fields of a table's partition paths, by its key generator; or why they are not known."""
     generator = config.key_generator
     slashes = config.raw.get(_SLASH_DATES, "").strip().lower() == "true"
     if generator in _PLAIN:
@@ -316,7 +316,7 @@ def _kinds(config: TableConfig) -> list[str] | CannotPrune:
 
 
 def split_paths(paths: Sequence[str], fields: Sequence[PathField], *, hive_style: bool) -> list[list[str | None]]:
-    """The segments of each path, by field; None for all fields of a path that cannot be cut.
+    """The segments of each path, by field; None for all fields of a path that does not fit.
 
     Args:
         paths: partition paths.

@@ -1,7 +1,7 @@
-"""The file slices of a snapshot, in an order in which a later snapshot can share them.
+"""The file slices of a snapshot, at stable positions that a later snapshot can share.
 
-A table that is held open may have a million file slices, of which a commit changes a few. What a commit brings is put
-behind the others, and the slices that it supersedes are marked dead, so that nothing large is copied.
+A table that is held open may have a million file slices, and a commit changes a few of them. New slices are appended
+and superseded ones marked dead, so that nothing large is copied.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(eq=False)
 class _Main:
-    """What was found out about the slices of `main`, for all snapshots that share them."""
+    """Results about the slices of `main`, shared by all snapshots that have them."""
 
     names_are_unique: bool | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class SliceSet:
-    """File slices at positions that do not change while their number only grows.
+    """File slices at positions that never change; new slices are appended.
 
     Attributes:
         main: slices as they were loaded, by partition and file id.
@@ -61,7 +61,7 @@ class SliceSet:
 
     @classmethod
     def of(cls, slices: pa.Table) -> SliceSet:
-        """Slices that were just loaded, as `file_slices.SLICES_SCHEMA` has them."""
+        """A set of newly loaded slices, of `file_slices.SLICES_SCHEMA`."""
         slices = slices.combine_chunks()
         encoded: Any = one_chunk(slices.column("partition")).dictionary_encode()
         has_logs, sizes = _logs(slices)
@@ -89,7 +89,7 @@ class SliceSet:
 
     @property
     def segments(self) -> tuple[tuple[int, int], ...]:
-        """Where `main` and, if there is any, `tail` begin and end."""
+        """First and end position of `main`, and of `tail` if there is one."""
         main = (0, self.main.num_rows)
         return (main, (self.main.num_rows, len(self))) if self.tail.num_rows else (main,)
 
@@ -99,7 +99,7 @@ class SliceSet:
         return int((self.sizes if self.live is None else self.sizes[self.live]).sum())
 
     def take(self, rows: Rows) -> pa.Table:
-        """Some slices in any order; a take from chunks would copy all of them first."""
+        """Some slices in any order; taking from a chunked table would copy all of it first."""
         split = self.main.num_rows
         if not self.tail.num_rows or not len(rows) or rows.max() < split:
             return self.main.take(from_numpy(rows))
@@ -113,12 +113,12 @@ class SliceSet:
         return taken.take(from_numpy(places))
 
     def positions(self, partitions: list[str], file_ids: list[str]) -> Rows:
-        """Where the live slices of some file groups are; -1 for groups that have none."""
+        """Positions of the live slices of some file groups; -1 for groups without one."""
         numbers = {path: number for number, path in enumerate(self.partitions)}
         return np.array([self._position(numbers.get(p, -1), f) for p, f in zip(partitions, file_ids, strict=True)], int)
 
     def with_changes(self, slices: pa.Table, before: Rows, dead: Rows, names: pa.Array[Any]) -> SliceSet:
-        """These slices with others behind them.
+        """This set with new slices appended.
 
         Args:
             slices: the others.
@@ -149,7 +149,7 @@ class SliceSet:
         )
 
     def since(self, count: int) -> tuple[pa.Table, Rows, pa.Array[Any]]:
-        """What came after there were so many slices.
+        """The slices after the first `count`.
 
         Returns:
             The slices; for each of them the position of the one before, less than `count`, or -1; the new files.
@@ -163,12 +163,12 @@ class SliceSet:
 
     @property
     def is_stale(self) -> bool:
-        """Whether so much was put behind, or is dead, that loading the table afresh is better."""
+        """Whether so much was appended or is dead that loading the table afresh is cheaper."""
         dead = 0 if self.live is None else len(self) - int(self.live.sum())
         return self.tail.num_rows + dead > max(_LEAST_TAIL, _MOST_TAIL * self.main.num_rows)
 
     def names_are_unique(self) -> bool:
-        """Whether no two files have the same name, be it in different partitions.
+        """Whether no two files have the same name, in any partition.
 
         Those that came later carry instants that no file had before, and are looked at among themselves.
         """
@@ -235,7 +235,7 @@ def file_names(slices: pa.Table) -> tuple[Rows, Any]:
 
 
 def names_are_unique(names: pa.Array[Any]) -> bool:
-    """Whether no text stands twice.
+    """Whether no file name occurs twice.
 
     File names begin with a random id. When its digits differ in all of them, nothing else need be looked at.
     """

@@ -22,7 +22,7 @@ from table_format.timeline.timeline import Timeline
 
 
 def instant_as_of(text: str, timeline: Timeline, timezone: str) -> str:
-    """The instant time that `text` means, if the timeline still tells the table's state of then.
+    """The instant that `text` means, if the timeline still has the table's state at that time.
 
     Args:
         text: an instant, or an ISO 8601 time.
@@ -72,7 +72,7 @@ def refuse_archived(query: str, instant: str, timeline: Timeline) -> None:
 
 
 def check_not_cleaned(listed: pa.Table, timeline: Timeline, as_of: str | None, *, read_optimized: bool = False) -> None:
-    """Refuse a past state some of whose files a clean has deleted.
+    """Refuse a past state if a clean has deleted some of its files.
 
     Args:
         listed: the files that exist: partition, file_name, size.
@@ -100,7 +100,7 @@ def check_not_cleaned(listed: pa.Table, timeline: Timeline, as_of: str | None, *
 def _lost(
     listed: pa.Table, deleted: list[tuple[str, str]], timeline: Timeline, as_of: str | None, *, read_optimized: bool
 ) -> pa.Table:
-    """Those of the deleted files that the state of then is made of."""
+    """The deleted files that the past state needs."""
     partitions, names = zip(*deleted, strict=True) if deleted else ((), ())
     gone = pa.table(list(map(pa.array, (partitions, names, [1] * len(names)), FILES_SCHEMA.types)), FILES_SCHEMA.names)
     there = listed.column("file_name").combine_chunks()
@@ -133,7 +133,7 @@ def _needed(
 
 
 def _active_cleans(timeline: Timeline, as_of: str | None) -> tuple[list[tuple[str, str]], str, bool]:
-    """Files that active cleans deleted, or are deleting, and that the state of `as_of` may have had.
+    """Files deleted by active cleans, pending ones included, that the state at `as_of` may have had.
 
     Cleans delete nothing that the newest state has which they know. Those that knew no later one are left out.
 
@@ -159,7 +159,7 @@ def _archived_cleans(timeline: Timeline, as_of: str | None) -> list[tuple[str, s
 
 
 def _cleans(timeline: Timeline) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
-    """Of each active clean the newest write that it knew, the earliest commit to retain, and its files."""
+    """For each active clean: the newest write it knew, the earliest commit to retain, and its files."""
     for instant in timeline.instants:
         if instant.action != Action.CLEAN:
             continue

@@ -21,7 +21,7 @@ nulls: Any = pa.nulls  # its stubs take one type at a time
 def read_footer_statistics(
     snapshot: Snapshot, rows: NDArray[np.int64], columns: Mapping[str, pa.DataType], threads: int
 ) -> dict[str, ColumnStatistics]:
-    """Statistics of some columns in some files, each footer read once in the life of the snapshot.
+    """Statistics of some columns in some files; each footer is read once in the life of the snapshot.
 
     Args:
         snapshot: whose files they are.
@@ -51,7 +51,7 @@ def read_footer_statistics(
 
 
 def unknown_statistics(kind: pa.DataType, count: int) -> ColumnStatistics:
-    """Statistics that say nothing, for so many files."""
+    """Statistics that say nothing, of `count` files."""
     bounds, counts = nulls(count, kind), nulls(count, pa.int64())
     return ColumnStatistics(lower=bounds, upper=bounds, null_count=counts, row_count=counts)
 

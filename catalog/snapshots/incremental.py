@@ -1,8 +1,8 @@
-"""Incremental scans: the rows of the table's state at an end that were written after a beginning.
+"""Incremental scans: the rows of the table's state at an end instant that were written after a begin instant.
 
-In timeline layout 1 a write belongs to the range by its instant time; in layout 2 by the time at which it completed,
-so that a slow writer's rows are not passed over (Hudi format, snapshot and incremental reads). A row tells the instant
-that wrote its value in `_hoodie_commit_time`. Compactions and clusterings write no row anew: they keep that column.
+In timeline layout 1 a write belongs to the range by its instant time; in layout 2 by the time at which it completed, so
+that a slow writer's rows are not skipped (Hudi format, snapshot and incremental reads). A row's `_hoodie_commit_time`
+is the instant that wrote its value. Compactions and clusterings rewrite rows without changing that column.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class InstantRange:
         return f"after {begin} up to {self.end or 'now'}"
 
     def predicate(self) -> HudiExpression:
-        """What rows of the range say in their commit time."""
+        """The filter on `_hoodie_commit_time` that selects the rows of the range."""
         time = col(COMMIT_TIME)
         inside = time > self.begin
         if self.end is not None:
@@ -77,11 +77,11 @@ class InstantRange:
         return inside | time.is_in(slow) if slow else inside
 
     def includes(self, done: str) -> bool:
-        """Whether a time, of an instant in layout 1 and of a completion in layout 2, is of the range."""
+        """Whether a time is in the range: an instant in layout 1, a completion time in layout 2."""
         return done > self.begin and (self.end is None or done <= self.end)
 
     def may_hold(self, files: pa.Table) -> Mask:
-        """The file slices in which a row of the range may lie.
+        """Which file slices may hold a row of the range.
 
         A base file holds rows of its own instant and older ones, so an old one has none of the range.
 
@@ -113,7 +113,7 @@ class InstantRange:
 def instant_range(
     begin: str, end: str | None, client: TableClient, timeline: Timeline, *, end_at_holes: bool = False
 ) -> InstantRange:
-    """The range that two texts mean.
+    """Parse the limits of an incremental query.
 
     Args:
         begin: an instant or an ISO 8601 time, not part of the range; `earliest` or zeros for the table's beginning.
@@ -174,13 +174,13 @@ def _pending_write(timeline: Timeline, begin: str, end: str | None) -> Instant |
 
 
 def _completions(client: TableClient, timeline: Timeline) -> dict[str, str]:
-    """When writes completed; archived ones too, for one that began early may have completed late."""
+    """When writes completed; archived ones too, because one that began early may have completed late."""
     times = {i.time: timeline.completion_time(i.time) or i.time for i in timeline.writes}
     return {**completion_times(client.storage, client.config.history_folder), **times}
 
 
 def _state_at(timeline: Timeline, end: str | None, completions: dict[str, str]) -> Timeline:
-    """The timeline with the writes that completed later put back to being in flight (layout 2)."""
+    """The timeline with the writes that completed later put back to inflight (layout 2)."""
     if end is None:
         return timeline
     if not timeline.writes or end < min(completions.get(i.time, i.time) for i in timeline.writes):

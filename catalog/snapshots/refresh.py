@@ -1,8 +1,8 @@
-"""A snapshot brought up to date by what the table's timeline tells of new writes.
+"""Refresh of a snapshot from the commits since it was loaded.
 
-A completed write names the files that it made and the file groups that it took out. Only those groups are looked at
-again; everything else is shared with the snapshot before. Where the timeline shows more than that, as after a restore
-or where the table was deleted and made anew, the table is loaded afresh.
+A commit names the files it wrote and the file groups it replaced. Only those groups are looked up again; everything
+else is shared with the earlier snapshot. If the timeline shows more than commits, as after a restore or where the table
+was deleted and created anew, the table is loaded afresh.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def refreshed(snapshot: Snapshot, client: TableClient) -> Snapshot:
 
 
 def _later_writes(snapshot: Snapshot, client: TableClient, timeline: Timeline) -> _Writes | None:
-    """What the writes did that completed since; None when more than writes happened."""
+    """Metadata of the commits that completed since; None if more than commits happened."""
     known = snapshot.timeline
     plain = snapshot.is_latest and not snapshot.read_optimized and snapshot.schema_history is None
     if not plain or client.config.raw != snapshot.config.raw or timeline.layout != known.layout:
@@ -75,7 +75,7 @@ def _later_writes(snapshot: Snapshot, client: TableClient, timeline: Timeline) -
 def _only_wrote(
     client: TableClient, known: Timeline, timeline: Timeline, added: list[Instant], gone: list[Instant]
 ) -> bool:
-    """Whether nothing but the metadata of the added writes says what became of the table."""
+    """Whether the metadata of the added commits describe all changes of the table."""
     merged = client.config.table_type != "COPY_ON_WRITE"
     if not all(_is_harmless(instant, merged=merged) for instant in added) or not _were_archived(gone, timeline):
         return False
@@ -87,13 +87,13 @@ def _key(instant: Instant) -> tuple[str, str]:
 
 
 def _were_archived(gone: Iterable[Instant], timeline: Timeline) -> bool:
-    """Whether instants that are no longer there left because they were the oldest."""
+    """Whether the missing instants left the timeline because they were the oldest."""
     first = min((instant.time for instant in timeline.writes), default=None)
     return all(first is not None and instant.time < first for instant in gone)
 
 
 def _is_harmless(instant: Instant, *, merged: bool) -> bool:
-    """Whether an action changes nothing but what its commit metadata say."""
+    """Whether an action changes nothing beyond what its commit metadata say."""
     if instant.action in WRITE_ACTIONS or instant.action in _HARMLESS:
         return True
     # Rolling back what never completed changes nothing but log files.
@@ -114,7 +114,7 @@ class _Touched:
 
 
 def _with_writes(snapshot: Snapshot, timeline: Timeline, writes: _Writes) -> tuple[SliceSet, pa.Table] | None:
-    """The slices after some writes, and all replaced file groups; None when too much has changed."""
+    """The slices after some commits, and all replaced file groups; None if too much has changed."""
     slices = snapshot.slices
     touched = _touched(writes)
     if touched is None or len(touched.groups) > max(1_000, len(slices) // 10):
@@ -159,7 +159,7 @@ def _is_plain(stat: WriteStat, partition: str) -> bool:
 
 
 def _listing(slices: pa.Table, files: pa.Table) -> pa.Table:
-    """The files of slices and the new ones, as a listing; a log file that has grown counts with its new size."""
+    """The files of slices and the new ones as a listing; a log file that has grown has its new size."""
     rows = {(f["partition"], f["file_name"]): int(f["size"]) for f in files.to_pylist()}
     for one in slices.to_pylist():
         for name, size in [(one["file_name"], one["size"]), *((log["file_name"], log["size"]) for log in one["logs"])]:

@@ -1,6 +1,7 @@
-"""One table at one instant: its files, its schema, and what is known of their contents.
+"""A table at one instant: its file slices, its schema, and statistics of their contents.
 
-Everything is a column over the files. What was loaded is kept, so that a table that is held open plans from memory.
+Slices are rows of Arrow tables and numpy arrays, by position. What was loaded stays in memory, so that a table that is
+held open plans without reading.
 """
 
 from __future__ import annotations
@@ -145,14 +146,14 @@ class Snapshot:
         return self.file_slices(np.array([row], np.int64))[0]
 
     def path_values(self) -> PathValues | CannotPrune:
-        """The partition columns' values by partition, as far as paths tell them."""
+        """The values of the partition columns by partition, parsed from paths."""
         with self._lock:
             if self._paths is None:
                 self._paths = path_values(self.config, self.data_schema, self.partitions)
             return self._paths
 
     def path_statistics(self) -> Mapping[str, ColumnStatistics]:
-        """Statistics of partition columns by partition; empty where paths do not tell values."""
+        """Statistics of the partition columns by partition; empty where paths give no values."""
         values = self.path_values()
         return {} if isinstance(values, CannotPrune) else values.statistics
 
@@ -170,7 +171,7 @@ class Snapshot:
         return self.column_index.cached_column(column)
 
     def bucket_numbers(self) -> NDArray[np.int64] | None:
-        """The bucket of each file by the first eight digits of its id; None when any file has none (RFC-29)."""
+        """The bucket of each file by the first eight digits of its file id; None if any id has none (RFC-29)."""
         with self._lock:
             if self._buckets is _UNREAD:
                 digits = pc.utf8_slice_codeunits(one_chunk(self.files.column("file_id")), 0, 8)
@@ -182,7 +183,7 @@ class Snapshot:
     def succeeded_by(
         self, client: TableClient, timeline: Timeline, table: MetadataTable | None, slices: SliceSet, replaced: pa.Table
     ) -> Snapshot:
-        """The snapshot after some more writes, which shares with this one what they did not change.
+        """The snapshot after some more commits, which shares what they did not change.
 
         Args:
             client: of the table.
@@ -207,7 +208,7 @@ class Snapshot:
         return newer
 
     def with_block_size(self, size: int | None) -> Snapshot:
-        """The same state, to be planned as one whose writers close row groups at that size.
+        """The same state, planned as for writers that close row groups at another size.
 
         Args:
             size: in bytes; None for what the table says, or Apache Hudi's default.

@@ -1,1 +1,1 @@
-"""Splits."""
+"""The files of a plan as splits for engines."""

@@ -1,4 +1,4 @@
-"""File splits: what an engine reads. Kept as columns; objects are made as they are asked for."""
+"""The splits of a plan as columns, and as `FileSplit` objects made when iterated over."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Splits:
                 yield {name: row[name] if name in row else partition_values[name] for name in SPLIT_FIELDS}
 
     def _parts(self, size: int) -> Iterator[pa.Table]:
-        """Tables of one up to `size` splits."""
+        """Tables of up to `size` splits."""
         if "_whole" in self.__dict__:
             for start in range(0, self._whole.num_rows, size):
                 yield self._whole.slice(start, size)
@@ -164,7 +164,7 @@ class Splits:
 
 @dataclass(frozen=True, eq=False)
 class SplitSource:
-    """What splits are made from: the kept files of a plan.
+    """The kept files of a plan, from which splits are made.
 
     Attributes:
         snapshot: the table.

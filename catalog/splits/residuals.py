@@ -1,4 +1,4 @@
-"""What of a filter is left to check in a split, once its partition has answered its part."""
+"""The part of a filter that is left to check in a split, once its partition has decided the rest."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Residuals:
         return np.where(fully_matching, np.int32(NOTHING), self._case_of[partitions])
 
     def expression(self, number: int) -> HudiExpression | None:
-        """The residual of that number; None when every row matches."""
+        """The residual filter of a number; None when every row matches."""
         if number not in self._made:
             self._made[number] = self._make(number)
         return self._made[number]
@@ -77,7 +77,7 @@ class Residuals:
 def _foldable(
     expression: HudiExpression | None, statistics: Mapping[str, ColumnStatistics], partitions: int
 ) -> list[Predicate]:
-    """The predicates on columns that paths tell of, each once; none when there are too many to look at."""
+    """The predicates on columns whose values paths give, each once; none if evaluating them costs too much."""
     if expression is None or not statistics or not partitions:
         return []
     predicates = dict.fromkeys(
@@ -87,7 +87,7 @@ def _foldable(
 
 
 def _distinct(answers: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    """The rows that differ, and which of them each row is."""
+    """The distinct rows, and for each row which of them it is."""
     if not answers.size:
         return answers[:1], np.zeros(len(answers), np.int32)
     # each row becomes one opaque value: sorting those is faster than sorting rows
@@ -97,7 +97,7 @@ def _distinct(answers: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np
 
 
 def _sure(outcomes: Outcomes) -> NDArray[np.uint8]:
-    """The only truth value that rows of each partition may have: 1 true, 2 false, 4 null; 0 for several."""
+    """The only truth value that rows of each partition can have: 1 true, 2 false, 4 null; 0 for several."""
     bits = (
         outcomes.can_true.astype(np.uint8)
         | outcomes.can_false.astype(np.uint8) << 1

@@ -1,1 +1,1 @@
-"""What a filter leaves of a table: one pruning stage a module."""
+"""Pruning stages, one a module; `catalog.planner.STAGES` is their order."""

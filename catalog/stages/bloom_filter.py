@@ -1,7 +1,7 @@
-"""The bloom filter stage: of the files that are left, those whose filter rules out all keys that the filter names.
+"""The bloom filter stage: drops files whose bloom filter rules out all record keys that the filter names.
 
-The filters are those of the metadata table. They are large, by default 430 kB for each file, and so come last and are
-asked of few files only. A file without a filter is kept, and so is one with log files, for those have none.
+The bloom filters are those of the metadata table. They are large, by default 430 kB for each file, so this stage comes
+last and reads few of them. A file without a bloom filter is kept, and so is one with log files, which have none.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def prune_by_bloom_filter(stage_input: StageInput) -> Verdict:
 def _ruled_out(
     snapshot: Snapshot, table: MetadataTable, rows: NDArray[np.int64], texts: pa.Array[Any]
 ) -> tuple[NDArray[np.bool_], int]:
-    """Which of some files certainly hold none of the keys, and how many of them have a filter."""
+    """Which of some files certainly hold none of the keys, and how many of them have a bloom filter."""
     files = snapshot.take_files(rows).select(["partition", "file_name"])
     result = np.zeros(len(rows), np.bool_)
     filters = table.bloom_filters(files)

@@ -110,7 +110,7 @@ def _bucket_count(stage_input: StageInput) -> int | CannotPrune:
 
 
 def _too_large(count: int, buckets: NDArray[np.int64]) -> str | None:
-    """Whether a file group's number is beyond the count, which then is another."""
+    """The contradiction of a file group numbered beyond the bucket count; None if there is none."""
     if not len(buckets) or int(buckets.max()) < count:
         return None
     return f"there is a bucket {int(buckets.max())}, although the bucket count is said to be {count}"
@@ -119,7 +119,7 @@ def _too_large(count: int, buckets: NDArray[np.int64]) -> str | None:
 def _contradiction(
     stage_input: StageInput, fields: HashFields, fits: Callable[[int, set[HashParts]], bool]
 ) -> str | None:
-    """What in some footers speaks against the layout; None for nothing.
+    """The contradiction between some footers' record keys and the bucket layout; None if there is none.
 
     Apache's writers do not read a bucket count from the table: who gave another one has made other buckets. Rules by
     partition that were in a job's options alone leave no trace but these keys.
@@ -142,7 +142,7 @@ def _contradiction(
 
 
 def _checked(snapshot: Snapshot) -> list[int]:
-    """The files whose footers are looked at: some of all, and one of each partition where nobody recorded the count."""
+    """The files whose footers are checked: a few overall, and one a partition if the count is not recorded."""
     rows = np.flatnonzero(valid_mask(snapshot.files.column("path").combine_chunks()))
     chosen = _spread(rows, _CHECKED_FILES)
     if snapshot.config.bucket_count is None:
@@ -157,14 +157,14 @@ def _spread(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class HashRings:
-    """All versions of the rings of a snapshot's partitions, by the partition's position."""
+    """All versions of the hash rings of a snapshot's partitions, by the partition's position."""
 
     by_partition: Mapping[int, list[HashRing]]
 
     def may_hold(
         self, snapshot: Snapshot, rows: FileRows, parts: Collection[tuple[str | None, ...]]
     ) -> NDArray[np.bool_]:
-        """For each of some files, whether its group can hold a record of which one of these parts is hashed.
+        """For each file, whether its group can hold a record that hashes one of these key parts.
 
         A group that no version of its partition's ring knows can hold any.
         """
@@ -183,7 +183,7 @@ class HashRings:
 
 
 def load_hash_rings(snapshot: Snapshot, threads: int) -> HashRings | CannotPrune | None:
-    """The rings of a table with consistent hashing; None for a table without.
+    """The hash rings of a table with consistent hashing; None for other tables.
 
     Args:
         snapshot: the table.

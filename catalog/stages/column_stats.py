@@ -1,7 +1,7 @@
-"""The column statistics stage: the ranges and null counts of the filter's columns in each file (RFC-27 data skipping).
+"""The column statistics stage: ranges and null counts of the filter's columns in each file (RFC-27 data skipping).
 
-They come from the metadata table; where it has none, from the Parquet footers of the files that are left, if these
-are few. A file without statistics is kept, whatever is known of others.
+They come from the metadata table; without it from the Parquet footers of the remaining files, if these are few. A file
+without statistics is kept, whatever is known of others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MANY = 4
 
 @dataclass(frozen=True, eq=False)
 class _OfPaths:
-    """Statistics of a partition column, by partition, and the partition of each file."""
+    """Statistics of a partition column by partition, and the partition of each file."""
 
     statistics: ColumnStatistics
     partitions: NDArray[np.int64]
@@ -45,7 +45,7 @@ _Source: TypeAlias = IndexedColumn | _OfPaths
 
 @dataclass(frozen=True, eq=False)
 class _Gathered:
-    """Statistics of the files that came in, by column, and where each file has any."""
+    """Statistics of the files by column, and which files have any."""
 
     statistics: Mapping[str, _Source]
     present: Mapping[str, NDArray[np.bool_]]
@@ -76,7 +76,7 @@ def prune_by_column_statistics(stage_input: StageInput) -> Verdict:
 
 
 def _by_constants(stage_input: StageInput) -> Verdict:
-    """What a filter without columns, such as `1 = 0`, says of all rows alike."""
+    """The verdict of a filter without columns, such as `1 = 0`, for all rows alike."""
     outcomes = evaluate(stage_input.expression, {}, len(stage_input.rows))
     if outcomes.can_true.any() and not outcomes.only_true.any():
         return CannotPrune("the filter names no column whose statistics could help")
@@ -123,7 +123,7 @@ def _gather(stage_input: StageInput, kinds: Mapping[str, pa.DataType]) -> _Gathe
 
 
 def _evaluate(stage_input: StageInput, sources: Mapping[str, _Source]) -> Outcomes:
-    """The outcomes in the files that came in.
+    """The outcomes of the filter in each file.
 
     The files that the snapshot was loaded with and those that came later are looked at apart: what was made of the
     statistics of the former serves as long as the table is held open. Of many files, all are looked at.
@@ -165,7 +165,7 @@ def _picked(outcomes: Outcomes, rows: FileRows) -> Outcomes:
 def _refine(
     stage_input: StageInput, kinds: Mapping[str, pa.DataType], gathered: _Gathered, outcomes: Outcomes
 ) -> tuple[dict[int, tuple[bool, bool]], list[str]]:
-    """What footers say of the files that are left and lack statistics of some column.
+    """Outcomes by footers, for the remaining files that lack statistics of some column.
 
     Returns:
         By position among the files that came in, whether to keep it and whether all of it matches; and remarks.

@@ -1,4 +1,4 @@
-"""The record keys that a filter names, as the texts that a table stores."""
+"""Record keys and hashed key parts that a filter names, as the texts that a table stores."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HashParts: TypeAlias = "tuple[str | None, ...]"
 
 @dataclass(frozen=True)
 class NamedKeys:
-    """The record keys that a filter leaves.
+    """The record keys that rows of a filter can have.
 
     Attributes:
         named_by: the columns that the filter names.
@@ -40,7 +40,7 @@ class NamedKeys:
 
 
 def named_keys(stage_input: StageInput, limit: int = MOST_KEYS) -> NamedKeys | CannotPrune:
-    """The record keys of all records that can make the filter true; or why the filter does not tell.
+    """The record keys of all records that can make the filter true; or why the filter does not name them.
 
     Args:
         stage_input: the snapshot, the bound filter, the files left by earlier stages, and the options.
@@ -117,7 +117,7 @@ def _piece(text: str | None) -> str:
 
 @dataclass(frozen=True)
 class HashFields:
-    """Which part of a table's record keys is hashed.
+    """The part of a table's record keys that is hashed.
 
     Attributes:
         key_fields: the record key fields.
@@ -132,7 +132,7 @@ class HashFields:
 
 @dataclass(frozen=True)
 class HashedKeys:
-    """What a filter leaves to the hash.
+    """The hashed key parts that rows of a filter can have.
 
     Attributes:
         named_by: the columns that the filter names.
@@ -144,7 +144,7 @@ class HashedKeys:
 
 
 def hash_fields(stage_input: StageInput) -> HashFields | CannotPrune:
-    """Which key fields a table hashes, as its properties or the scan's options tell."""
+    """The key fields that a table hashes, by its properties or the scan's options."""
     config, options = stage_input.snapshot.config, stage_input.options
     if config.index_type is not None and config.index_type.upper() not in {"BUCKET", "BUCKET_INDEX"}:
         return CannotPrune(f"the table's index is {config.index_type}")
@@ -160,12 +160,12 @@ def hash_fields(stage_input: StageInput) -> HashFields | CannotPrune:
 
 
 def parts_of_key(record_key: str, fields: HashFields) -> set[HashParts]:
-    """What is hashed of a record key, by each generation of writers."""
+    """The hashed parts of a record key, as each generation of writers splits it."""
     return {tuple(hash_parts(record_key, fields.hashed, rule)) for rule in BucketHashRule}
 
 
 def hashed_keys(stage_input: StageInput, fields: HashFields) -> HashedKeys | CannotPrune:
-    """What is hashed of the records that can make the filter true; or why the filter does not tell."""
+    """The hashed parts of the records that can make the filter true; or why the filter does not name them."""
     keys = key_bindings(stage_input.expression, (RECORD_KEY,), MOST_KEYS)
     if keys is not None:
         texts = [values[0] for values in keys if values[0] is not None]
@@ -204,7 +204,7 @@ def _of_columns(stage_input: StageInput, fields: HashFields) -> HashedKeys | Can
 
 
 def _all_forms(stage_input: StageInput, fields: HashFields, texts: HashParts) -> set[HashParts]:
-    """What is hashed of one combination of hash field values, over all forms that a record key may have."""
+    """The hashed parts of one combination of hash field values, over all forms that a record key may have."""
     if len(fields.key_fields) == 1:
         keys = single_texts(stage_input.snapshot.config, [text for text in texts if text is not None])
     else:
@@ -215,7 +215,7 @@ def _all_forms(stage_input: StageInput, fields: HashFields, texts: HashParts) ->
 
 
 def _text_is_plain(kind: pa.DataType) -> bool:
-    """Whether no value's text can hold a comma, in whichever way a release writes it."""
+    """Whether no value's text can hold a comma, however a release writes it."""
     types = pa.types
     number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
     return bool(number or types.is_date(kind) or types.is_timestamp(kind))

@@ -1,4 +1,10 @@
-"""The partition stage: partitions whose path tells that no row of them can match."""
+"""The partition stages: partitions whose path, or whose range of a column, rules out every row.
+
+Ranges of partitions are aggregated once from the statistics of their files, and as soundly: a bound that one file lacks
+is unknown for its partition. That costs more than evaluating the files once, so it is done when a snapshot is asked
+about a column for the second time. The partition statistics that Hudi's writers store are not used, because they do not
+show that a file's statistics were missing or hid a NaN.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +73,7 @@ def prune_by_partition(stage_input: StageInput) -> Verdict:
 
 
 def _by_times(expression: HudiExpression, values: PathValues) -> NDArray[np.bool_] | None:
-    """Partitions that can hold the times that the filter names, of columns that hold them as text; None for no such."""
+    """Partitions that can hold the times that the filter names, of text columns; None if there are no such columns."""
     keep: NDArray[np.bool_] | None = None
     for column, times in values.times.items():
         named = key_bindings(expression, (column,), _MOST_TIMES)

@@ -1,9 +1,9 @@
-"""The record key stage: the record index says in which file group each record key lies.
+"""The record key stage: the record index gives the file group of each record key.
 
-A key that a complete index does not know has no row. The index tells where records are at its newest; so it is not
-asked about the past, and not believed when it names a file group that the snapshot does not have. It names one place of
-a key: where rows were inserted without a look at the keys that were there, or by a writer whose index looks at one
-partition only, a key may have another row elsewhere. As many rows as keys prove that none has.
+A key that a complete index lacks has no row. The index describes the newest state, so it is not used for past states,
+nor when it names a file group that the snapshot does not have. It has one location a key: where rows were inserted
+without a lookup, or by a writer whose index covers one partition only, a key may have another row elsewhere. As many
+rows as keys prove that none has.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def prune_by_record_key(stage_input: StageInput) -> Verdict:
 
 
 def _repetition(snapshot: Snapshot, table: MetadataTable) -> str | None:
-    """Why the index may know one of several rows of a key; None where that is out of the question."""
+    """Why a key may have more rows than the index knows; None if that is ruled out."""
     try:
         rows = _row_count(snapshot)
         keys = None if rows is None else table.count_record_keys(_MOST_COUNTED)
@@ -84,7 +84,7 @@ def _repetition(snapshot: Snapshot, table: MetadataTable) -> str | None:
 
 
 def _row_count(snapshot: Snapshot) -> int | None:
-    """Rows of the table by the statistics of its record keys; None where they do not tell, as with log files."""
+    """Rows of the table by the statistics of its record keys; None if not known, as with log files."""
     live = snapshot.live_rows
     column = snapshot.indexed_column(RECORD_KEY, pa.string())
     if isinstance(column, CannotPrune) or not column.present[live].all():
@@ -94,7 +94,7 @@ def _row_count(snapshot: Snapshot) -> int | None:
 
 
 def _repeating_write(snapshot: Snapshot) -> str | None:
-    """The write that may have repeated keys, as far as the active timeline tells; None for no such."""
+    """The write that may have repeated keys, as far as the active timeline shows; None if there is none."""
     timeline = snapshot.timeline
     for write in timeline.writes[1:]:
         try:
@@ -130,7 +130,7 @@ def _all_there(snapshot: Snapshot, located: pa.Table) -> bool:
 
 
 def _in_groups(snapshot: Snapshot, rows: NDArray[np.int64], located: pa.Table) -> NDArray[np.bool_]:
-    """For each of some files, whether its group is among those located; ids alone are compared for all of them."""
+    """For each file, whether its group is among those located; only ids are compared for all of them."""
     at = from_numpy(rows)
     file_ids = snapshot.files.column("file_id").combine_chunks().take(at)
     keep: NDArray[np.bool_] = to_numpy(pc.is_in(file_ids, located.column("file_id").combine_chunks())).astype(np.bool_)

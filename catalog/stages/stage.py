@@ -1,4 +1,4 @@
-"""What a pruning stage is given, and what is kept of its verdict."""
+"""Input and result of a pruning stage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FileRows: TypeAlias = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class StageInput:
-    """What a stage looks at.
+    """Input of a stage.
 
     Attributes:
         snapshot: the table at one instant.
@@ -39,7 +39,7 @@ Stage: TypeAlias = Callable[[StageInput], Verdict]
 
 @dataclass(frozen=True)
 class StageResult:
-    """What a stage did.
+    """Counts and reason of one stage, for `explain` and the query log.
 
     Attributes:
         name: of the stage.

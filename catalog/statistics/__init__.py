@@ -1,1 +1,1 @@
-"""Statistics."""
+"""Column statistics of files, row groups, slices and partitions."""

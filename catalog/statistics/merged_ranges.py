@@ -1,9 +1,9 @@
-"""Which statistics that Apache Hudi merged over the row groups of a file are not to be trusted.
+"""Unsound statistics that Apache Hudi merged over the row groups of a file.
 
-Parquet's Java library leaves `[0.0, 0.0]` for a chunk that holds NaN, and nothing for one whose texts are too long for
-statistics. Apache Hudi merges the chunks of a file as they are. From a file of one row group such statistics are known
-for what they are. From one of several they look sound, though a range that one row group was left out of always
-contains 0.0 or goes with nulls, since Hudi counts the rows of such a row group as null.
+Parquet's Java library writes `[0.0, 0.0]` for a chunk that holds NaN, and nothing for one whose texts are too long for
+statistics. Apache Hudi merges the chunks of a file as they are. With one row group such statistics are recognised. With
+several they look sound, though a range that lacks a row group always contains 0.0 or comes with nulls, because Hudi
+counts all rows of such a row group as null.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WIDEST = 20
 
 @dataclass(frozen=True)
 class RowGroupSize:
-    """When a base file may have several row groups.
+    """From which file size on a base file may have several row groups.
 
     A writer closes a row group at the block size. Until then it counts complete pages as they are compressed, but the
     last page of each column as it is, so a row group can be smaller than the block size by a page a column.
@@ -43,12 +43,12 @@ class RowGroupSize:
 
     @classmethod
     def of(cls, schema: pa.Schema, block_size: int) -> RowGroupSize:
-        """That of files with these columns."""
+        """The limit for files with these columns."""
         widths = [width for field in schema for width in _leaves(field.type)]
         return cls(block_size, sum(widths), len(widths) - sum(widths))
 
     def may_be_several(self, sizes: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """For files of such sizes in bytes and so many rows, whether they may have several row groups."""
+        """Whether files of these sizes in bytes and row counts may have several row groups."""
         narrow = np.minimum(_PAGE, _WIDEST * np.maximum(rows, 0))
         slack = np.maximum(_SLACK * self.block_size, _PAGE * self.variable + narrow * self.fixed)
         several: NDArray[np.bool_] = sizes >= self.block_size - slack
@@ -56,7 +56,7 @@ class RowGroupSize:
 
 
 def without_merged_ranges(entries: pa.Table, kind: pa.DataType, files: pa.Table, limit: RowGroupSize) -> pa.Table:
-    """A column's statistics by file, without those that may hide a row group.
+    """A column's statistics by file, without those that may lack a row group.
 
     Args:
         entries: as `MetadataTable.column_stats` returns them.
@@ -86,7 +86,7 @@ def without_merged_ranges(entries: pa.Table, kind: pa.DataType, files: pa.Table,
 
 
 def _doubtful(entries: pa.Table, kind: pa.DataType) -> NDArray[np.bool_] | None:
-    """Where statistics may hide a row group; None for types of which none can."""
+    """Where statistics may lack a row group; None for types where none can."""
     types = pa.types
     if types.is_floating(kind):
         zero = pa.scalar(0.0, kind)

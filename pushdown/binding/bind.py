@@ -1,4 +1,4 @@
-"""Resolve a filter's columns in a schema and bring its literals to the columns' types, without changing a result."""
+"""Binding of a filter: columns are resolved, and literals brought to their types, without changing a result."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _bind_predicate(predicate: Predicate, column: ResolvedColumn, time_zone: str
 
 
 def _without_types(predicate: Predicate) -> Predicate:
-    """A predicate that no engine's casts bind."""
+    """A predicate on a column without type rules."""
     if predicate.rules != SPARK:
         return predicate
     values = tuple(value.value if isinstance(value, Typed) else value for value in predicate.values)
@@ -87,7 +87,7 @@ def _without_types(predicate: Predicate) -> Predicate:
 
 
 def _bind_alike(predicate: Predicate, column: ResolvedColumn, time_zone: str) -> HudiExpression:  # noqa: PLR0911
-    """As all engines mean it; `Unknown` where they differ."""
+    """A predicate as all engines mean it; `Unknown` where they differ."""
     op = predicate.op
     function = predicate.function
     if op in {Op.IS_NULL, Op.NOT_NULL}:
@@ -119,7 +119,7 @@ def _is_total(function: Function, type_: pa.DataType, time_zone: str) -> bool:
 
 
 def _bind_prefix(predicate: Predicate, function: Function, column: ResolvedColumn, time_zone: str) -> HudiExpression:
-    """A comparison of a text's first characters; the operator is none of the negative ones."""
+    """A comparison of a text's first characters; the operator is not a negative one."""
 
     def compare(op: Op, literal: Any) -> HudiExpression:
         comparison = compared_prefix(op, function, column.name, column.type, literal)
@@ -145,7 +145,7 @@ def _bind_prefix(predicate: Predicate, function: Function, column: ResolvedColum
 
 
 class _Binder(Comparisons):
-    """Predicates over one resolved column, or over a function of it, where engines agree on what they mean."""
+    """Predicates over one resolved column, or over a function of it, that engines agree on."""
 
     def __init__(self, column: ResolvedColumn, time_zone: str, function: Function | None) -> None:
         super().__init__(column)
@@ -189,7 +189,7 @@ class _Binder(Comparisons):
         return self.among((self.place(literal) for literal in present), has_null=has_null)
 
     def _quick_array(self, values: list[Any]) -> pa.Array[Any] | None:
-        """Long lists of one type, by whole columns."""
+        """Long lists of one type, converted as whole columns."""
         types = set(map(type, values))
         if types == {str} and self.kind is Kind.STRING:
             try:
@@ -213,7 +213,7 @@ class _Binder(Comparisons):
 
 
 def _whole_numbers(values: list[Any]) -> list[int] | None:
-    """The whole ones of numbers that are exact as doubles, each of which one integer at most is equal to."""
+    """The whole numbers among doubles that are exact, so that each equals at most one integer."""
     if not all(-_EXACT_DOUBLES < value < _EXACT_DOUBLES for value in values):
         return None
     return [int(value) for value in values if value == int(value)]

@@ -1,6 +1,6 @@
-"""Texts read as values of other types, as Spark's casts read them in ANSI mode.
+"""Texts parsed as values of other types, as Spark's casts do in ANSI mode.
 
-Each reader gives the value, or raises ValueError for what Spark refuses, or `UnsureError` for a form that is left to
+Each reader returns the value, or raises ValueError for what Spark refuses, or `UnsureError` for a form that is left to
 Spark.
 """
 
@@ -48,7 +48,7 @@ _CANONICAL_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
 class UnsureError(ValueError):
-    """A form that Spark may read and that is not read here."""
+    """A form that Spark may accept and that is not parsed here."""
 
 
 def read_whole(text: str) -> int:
@@ -160,19 +160,19 @@ def _day(year: int, month: int, day: int) -> int:
 
 
 def read_clock(text: str) -> int:
-    """A clock time without a zone, in microseconds; a zone in the text is left aside, as Spark does."""
+    """A clock time without a zone, in microseconds; like Spark, a zone in the text is ignored."""
     return _moment(text)[0]
 
 
 def read_instant(text: str, time_zone: str) -> int:
-    """An instant, in microseconds since the epoch; a text without a zone is of the session's."""
+    """An instant, in microseconds since the epoch; a text without a zone is in the session's."""
     clock, zone = _moment(text)
     shift = _shift(zone) if zone is not None else None
     return clock - shift * _MICROS if shift is not None else instant_of(clock, time_zone)
 
 
 def instant_of(clock: int, time_zone: str) -> int:
-    """The instant at which the clocks show a time: shifted where they skip it, the earlier one where they repeat it."""
+    """The instant of a clock time: shifted where the clocks skip it, the earlier one where they repeat it."""
     second, micro = divmod(clock, _MICROS)
     zone = zone_clocks(time_zone)
     if zone.fixed is not None:
@@ -186,7 +186,7 @@ def instant_of(clock: int, time_zone: str) -> int:
 
 
 def clock_of(instant: int, time_zone: str) -> int:
-    """What the clocks show at an instant, both in microseconds."""
+    """The clock time of an instant, both in microseconds."""
     return instant + zone_clocks(time_zone).offset(instant // _MICROS) * _MICROS
 
 
@@ -229,7 +229,7 @@ def day_text(day: int) -> str:
 
 
 def clock_text(clock: int) -> str:
-    """A clock time as Spark writes it: without zeros at the end of its fraction."""
+    """A clock time as Spark writes it: without trailing zeros in its fraction."""
     second, micro = divmod(clock, _MICROS)
     day, second = divmod(second, DAY)
     fraction = f".{micro:06}".rstrip("0").rstrip(".")
@@ -237,7 +237,7 @@ def clock_text(clock: int) -> str:
 
 
 def is_canonical(text: str, type_: pa.DataType) -> bool:
-    """Whether comparing spellings with this text decides as comparing values of the type does."""
+    """Whether comparing texts with this one gives the same result as comparing values of the type."""
     kind = kind_of(type_)
     if kind is Kind.INTEGER:
         return _CANONICAL_INTEGER.fullmatch(text) is not None

@@ -1,4 +1,4 @@
-"""Columns cast to other types as Spark casts them in ANSI mode: what Spark stops at is marked, not made null."""
+"""Columns cast to other types as Spark does in ANSI mode: values on which Spark fails are marked, not made null."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Maker = Callable[[Any, Any, str], _Cast]
 
 
 def can_cast(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether `cast_values` knows this cast; types are those of `pushdown.spark_types`."""
+    """Whether `cast_values` supports this cast; types are those of `pushdown.spark_types`."""
     return source == target or _maker(source, target) is not None
 
 
@@ -77,7 +77,7 @@ def cast_values(values: Any, target: pa.DataType, time_zone: str, *, lenient: bo
 
 
 def _python_values(distinct: Any) -> list[Any]:
-    """Dates and times as their numbers, decimals as decimals; all else as Python has it."""
+    """Dates and times as their numbers, decimals as decimals; all else as Python values."""
     kind = kind_of(distinct.type)
     if kind is Kind.DATE:
         return distinct.cast(pa.int32()).to_pylist()  # type: ignore[no-any-return]

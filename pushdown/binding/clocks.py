@@ -1,7 +1,7 @@
-"""Calendars and clocks as whole numbers: days and seconds of any year, and when the clocks of a zone show a time.
+"""Calendars and clocks as whole numbers: days and seconds of any year, and the clock times of a time zone.
 
-A clock time is counted in seconds as if its zone were UTC. Years before 1 and after 9999 are the same calendar
-(ISO 8601's, which engines use too), so nothing here is limited to Python's dates.
+A clock time is counted in seconds as if its zone were UTC. Years before 1 and after 9999 are in the same calendar (ISO
+8601's, which engines use too), so nothing here is limited to Python's dates.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ STARTS: dict[str, Callable[[int], int]] = {
 
 
 def next_start(unit: str, day: int) -> int:
-    """The least start of a unit that is not before a day."""
+    """The first start of a unit on or after a day."""
     start = STARTS[unit](day)
     return start if start == day else STARTS[unit](start + _LONGEST[unit])
 
 
 class ClocksUnclearError(ValueError):
-    """Clocks were changed around a time, so that its order among instants is not the order of clock times."""
+    """Clocks change around a time, so that instants and clock times are ordered differently there."""
 
 
 class Zone:
@@ -84,7 +84,7 @@ class Zone:
         self.fixed: int | None = None if shift is None else int(shift.total_seconds())
 
     def offset(self, second: int) -> int:
-        """What the clocks are ahead of UTC at an instant, in seconds."""
+        """The offset from UTC at an instant, in seconds."""
         if self.fixed is not None:
             return self.fixed
         if not _FIRST <= second <= _LAST:
@@ -94,7 +94,7 @@ class Zone:
         return int(shift.total_seconds()) if shift is not None else 0
 
     def reached(self, clock: int) -> int:
-        """The instant from which on the clocks show this time or a later one.
+        """The first instant at which the clocks show this time or a later one.
 
         Raises:
             ClocksUnclearError: they show an earlier one again afterwards.
@@ -113,7 +113,7 @@ class Zone:
         return earliest
 
     def instants(self, clock: int) -> tuple[int, int]:
-        """The first and last instant that an engine may take a clock time for: two where clocks are changed."""
+        """The first and last instant that an engine may take a clock time for: two where clocks change."""
         offsets = {offset for _, _, offset in self._pieces(clock - _MAX_OFFSET, clock + _MAX_OFFSET)}
         shown = [clock - offset for offset in offsets if self.offset(clock - offset) == offset]
         if not shown:
@@ -140,7 +140,7 @@ class Zone:
 
 @functools.lru_cache(maxsize=64)
 def zone_clocks(name: str) -> Zone:
-    """The clocks of the zone of that name.
+    """The clocks of a time zone by its name.
 
     Raises:
         ExpressionError: there is no such zone.

@@ -1,8 +1,8 @@
-"""Place a literal among the values of a column's type.
+"""Literals placed among the values of a column's type.
 
-A comparison with a literal that the type cannot hold is not an error and not a rounding: it is a comparison with the
-type's neighbouring values. ``a = 1.5`` on an integer column holds for no value, ``a < 1.5`` is ``a <= 1``, and every
-value is below ``9999999999``. Where engines cast the *column* (a number against text), its order is lost and the
+A comparison with a literal that the type cannot hold is not an error and is not rounded: it becomes a comparison with
+the type's neighbouring values. ``a = 1.5`` on an integer column holds for no value, ``a < 1.5`` is ``a <= 1``, and
+every value is below ``9999999999``. Where engines cast the *column* (a number against text), its order is lost and the
 comparison is unknown.
 """
 
@@ -34,14 +34,14 @@ _PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?\Z", re.ASCII)
 
 @dataclass(frozen=True)
 class Point:
-    """The literal is this value of the column's type."""
+    """The literal equals this value of the column's type."""
 
     value: Any
 
 
 @dataclass(frozen=True)
 class Span:
-    """The literal by its neighbours in the column's domain.
+    """The literal lies between neighbours in the column's domain.
 
     Attributes:
         first: the least number that is not below the literal; None when all are below.
@@ -184,7 +184,7 @@ def _in_numbers(literal: Any, type_: pa.DataType, column: str) -> Place:
 
 
 def rounds_beside(literals: Iterable[Any], type_: pa.DataType) -> bool:
-    """Whether 38 digits are too few to compare numbers of an integer or decimal type with these exactly.
+    """Whether 38 digits are too few to compare an integer or decimal type with these numbers exactly.
 
     Spark rounds both sides then, other engines round, stop or give null.
     """
@@ -201,7 +201,7 @@ def rounds_beside(literals: Iterable[Any], type_: pa.DataType) -> bool:
 
 
 def exact_in_numbers(number: int | decimal.Decimal, domain: Domain) -> Span:
-    """A number among the numbers of a domain."""
+    """The place of a number among the numbers of a domain."""
     if isinstance(number, decimal.Decimal) and number and abs(number.adjusted()) > _MAX_EXPONENT:
         if number.adjusted() < 0:
             # Next to zero, on one side of it.
@@ -212,7 +212,7 @@ def exact_in_numbers(number: int | decimal.Decimal, domain: Domain) -> Span:
 
 
 def float_in_numbers(number: float, domain: Domain, column: str) -> Place:
-    """Engines cast the column to double and compare: find the numbers that round to not less, not more than this."""
+    """The numbers whose doubles are not less, and not more, than this one; engines cast the column to double."""
     if math.isnan(number):
         return Undecided(f"{column} has no NaN; engines order NaN differently")
     if math.isinf(number):
@@ -237,7 +237,7 @@ def _midpoint(number: float, towards: float) -> Fraction:
 
 
 def clipped(first: int, last: int, domain: Domain) -> Span:
-    """The span between two numbers that may lie outside the domain."""
+    """A span of two numbers that may lie outside the domain."""
     if first > domain.last:
         return Span(None, domain.last)
     if last < domain.first:

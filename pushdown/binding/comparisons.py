@@ -1,4 +1,8 @@
-"""Comparisons of one column with places among its values, as bound predicates."""
+"""Comparisons of one column with places among its values, and of a text column's first characters, as bound predicates.
+
+Texts are ordered by code points, and so are their prefixes: cutting a text never changes its order relative to a text
+that is not longer than the cut.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +71,7 @@ class Comparisons:
         return all_of(self._number(Op.GE, at.first), self._number(Op.LE, at.last))
 
     def null_safe(self, equal: HudiExpression) -> HudiExpression:
-        """``<=>`` for what ``=`` gives."""
+        """The result of ``<=>``, from that of ``=``."""
         if isinstance(equal, Predicate | RowTest):
             return equal.replaced(Op.NULL_SAFE_EQ)
         if isinstance(equal, Unknown):
@@ -141,16 +145,16 @@ class Comparisons:
         return self.null_test(Op.NOT_NULL)
 
     def never(self) -> HudiExpression:
-        """A comparison that no value meets."""
+        """A comparison that no value satisfies."""
         return never(self.name, self.type)
 
     def always(self) -> HudiExpression:
-        """A comparison that every value meets."""
+        """A comparison that every value satisfies."""
         return always(self.name, self.type)
 
 
 def is_prefix(function: Function, type_: pa.DataType) -> bool:
-    """Whether a function is the beginning of a text column."""
+    """Whether a function is a prefix of a text column."""
     return (
         function.name in _NAMES
         and function.inner is None
@@ -204,6 +208,6 @@ def _below(op: Op, column: str, literal: str, size: int) -> HudiExpression:
 
 
 def _whole_characters(op: Op, literal: str, size: int) -> bool:
-    """Whether a cut by UTF-16 units, which may halve the last character, decides as one by characters does."""
+    """Whether cutting by UTF-16 units, which may halve the last character, decides as cutting by characters does."""
     halved = literal[size - 1 : size] in _REPLACED
     return op not in _RANGES and all(character <= "\uffff" for character in literal) and not halved

@@ -1,8 +1,8 @@
-"""Where a literal lies among a column's values when a function of the column is compared with it.
+"""Literals placed among a column's values, when a function of the column is compared with them.
 
-A function that never goes down when its argument goes up, over values that are whole numbers of a unit, maps ranges
-back to ranges: ``f(x) >= n`` is ``x >= least(n)``. Each function here is that one rule, which is exact; a function of
-functions is the rule applied again. What is not such a function is undecided.
+A monotonically increasing function over whole numbers maps ranges back to ranges: ``f(x) >= n`` is ``x >= least(n)``.
+Each function here is given by its `least`, which is exact; nested functions apply the rule again. Other functions are
+undecided.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_DAYS = 1_000_000
 
 @dataclass(frozen=True)
 class _Step:
-    """One function of values that are whole numbers, never going down.
+    """One monotonically increasing function over whole numbers.
 
     Attributes:
         output: the type of its results.
@@ -42,7 +42,7 @@ class _Step:
 
 
 def place_through(function: Function, literal: Any, type_: pa.DataType, column: str, time_zone: str) -> Place:
-    """Where a literal other than None lies among a column's values, seen through a function of the column."""
+    """Where a literal other than None lies among a column's values, given a function of the column."""
     text = _named(function, column)
     steps = _steps(function, type_, time_zone)
     if steps is None:
@@ -70,7 +70,7 @@ def _back(at: Span, steps: list[_Step], types: list[pa.DataType]) -> Span:
 
 
 def spans_through(function: Function, places: Iterable[Span], type_: pa.DataType, time_zone: str) -> list[Span] | None:
-    """The numbers of a column of which a function makes each of some spans; None where those are no spans.
+    """The column's numbers whose results are in each of some spans; None if those are not spans.
 
     Args:
         function: of the column.
@@ -89,13 +89,13 @@ def spans_through(function: Function, places: Iterable[Span], type_: pa.DataType
 
 
 def result_type(function: Function, type_: pa.DataType, time_zone: str) -> pa.DataType | None:
-    """The type of a function's results; None where it is not understood for the column's type."""
+    """The type of a function's results; None if it is not understood for the column's type."""
     steps = _steps(function, type_, time_zone)
     return None if steps is None else steps[-1].output
 
 
 def is_understood(function: Function, type_: pa.DataType, time_zone: str) -> bool:
-    """Whether a function gives a value for every value of the type and null for null."""
+    """Whether a function is defined for every value of the type and gives null for null."""
     return _steps(function, type_, time_zone) is not None
 
 
@@ -116,7 +116,7 @@ def _argument_of(at: Span, step: _Step, argument: pa.DataType) -> Span:
 
 
 def _steps(function: Function, type_: pa.DataType, time_zone: str) -> list[_Step] | None:
-    """The functions from the column outward; None when one of them is not understood for its argument's type."""
+    """The functions from the column outward; None if one of them is not understood for its argument's type."""
     steps: list[_Step] = []
     for inner in reversed(list(function.chain())):
         make = _MAKERS.get(inner.name)
@@ -138,7 +138,7 @@ def _identity(type_: pa.DataType) -> _Step:
 
 
 class _Time:
-    """A date or timestamp type: its numbers as clock times and back."""
+    """A date or timestamp type: conversion of its numbers to clock times and back."""
 
     def __init__(self, type_: Any, zone: Zone) -> None:
         self.type: pa.DataType = type_
@@ -210,7 +210,7 @@ def _trunc(type_: pa.DataType, arguments: tuple[Any, ...], zone: Zone) -> _Step 
 
 
 def _even_offset(zone: Zone, second: int, unit: int) -> int:
-    """The offset that decides where hours or minutes start around an instant."""
+    """The offset at which hours or minutes start around an instant."""
     if zone.fixed is not None:
         return zone.fixed
     offsets = {zone.offset(second + shift) % unit for shift in (-10_800, -3600, 0, 3600, 10_800)}
@@ -241,7 +241,7 @@ def _cast(type_: pa.DataType, arguments: tuple[Any, ...], zone: Zone) -> _Step |
 
 
 def _between_clocks(type_: Any, to: Any, zone: Zone) -> _Step | None:
-    """Instants as clock times or the other way round, in a zone whose clocks are never changed."""
+    """Instants to clock times or back, in a zone whose clocks never change."""
     if zone.fixed is None or type_.unit != to.unit:
         return None
     shift = zone.fixed * UNITS_PER_SECOND[to.unit] * (1 if to.tz is None else -1)

@@ -1,7 +1,7 @@
-"""Bind a comparison as Spark means it: its casts of the column and of the literals are carried out.
+"""Comparisons bound as Spark evaluates them, with its casts of the column and of the literals.
 
-Where a cast never changes the order of values the comparison becomes one of the column itself, which statistics can
-answer. Else it becomes a `RowTest`, which only rows do: a text that is read as a number, say.
+Where a cast keeps the order of values, the comparison becomes one of the column itself, which statistics can answer.
+Otherwise it becomes a `RowTest`, which only rows can answer: a text read as a number, for example.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ _SET_SIZE = 10
 
 
 class _RefusedError(ValueError):
-    """A comparison that Spark refuses, or that is not understood; its text is the reason."""
+    """A comparison that Spark refuses, or that is not understood; the message is the reason."""
 
 
 def opposite(positive: HudiExpression, op: Op) -> HudiExpression:
-    """A bound comparison under the negative of its operator."""
+    """A bound comparison with the negated operator."""
     if isinstance(positive, Predicate | RowTest) and positive.op is op.negated:
         return positive.replaced(op)
     return Not(positive)
 
 
 def bind_as_spark(predicate: Predicate, column: ResolvedColumn, time_zone: str) -> HudiExpression:
-    """A predicate that is not bound, on a column whose type Spark has, as `pushdown.binding.bind` gives it.
+    """Bind a predicate on a column whose type Spark has, as `pushdown.binding.bind` would.
 
     Raises:
         LiteralTypeError: a literal that cannot be compared with the column.
@@ -77,7 +77,7 @@ def bind_as_spark(predicate: Predicate, column: ResolvedColumn, time_zone: str) 
 
 
 class _Spark(Comparisons):
-    """Comparisons of a column, or of a function of it, as Spark makes them."""
+    """Spark's comparisons of a column, or of a function of it."""
 
     def __init__(self, column: ResolvedColumn, function: Function | None, time_zone: str) -> None:
         super().__init__(column)
@@ -89,7 +89,7 @@ class _Spark(Comparisons):
         self.result = self._result_type(own)
 
     def _result_type(self, own: pa.DataType) -> pa.DataType:
-        """The type of what is compared, as Spark has it."""
+        """The type of the compared column or function in Spark."""
         if self.function is None:
             return own
         understood = result_type(self.function, self.type, self.time_zone)
@@ -123,7 +123,7 @@ class _Spark(Comparisons):
         return text
 
     def bound(self, op: Op, values: list[Any]) -> HudiExpression:
-        """The predicate with this operator, which is none of the negative ones."""
+        """The predicate with this operator, which is not a negative one."""
         values = [self._resolved(value) for value in values]
         if op in {Op.IS_NULL, Op.NOT_NULL}:
             return self._null_test(op)
@@ -139,7 +139,7 @@ class _Spark(Comparisons):
         return self._compared(op, value)
 
     def _resolved(self, value: Any) -> Any:
-        """A literal that is a text to be read as another type, read."""
+        """A literal whose text stands for a value of another type, parsed."""
         if not isinstance(value, Typed) or not isinstance(value.value, str) or pa.types.is_string(value.type):
             return value
         scalar = self._cast([value.value], pa.string(), value.type)[0]
@@ -229,7 +229,7 @@ class _Spark(Comparisons):
         return all_of(listed, negation(equal))
 
     def _is_set(self, distinct: Any, target: pa.DataType) -> bool:
-        """Whether Spark takes a list of floats, with a null, for a set without NaN."""
+        """Whether Spark evaluates a list of floats with a null as a set without NaN."""
         if len(distinct) < _SET_SIZE or _has_nan(distinct):
             return False
         if pa.types.is_float32(self.result) and pa.types.is_float64(target):
@@ -256,7 +256,7 @@ class _Spark(Comparisons):
         return self.among(places, has_null=has_null)
 
     def _listed_as_texts(self, members: list[Any]) -> bool:
-        """Whether comparing the column's spelling with a list that has texts selects other rows."""
+        """Whether comparing the column's text with a list that has texts selects other rows."""
         if not any(isinstance(member, str) for member in members):
             return False
         kind = kind_of(self.result)
@@ -266,7 +266,7 @@ class _Spark(Comparisons):
         )
 
     def _read_otherwise(self, value: Any) -> bool:
-        """Whether a text beside a decimal column is rounded to its type by Spark without ANSI mode."""
+        """Whether Spark without ANSI mode rounds a text beside a decimal column to the column's type."""
         if not isinstance(value, str) or not pa.types.is_decimal(self.result):
             return False
         try:
@@ -341,7 +341,7 @@ class _Spark(Comparisons):
             raise _RefusedError(f"{self._shown()} is compared with {literal_sql(values[0])}: {error}") from None
 
     def _function_to(self, target: pa.DataType) -> Function | None:
-        """What makes a value of that type of the column; None for the column itself."""
+        """The function that gives the column's values in that type; None for the column itself."""
         function = self.function
         if function is None and self.type != self.own and self.kind is Kind.TIMESTAMP:
             function = cast(self.own)
@@ -356,7 +356,7 @@ class _Spark(Comparisons):
         return cast(target).of(function)
 
     def _places(self, values: Any, function: Function | None) -> list[Place] | None:
-        """Where values lie among the column's, seen through the function; None where those have another order."""
+        """Where values lie among the column's, through the function; None where it changes the order."""
         kind = kind_of(values.type)
         if kind in _EXACT_KINDS or kind in {Kind.DATE, Kind.TIMESTAMP}:
             return self._through([Span(number, number) for number in numbers_of(values)], function)
@@ -397,7 +397,7 @@ class _Spark(Comparisons):
         return None
 
     def _place_of_value(self, value: Any, function: Function | None) -> Place | None:
-        """A text, bytes or a truth value; bytes among texts, which are ordered by theirs."""
+        """The place of a text, bytes or a truth value; bytes compare with texts by the texts' bytes."""
         if function is None:
             return Point(value)
         if self.kind is Kind.STRING and isinstance(value, bytes) and function == cast(pa.binary()):
@@ -434,12 +434,12 @@ def _scale(type_: Any) -> int:
 
 
 def _one(scalar: Any) -> Any:
-    """A scalar as an array, of values that Python may not have."""
+    """A scalar as an array; its value may be one that Python cannot hold."""
     return pa.repeat(scalar, 1)
 
 
 def _with_rounding(function: Function, own: pa.DataType) -> Function:
-    """Casts of decimals to fewer decimal places as the function that they are."""
+    """Casts of decimals to fewer decimal places as the function `rounded`."""
     chain = list(function.chain())
     source: Any = own
     made: Function | None = None

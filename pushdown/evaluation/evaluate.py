@@ -86,7 +86,7 @@ def negated(truth: Truth) -> Truth:
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """Which truth values a filter may have in each file: three masks, one entry for each file.
+    """The truth values that a filter may have in each file: three masks, one entry a file.
 
     A mask that is false is a proof; one that is true is a possibility only.
     """
@@ -247,7 +247,7 @@ def _literal(values: Any, column_type: pa.DataType) -> Any:
 
 
 def _interval_regions(low: Any, high: Any, believed: Believed, *, vague: bool) -> _Regions:
-    """For a literal that is all values from low to high; a vague one may be to either side of them as well."""
+    """Regions for a literal that is all values from low to high; a vague one may lie to either side of them too."""
     below = believed.may_value & (believed.no_lower | less(believed.lower, low))
     above = believed.may_value & (believed.no_upper | greater(believed.upper, high))
     at = (
@@ -259,7 +259,7 @@ def _interval_regions(low: Any, high: Any, believed: Believed, *, vague: bool) -
 
 
 def _prefix_regions(prefix: bytes, believed: Believed) -> _Regions:
-    """Texts that start with the prefix lie from it up to, but not at, the first text beyond them."""
+    """Regions for a prefix: texts that start with it lie from it up to, but not at, the first text beyond them."""
     start: Any = pa.scalar(prefix, pa.large_binary())
     below = believed.may_value & (believed.no_lower | less(believed.lower, start))
     at = believed.may_value & (believed.no_upper | greater_equal(believed.upper, start))
@@ -273,13 +273,13 @@ def _prefix_regions(prefix: bytes, believed: Believed) -> _Regions:
 
 
 def _beyond_prefix(prefix: bytes) -> bytes | None:
-    """The least bytes that are greater than everything with the prefix; None when there are none."""
+    """The least bytes greater than every text with the prefix; None if there are none."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 
 
 def _set_regions(values: Any, believed: Believed, column_type: pa.DataType) -> _Regions:
-    """For an IN list: at a member, or off all of them (called below)."""
+    """Regions for an IN list: at a member, or not at any (called below)."""
     members, certain = members_of(values, column_type)
     at = believed.may_value & may_hold_member(members, believed)
     only_members = holds_one_value(believed) & is_member(believed.lower, certain)
@@ -287,7 +287,7 @@ def _set_regions(values: Any, believed: Believed, column_type: pa.DataType) -> _
 
 
 def float_interval(value: float, column_type: pa.DataType) -> tuple[float, float, bool]:
-    """The numbers that one engine or another takes for equal to the literal, and whether another does not.
+    """The least and greatest number that some engine takes for equal to the literal, and whether engines differ.
 
     A 32-bit column against a literal between its values is compared in 64 bits by Spark and in 32 bits by Trino.
     -0.0 and 0.0 are equal to most, different to Java's Double.compare.
@@ -344,7 +344,7 @@ def _at(members: Any, at: Any) -> Any:
 
 
 def _first_not_below(members: Any, bounds: Any) -> Any:
-    """Binary search for text and binary, all bounds at once: which is the first member that is not less."""
+    """Binary search for text and binary, for all bounds at once: the first member that is not less."""
     low = np.zeros(len(bounds), np.int64)
     high = np.full(len(bounds), len(members), np.int64)
     for _ in range(len(members).bit_length()):

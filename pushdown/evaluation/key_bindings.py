@@ -1,6 +1,6 @@
-"""Which values a filter leaves to some columns: what finds buckets, record keys and partitions.
+"""Values to which a filter restricts some columns: they select buckets, record keys and partitions.
 
-"Not bound" is None, never an empty list: an empty list says that no row can match.
+None means "not restricted", never an empty list: an empty list says that no row can match.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Values: TypeAlias = "dict[str, _Choice]"
 
 
 class _Choice:
-    """The values left to one field, each once; told apart by type and text, so that 0.0 and -0.0 are two."""
+    """The values of one field, each once; distinguished by type and text, so that 0.0 and -0.0 are two."""
 
     __slots__ = ("values",)
 
@@ -74,7 +74,7 @@ def key_bindings(
 
 
 class _Binder:
-    """Finds the cases of a filter: a row that makes it true is in one of them."""
+    """Collects the cases of a filter: every row that makes it true is in one of them."""
 
     def __init__(self, fields: frozenset[str], limit: int) -> None:
         self.fields = fields
@@ -139,7 +139,7 @@ def _joined(a: _Values, b: _Values) -> _Values | None:
 
 
 def _values_of(predicate: Predicate) -> list[Any] | None:
-    """The values of the column that can make the predicate true; None when they are not a list."""
+    """The values of the column that can make the predicate true; None if they cannot be listed."""
     if predicate.op is Op.IS_NULL:
         return [None]
     if predicate.op not in {Op.EQ, Op.IN, Op.NULL_SAFE_EQ} or predicate.column_type is None:
@@ -157,7 +157,7 @@ def _values_of(predicate: Predicate) -> list[Any] | None:
 
 
 def _between(low: Predicate, high: Predicate, limit: int) -> list[Any] | None:
-    """The whole numbers or days between two limits; None when they are neither, or too many."""
+    """The whole numbers or days between two limits; None for other types, or if there are too many."""
     kind = low.column_type
     is_date = kind == pa.date32()
     if kind is None or not (is_date or pa.types.is_integer(kind)):
@@ -181,7 +181,7 @@ def _between(low: Predicate, high: Predicate, limit: int) -> list[Any] | None:
 
 
 def _float_forms(values: list[float], column_type: pa.DataType) -> list[float]:
-    """Every number that an engine takes for equal to one of the values: both zeros, and the nearest 32-bit float."""
+    """Every number that some engine takes for equal to one of the values: both zeros, the nearest 32-bit float."""
     forms: list[float] = []
     for value in values:
         number = value

@@ -1,4 +1,4 @@
-"""Evaluate a filter over rows, exactly, as Spark does: NaN equals NaN and is the greatest number, -0.0 equals 0.0."""
+"""Exact evaluation of a filter over rows, as Spark does: NaN equals NaN and is the greatest number, -0.0 equals 0.0."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def matches(expression: HudiExpression, table: pa.Table, *, case_sensitive: bool
 
 
 class _Rows:
-    """The rows of a table, and what casts make of their columns."""
+    """The rows of a table, and their columns cast to other types."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
@@ -106,7 +106,7 @@ class _Rows:
         return failed
 
     def truth(self, node: HudiExpression, count: int) -> Any:
-        """What a leaf is for each row."""
+        """The truth value of a leaf for each row."""
         if isinstance(node, Predicate):
             return _predicate(node, self.column(node.column))
         if isinstance(node, RowTest):
@@ -115,7 +115,7 @@ class _Rows:
         return _constant(node.value if isinstance(node, Constant) else None, count)
 
     def outcomes(self, node: HudiExpression, count: int) -> Outcomes:
-        """What a leaf may be for each row: anything where a cast fails."""
+        """The truth values that a leaf may have for each row: any of them where a cast fails."""
         truth = self.truth(node, count)
         true, null = (mask_of(pc.fill_null(truth, False)), mask_of(pc.is_null(truth)))
         failed = self.failures(node) if isinstance(node, RowTest) else np.zeros(count, np.bool_)
@@ -123,7 +123,7 @@ class _Rows:
 
 
 def _decided(bound: HudiExpression, rows: _Rows, count: int, stopped: RowTest) -> pa.BooleanArray:
-    """The truth values where casts fail for some rows: right for every row that does not hang on them."""
+    """Truth values where casts fail for some rows: correct for every row that does not depend on them."""
 
     def whole(value: bool) -> Outcomes:
         return rows.outcomes(Constant(value), count)

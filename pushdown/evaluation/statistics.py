@@ -29,7 +29,7 @@ pc: Any = pyarrow.compute
 
 @dataclass(frozen=True, eq=False)
 class ColumnStatistics:
-    """One column's statistics in every file, file by file.
+    """One column's statistics, one entry a file.
 
     Attributes:
         lower: no value of the column in the file is less; null is unknown. In the column's own type.
@@ -79,7 +79,7 @@ class ColumnStatistics:
         )
 
     def believed(self, column_type: pa.DataType) -> Believed:
-        """What may be relied on for a column of this type; computed once and kept."""
+        """The statistics that can be relied on for a column of this type, computed once."""
         key = str(column_type)
         cached = self._believed.get(key)
         if cached is None:
@@ -90,7 +90,7 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, eq=False)
 class Believed:
-    """Statistics after the rules, ready to compare with; one entry for each file.
+    """Statistics that passed the rules, in comparable form; one entry a file.
 
     Attributes:
         lower: the bounds; what stands where `no_lower` is true means nothing. None: there are no bounds at all.
@@ -112,7 +112,7 @@ class Believed:
 
 
 def nothing_known(count: int) -> Believed:
-    """For a column without statistics."""
+    """The entry of a column without statistics."""
     yes, no = np.ones(count, np.bool_), np.zeros(count, np.bool_)
     return Believed(None, None, yes, yes, yes, yes, no)
 
@@ -163,7 +163,7 @@ def _doubtful_floats(lower: Any, upper: Any, no_lower: Mask, no_upper: Mask) -> 
 
 
 def _counts(stats: ColumnStatistics) -> tuple[Mask, Mask, Mask]:
-    """Whether there may be nulls, whether all rows are said to be null, whether the counts contradict each other."""
+    """Masks: there may be nulls; all rows are null by the counts; the counts contradict each other."""
     no_nulls, no_rows = _is_null(stats.null_count), _is_null(stats.row_count)
     nulls, rows = _integers(stats.null_count), _integers(stats.row_count)
     contradictory = (~no_nulls & (nulls < 0)) | (~no_rows & (rows <= 0)) | (~no_nulls & ~no_rows & (nulls > rows))

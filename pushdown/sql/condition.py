@@ -1,4 +1,4 @@
-"""One condition of a WHERE clause, as sqlglot parsed it, to predicates; what is not understood is Unknown."""
+"""One condition of a WHERE clause, as parsed by sqlglot, as predicates; what is not understood is `Unknown`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def translate_condition(
 
 
 def in_list(tree: exp.Condition, values: tuple[Any, ...], source: str, dialect: str) -> HudiExpression:
-    """Translate ``x [NOT] IN (…)`` for literals that were read apart from the tree."""
+    """Translate ``x [NOT] IN (…)`` for literals that were taken out of the text before parsing."""
     negative = isinstance(tree, exp.Not)
     test: Any = tree.this if negative else tree
     negative ^= bool(test.args.get("negate"))
@@ -65,7 +65,7 @@ def in_list(tree: exp.Condition, values: tuple[Any, ...], source: str, dialect: 
 
 
 def _evaluated_once(end: HudiExpression) -> HudiExpression:
-    """A comparison of BETWEEN, whose operand Spark evaluates apart: it merges a cast to FLOAT with no other cast."""
+    """A comparison of BETWEEN, whose operand Spark evaluates apart: a cast to FLOAT is merged with no other cast."""
     if not isinstance(end, Predicate) or end.function is None or end.function.arguments != (pa.float32(),):
         return end
     return replace(end, function=cast(pa.float32()).of(end.function))
@@ -180,7 +180,7 @@ class _Translator:
         return self._of_literals(op, literal_value(left), literal_value(right))
 
     def _of_literals(self, op: Op, left: Any, right: Any) -> HudiExpression:
-        """``1 = 1`` and ``1 = 0``, with which tools write "all" and "nothing"."""
+        """``1 = 1`` and ``1 = 0``, which tools write for "all" and "nothing"."""
         if type(left) is int and type(right) is int and op in {Op.EQ, Op.NE}:
             return Constant((left == right) == (op is Op.EQ))
         return self._unknown()
@@ -215,7 +215,7 @@ class _Translator:
         return self._unknown()
 
     def _regexp(self, node: Any) -> HudiExpression:
-        """A pattern of Java's that is nothing but a beginning; in Trino's ``^`` may be the start of a line."""
+        """A Java pattern that is only a prefix; in Trino ``^`` may be the start of a line."""
         operand, pattern = self._operand(node.this), literal_value(node.expression)
         match = _REGEX_PREFIX.fullmatch(pattern) if isinstance(pattern, str) else None
         if operand is None or match is None or self.escape is None:
@@ -243,7 +243,7 @@ class _Translator:
 
 
 def row_members(row: exp.Tuple, members: Sequence[Any], dialect: str) -> HudiExpression | None:
-    """Whether a row of columns equals one of some rows of literals; None when that is not understood.
+    """Whether a row of columns equals one of some rows of literals; None if that is not understood.
 
     In Trino a row with a null is equal to none or perhaps to one; in Spark structs are compared, whose nulls are equal
     to nulls. In Hive such rows are unknown, as are literal nulls outside Spark.
@@ -271,7 +271,7 @@ def _equal(columns: Sequence[Operand], values: Sequence[Any], op: Op) -> HudiExp
 
 
 def moved(moment: Any, interval: Any, sign: int, dialect: str) -> dt.date | None:  # noqa: PLR0911
-    """A date or clock time so much later; None where engines or zones differ on it, or it is out of Python's years.
+    """A date or clock time plus an interval; None where engines or zones differ, or beyond Python's years.
 
     Spark's timestamps are instants, whose sum with an interval depends on the session's zone.
     """

@@ -1,4 +1,4 @@
-"""Long IN lists are taken out of the text before it is cut into tokens: 100,000 tokens would take a second."""
+"""Long IN lists, taken out of the text before it is tokenised: 100,000 tokens would take a second."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SKIPPED = {
 
 
 def take_lists_out(text: str, *, backslash: bool, padded: bool = False) -> tuple[str, dict[str, tuple[Any, ...]]]:
-    """Replace each long list of plain literals by one number that stands for it.
+    """Replace each long list of plain literals by one number as a placeholder.
 
     Args:
         text: the condition, or a whole statement.
@@ -63,7 +63,7 @@ def _pattern(*, backslash: bool) -> re.Pattern[str]:
 
 
 def _values(kind: str, body: str, quoted: str) -> tuple[Any, ...] | None:
-    """The values of a list; None where the parser had better look at it."""
+    """The values of a list; None if only the parser can read it."""
     if kind == "numbers":
         return _numbers(body)
     if kind == "strings":

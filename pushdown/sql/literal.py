@@ -1,4 +1,4 @@
-"""Literals of SQL as Python values."""
+"""SQL literals as Python values, with the types that Spark's SQL gives them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def literal_value(node: Any) -> Any:  # noqa: PLR0911
 
 
 def number_value(text: str) -> Any:
-    """A number as int, Decimal (with a point) or float (with an exponent); None when it is none of them."""
+    """A number as int, Decimal (with a point) or float (with an exponent); None for anything else."""
     if _INTEGER.match(text):
         return int(text) if len(text) < 4000 else None  # Python limits the digits of an int
     if not _FLOAT.match(text):
@@ -191,7 +191,7 @@ def _to_decimal(value: Any, parameters: list[int]) -> Any:
 
 
 def spark_type_of(node: Any) -> pa.DataType | None:
-    """The type that a type name of Spark's SQL stands for; None for nested ones and those that are not known."""
+    """The type of a type name in Spark's SQL; None for nested and unknown ones."""
     if node.this is not _Type.DECIMAL:
         return None if node.expressions else _TYPES.get(node.this)
     parameters = [literal_value(parameter.this) for parameter in node.expressions] or [10]
@@ -202,7 +202,7 @@ def spark_type_of(node: Any) -> pa.DataType | None:
 
 
 def spark_literal(node: Any, *, suffixes: bool = False) -> Any:
-    """The value of a literal, as `Typed` where a cast or a suffix gives it another type than the value's own.
+    """The value of a literal, as `Typed` if a cast or a suffix gives it another type than its value's default.
 
     None for NULL, `NOT_A_LITERAL` for anything that is not one.
 
@@ -231,7 +231,7 @@ def spark_literal(node: Any, *, suffixes: bool = False) -> Any:
 
 
 def _typed_cast(value: Any, target: pa.DataType) -> Any:
-    """A literal in another type; a text is read when the filter is bound, with the session's time zone."""
+    """A literal in another type; a text is parsed when the filter is bound, with the session's time zone."""
     source = literal_sql_type(value)
     plain = value.value if isinstance(value, Typed) else value
     if source == target or (isinstance(plain, str) and source == pa.string()):

@@ -1,4 +1,4 @@
-"""What stands on the column's side of a comparison: a column, or a function of one that `bind` turns into ranges."""
+"""The column's side of a comparison: a column, or a function of one that `bind` turns into ranges."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _Found = tuple[list[Function], Any]
 
 @dataclass(frozen=True)
 class Operand:
-    """A column by its dotted name, the function that is applied to it, and whose casts bind what is asked of it."""
+    """A column by its dotted name, the function applied to it, and the engine whose casts bind its comparisons."""
 
     column: str
     function: Function | None = None
@@ -84,7 +84,7 @@ def read_operand(node: Any, dialect: str) -> Operand | None:
 
 
 def _plain(node: Any, *known: str) -> bool:
-    """Whether a call has no other arguments than these."""
+    """Whether a call has only these arguments."""
     return all(value in (None, False, [], "") or key in known for key, value in node.args.items())
 
 
@@ -162,7 +162,7 @@ def _beginning(text: Any, length: Any, dialect: str) -> _Found | None:
 
 
 def _units(node: Any, dialect: str) -> _Found | None:
-    """The beginning by UTF-16 units, as `HudiExpression.to_sql` writes it."""
+    """A prefix by UTF-16 units, as `HudiExpression.to_sql` writes it."""
     del dialect
     if str(node.this).lower() != "prefix16" or len(node.expressions) != 2:
         return None
@@ -196,7 +196,7 @@ def _trino_later(node: Any, dialect: str) -> _Found | None:
 
 
 def _sum(node: Any, dialect: str) -> _Found | None:
-    """A date and an interval of days; `bind` knows the sum of a timestamp and days for no function."""
+    """A date plus an interval of days; for timestamps `bind` knows no such function."""
     del dialect
     if not isinstance(node.expression, exp.Interval):
         return None

@@ -1,7 +1,7 @@
-"""Read a WHERE condition from SQL text.
+"""Parsing of a WHERE condition from SQL text.
 
-The text is cut into tokens by sqlglot. And, Or, Not and their parentheses are put together here, with a stack, so that
-thousands of levels are fine; what stands between them, one condition each, is parsed by sqlglot and translated.
+The text is tokenised by sqlglot. AND, OR, NOT and their parentheses are parsed here, with a stack, so that thousands of
+levels are fine; the single conditions between them are parsed by sqlglot and translated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def parse_sql(text: str, dialect: str = "spark") -> HudiExpression:
-    """Read a condition, as it would stand behind WHERE.
+    """Parse a condition, as it would follow WHERE.
 
     Understood are comparisons of a column with a literal in either order, BETWEEN, IN, LIKE, IS [NOT] NULL, ``<=>``,
     IS [NOT] DISTINCT FROM, startswith, a bare boolean column, AND, OR and NOT. Anything else (functions, arithmetic,
@@ -59,7 +59,7 @@ def parse_sql(text: str, dialect: str = "spark") -> HudiExpression:
 
 
 class _Conditions:
-    """Puts conditions together by the precedence of NOT, AND and OR."""
+    """Combines conditions by the precedence of NOT, AND and OR."""
 
     def __init__(
         self, text: str, tokens: list[Token], lists: dict[str, tuple[Any, ...]], dialect: str, parser: Any
@@ -216,7 +216,7 @@ class _Conditions:
                 raise self._error(start, "this condition is nested too deeply")
 
     def _with_quoted_columns(self, tokens: list[Token]) -> list[Token]:
-        """Take a double-quoted string for a column where the condition has no other."""
+        """Read a double-quoted string as a column where the condition has no other column."""
 
         def quoted(index: int) -> bool:
             token = tokens[index]
@@ -247,7 +247,7 @@ def _as_identifier(token: Token) -> Token:
 
 
 def unescaped(inner: str) -> str:
-    r"""Decode what stands between the quotes, as Spark does.
+    r"""Decode the text between quotes, as Spark does.
 
     ``\%`` and ``\_`` stay, for LIKE; before any other character without a meaning the backslash goes.
     """
@@ -267,7 +267,7 @@ def _character(match: re.Match[str]) -> str:
 
 
 def with_own_strings(tokens: list[Token], text: str) -> list[Token]:
-    """Decode the strings among the tokens, and join those that touch: a doubled quote is a quote, as in Spark 4."""
+    """Decode the string tokens, and join adjacent ones: a doubled quote is a quote, as in Spark 4."""
     out: list[Token] = []
     for token in tokens:
         if token.token_type is not TokenType.STRING or text[token.start] not in "'\"":

@@ -63,7 +63,7 @@ def predicates_of_query(sql: str, dialect: str, tables: Mapping[str, pa.Schema])
 
 @dataclass(frozen=True, eq=False)
 class TableScan:
-    """One place of a query where a table is read.
+    """One table read of a query.
 
     Attributes:
         key: the table's alias there, or what the finder calls it.
@@ -79,7 +79,7 @@ class TableScan:
 def table_scans(
     tree: Any, dialect: str, find: TableFinder, lists: Mapping[str, tuple[Any, ...]] | None = None
 ) -> list[TableScan]:
-    """The places of a parsed query where tables are read, each with its own filter.
+    """The table reads of a parsed query, each with its own filter.
 
     Args:
         tree: the query as sqlglot parsed it.
@@ -211,7 +211,7 @@ class _Select:
         return joined
 
     def _merge_using(self, join: Any, left: _Side, right: _Side, how: str) -> None:
-        """A column of USING is the left side's; of a right join it is the right's, of a full one neither's."""
+        """A column of USING is the left side's; in a right join the right's, in a full join neither's."""
         for name in join.args.get("using") or []:
             for source in (right.sources if how != "RIGHT" else []) + (
                 left.sources if how in {"RIGHT", "FULL"} else []
@@ -232,7 +232,7 @@ class _Select:
 
 
 def conjuncts(condition: Any) -> list[Any]:
-    """The conditions that a condition joins by AND."""
+    """The operands of a condition's top-level ANDs."""
     out: list[Any] = []
     pending = [condition]
     while pending:
@@ -248,7 +248,7 @@ def conjuncts(condition: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class Reading:
-    """How the conditions of a query are read.
+    """Dialect and options of parsing.
 
     Attributes:
         dialect: of the text.
@@ -260,7 +260,7 @@ class Reading:
 
 
 def of_table(condition: Any, source: Source, sources: Sources, reading: Reading) -> HudiExpression | None:
-    """A condition with all that is not about one table unknown; None when nothing is left of it."""
+    """A condition with every part that is not about one table unknown; None if nothing remains."""
     weakened = _weakened(condition, source, sources, reading)
     return None if all(isinstance(leaf, Unknown) for leaf in leaves(weakened)) else weakened
 
@@ -295,7 +295,7 @@ def _without_qualifier(column: Any, count: int) -> Any:
 
 
 def rejects_nulls(expression: HudiExpression) -> bool:
-    """Whether a filter, not bound, is false or null for a row of nulls, whatever its unknown parts are."""
+    """Whether an unbound filter is false or null for a row of nulls, whatever its unknown parts are."""
     return not fold(expression, _visit)[0]
 
 

@@ -1,4 +1,4 @@
-"""Why a filter's text is refused, in our words: sqlglot's name its own classes and change from release to release."""
+"""Error messages for refused filter texts: sqlglot's own name its classes and change between releases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DIALECT_NAMES = {"spark": "Spark", "hive": "Hive", "trino": "Trino", "presto": 
 
 
 def why_not_cut(text: str, dialect: str) -> str:
-    """Why a text could not be cut into words."""
+    """Why a text could not be tokenised."""
     opened = _open_quote(text, backslash=dialect in {"spark", "hive"})
     if opened is None:
         name = _DIALECT_NAMES[dialect]
@@ -23,7 +23,7 @@ def why_not_cut(text: str, dialect: str) -> str:
 
 
 def _open_quote(text: str, *, backslash: bool) -> int | None:
-    """Where a quotation begins that does not end."""
+    """Where an unclosed quotation begins."""
     position, opened = 0, None
     while position < len(text):
         character = text[position]
@@ -79,7 +79,7 @@ def why_no_query(error: SqlglotError, sql: str, dialect: str) -> str:
 
 
 def _position(details: Mapping[str, Any], tokens: Sequence[Token], text: str) -> int:
-    """The token at which sqlglot stopped; the first one where it does not say."""
+    """The token at which sqlglot stopped; the first one if it does not say."""
     before, at = str(details.get("start_context") or ""), str(details.get("highlight") or "")
     for position, token in enumerate(tokens):
         if at and text[token.start : token.end + 1] == at and text[: token.start].endswith(before):

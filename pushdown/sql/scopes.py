@@ -1,4 +1,4 @@
-"""The names that a SELECT sees: its tables, sub-queries and their columns."""
+"""The names visible in a SELECT: its tables, sub-queries and their columns."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Sources:
         self.sources = sources
 
     def resolve(self, parts: Sequence[str]) -> tuple[Source, int] | None:
-        """The source of a column, and how many parts of its name only qualify it; None when that is not sure."""
+        """The source of a column, and how many parts of its name qualify it; None if that is not certain."""
         names = tuple(part.lower() for part in parts)
         bare = [s for s in self.sources if s.columns is not None and names[0] in s.columns - s.merged]
         qualified = [
@@ -65,13 +65,13 @@ class Sources:
 
 
 def argument(node: Any, name: str) -> Any:
-    """A part of a node, under the name it has in any release of sqlglot."""
+    """An argument of a node, under its name in any release of sqlglot."""
     value = node.args.get(name)
     return value if value is not None else node.args.get(name + "_")
 
 
 def finder_of(tables: Mapping[str, pa.Schema]) -> TableFinder:
-    """Finds tables by their names, or by the ends of these where only one has that end."""
+    """A function that finds tables by name, or by the end of a name if only one table has it."""
 
     def find(parts: tuple[str, ...]) -> tuple[str, pa.Schema] | None:
         wanted = ".".join(parts).lower()
@@ -84,7 +84,7 @@ def finder_of(tables: Mapping[str, pa.Schema]) -> TableFinder:
 
 
 def table_parts(node: Any) -> tuple[str, ...] | None:
-    """The parts of the name of a table that is read by its name; None for functions and names of CTEs."""
+    """The parts of a table's name; None for functions and names of CTEs."""
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         return None
     parts = tuple(part.name for part in node.parts if isinstance(part, exp.Identifier))
@@ -114,7 +114,7 @@ def read_source(node: Any, find: TableFinder) -> Source:
 
 
 def _visible_ctes(node: Any) -> Iterator[str]:
-    """The names of all CTEs that a node sees: those of the queries around it that are written before it."""
+    """The names of all CTEs that a node sees: those written before it in the enclosing queries."""
     inside: Any = node
     while node is not None:
         clause = argument(node, "with") if isinstance(node, exp.Expression) else None
@@ -128,7 +128,7 @@ def _visible_ctes(node: Any) -> Iterator[str]:
 
 
 def _outputs(query: Any) -> list[str]:
-    """The names of a sub-query's columns; none when they are not all written down."""
+    """The names of a sub-query's columns; none if not all are written out."""
     if not isinstance(query, exp.Query) or query.is_star:
         return []
     names = [str(name).lower() for name in query.named_selects]

@@ -1,6 +1,6 @@
-"""Filters of query engines into `HudiExpression`, and `HudiExpression` into Arrow's filters.
+"""Filters of query engines as `HudiExpression`, and `HudiExpression` as Arrow's filters.
 
-What an engine says and cannot be expressed becomes `Unknown`, which weakens a plan and never makes it wrong.
+Parts of an engine's filter that cannot be expressed become `Unknown`, which weakens a plan and never makes it wrong.
 """
 
 from pushdown.translators.arrow_expressions import to_arrow_expression

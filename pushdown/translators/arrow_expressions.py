@@ -86,7 +86,7 @@ def _problem(expression: HudiExpression) -> str | None:
 
 
 def _weakened(expression: HudiExpression) -> HudiExpression:
-    """The filter with everything true that is unknown or too much."""
+    """The filter with every unknown or unsupported part true."""
     predicates = 0
 
     def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
@@ -113,7 +113,7 @@ def _written(node: HudiExpression, children: list[Any], schema: pa.Schema) -> An
 
 
 def _balanced(parts: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:
-    """Join neighbours, then their results: the depth is the logarithm of the number."""
+    """Join neighbours, then their results, so that depth is logarithmic."""
     level = list(parts)
     while len(level) > 1:
         pairs = [join(a, b) for a, b in zip(level[::2], level[1::2], strict=False)]

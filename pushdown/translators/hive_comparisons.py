@@ -96,7 +96,7 @@ def like(column: str, kind: HiveType, pattern: str | None) -> HudiExpression:
 
 
 def _one_of_each_type(literals: Sequence[Any], kind: HiveType) -> list[Any]:
-    """Literals to check; where the check looks at the value, all of them."""
+    """The literals to check; where the check looks at the value, all of them."""
     present = [literal for literal in literals if literal is not None]
     return present if kind.base == "timestamp" else list({type(literal): literal for literal in present}.values())
 
@@ -151,7 +151,7 @@ def _less(column: str, kind: HiveType, text: str) -> HudiExpression:
 
 
 def _begins(column: str, kind: HiveType, beginning: str, what: str) -> HudiExpression:
-    """A condition that fails where the stored text does not begin so, and is unknown elsewhere."""
+    """A condition that is false where the stored text lacks this prefix, and unknown elsewhere."""
     unknown = Unknown(f"{column}, a {kind.base} in Hive, {what}")
     if kind.base == "char":
         beginning = beginning.rstrip(" ")
@@ -160,7 +160,7 @@ def _begins(column: str, kind: HiveType, beginning: str, what: str) -> HudiExpre
 
 @dataclass(frozen=True)
 class _Comparison:
-    """A function's operand under a comparison with a literal that is not NULL."""
+    """A comparison of a function's operand with a literal that is not NULL."""
 
     op: Op
     operand: Operand
@@ -219,7 +219,7 @@ def _year(comparison: _Comparison) -> HudiExpression | None:
 
 
 def _plain_midnights(comparison: _Comparison, *days: dt.date) -> bool:
-    """Whether no change of clocks touches the midnights that the days begin with."""
+    """Whether no clock change touches the midnights at which the days begin."""
     try:
         for day in days:
             check_clock_time(dt.datetime.combine(day, dt.time.min), comparison.time_zone)
@@ -229,7 +229,7 @@ def _plain_midnights(comparison: _Comparison, *days: dt.date) -> bool:
 
 
 def _substring(comparison: _Comparison) -> HudiExpression | None:
-    """The beginning of a text: Hive's row operators count UTF-16 units, the vectorised ones characters.
+    """A prefix of a text: Hive's row operators count UTF-16 units, the vectorised ones characters.
 
     They agree on equality with a text whose characters are one unit each, and not on order.
     """

@@ -1,4 +1,4 @@
-"""Hive's literals, as text with a type, as Python values."""
+"""Hive's types by name, and its literals, texts with a type, as Python values."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class HiveType:
 
     @property
     def family(self) -> str | None:
-        """Types of one family are compared with each other; None for what is not compared here."""
+        """The family of types that are compared with each other; None for types that are not compared here."""
         return _FAMILIES.get(self.base)
 
     @property
@@ -65,7 +65,7 @@ class HiveType:
 
 
 def hive_type(name: object) -> HiveType | None:
-    """Read a type name such as ``bigint``, ``decimal(11,1)`` or ``char(5)``; None for any other, nested ones too."""
+    """Parse a type name such as ``bigint``, ``decimal(11,1)`` or ``char(5)``; None for any other, nested ones too."""
     return _hive_type(name) if isinstance(name, str) and len(name) < 100 else None
 
 
@@ -84,7 +84,7 @@ def _hive_type(name: str) -> HiveType | None:
 
 
 def cast_type(own: HiveType, to: HiveType) -> HiveType | None:  # noqa: PLR0911
-    """What a column of one type is once it is cast to another.
+    """The type of a column after a lossless cast.
 
     Returns:
         The type to compare by, if the cast keeps every value; None if it rounds, wraps or spells values anew.
@@ -127,7 +127,7 @@ def _cast_integer(own: HiveType, to: HiveType) -> HiveType | None:
 
 
 class LiteralNotUnderstoodError(ValueError):
-    """A literal that has no value here; the message says why."""
+    """A literal without a value here; the message says why."""
 
 
 def hive_literal(value: Any, kind: HiveType, time_zone: str) -> Any:
@@ -154,7 +154,7 @@ def hive_literal(value: Any, kind: HiveType, time_zone: str) -> Any:
 
 
 def check_clock_time(moment: dt.datetime, time_zone: str) -> None:
-    """Refuse a clock time that a change of clocks skips or repeats: the order of clock times is not that of instants.
+    """Refuse a clock time that a clock change skips or repeats: instants and clock times differ in order there.
 
     Raises:
         LiteralNotUnderstoodError: it is one.

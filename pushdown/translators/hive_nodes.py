@@ -61,7 +61,7 @@ CASTS = frozenset(
 
 @dataclass(frozen=True)
 class Operand:
-    """A column, or a field of one, as it is compared.
+    """A column, or a field of one, in a comparison.
 
     Attributes:
         column: the dotted name.
@@ -81,7 +81,7 @@ class Literal:
 
 @dataclass(frozen=True)
 class NotUnderstood:
-    """A node that is neither an operand nor a literal, and why."""
+    """A node that is neither an operand nor a literal, with the reason."""
 
     reason: str
 
@@ -93,7 +93,7 @@ def is_object(node: Any) -> bool:
 
 
 def function_of(node: Any) -> str | None:
-    """The name of a function node without the name of Hive's own package; None for any other node."""
+    """The function name of a node without Hive's own package; None for other nodes."""
     name = node.get("f") if is_object(node) else None
     if not isinstance(name, str):
         return None
@@ -110,7 +110,7 @@ def arguments_of(node: Any) -> list[Any]:
 
 
 def read_operand(node: Any, time_zone: str) -> Operand | Literal | NotUnderstood:
-    """Read what stands beside a comparison: a column under lossless casts, or a constant."""
+    """Read a side of a comparison: a column under lossless casts, or a constant."""
     if is_object(node) and "v" in node:
         return _constant(node, time_zone)
     casts: list[Any] = []
@@ -165,7 +165,7 @@ def _constant(node: Mapping[str, Any], time_zone: str) -> Literal | NotUnderstoo
 
 
 def _column(node: Any) -> Operand | None:
-    """A column or a field of a struct; a field of an array of structs is an array in Hive, and none."""
+    """A column or a field of a struct; a field of an array of structs is an array in Hive, and not understood."""
     path: list[str] = []
     top: Any = node
     while (name := function_of(top)) is not None and name.startswith("."):
@@ -186,7 +186,7 @@ def _is_struct(node: Any) -> bool:
 
 
 def shown(node: Any) -> str:
-    """A node as text, cut short, for the reason of what is not understood."""
+    """A node as text, shortened, for the reason of an `Unknown`."""
     out: list[str] = []
     pending: list[Any] = [node]
     length = 0

@@ -1,4 +1,4 @@
-"""Hive's filter expression, the ExprNodeDesc tree that a table's input format gets, into `HudiExpression`.
+"""Hive's filter expression, the ExprNodeDesc tree that a table's input format gets, as `HudiExpression`.
 
 The tree comes as JSON, see `pushdown.translators.hive_nodes`. Unlike the SearchArgument of RFC-27 it holds the whole
 filter: LIKE, casts, functions and fields of structs too.
@@ -178,7 +178,7 @@ class _Translator:
         return is_in(operand.column, operand.kind, values, self.time_zone)
 
     def struct_member(self, node: Any, fields: list[Any], members: list[Any]) -> HudiExpression:
-        """``(a, b) IN ((1, 2), …)``: Hive takes null for equal to null here, so NULL-safe equality it is."""
+        """``(a, b) IN ((1, 2), …)``: null equals null here in Hive, so the equality is NULL-safe."""
         operands = [read_operand(field, self.time_zone) for field in fields]
         kinds = [operand.kind if isinstance(operand, Operand) else None for operand in operands]
         tuples = [read_struct(member, self.time_zone, kinds) for member in members]
@@ -214,7 +214,7 @@ class _Translator:
 
 
 def _operands(node: Any, name: str) -> Iterator[Any]:
-    """The operands of a connective, and those of the same connective right below it."""
+    """The operands of a connective, and those of the same connective directly below it."""
     flat = name in {"GenericUDFOPAnd", "GenericUDFOPOr"}
     pending = arguments_of(node)[::-1]
     while pending:

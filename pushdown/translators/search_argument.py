@@ -1,4 +1,4 @@
-"""Hive's SearchArgument, the shape that RFC-27 names, into `HudiExpression`.
+"""Hive's SearchArgument, the filter format named by RFC-27, as `HudiExpression`.
 
 A SearchArgument is weaker than the query's filter: Hive leaves out what it can't hold (LIKE, casts, functions, fields
 of structs). It is true wherever the filter is, so it is right for planning and never for selecting rows.
@@ -114,7 +114,7 @@ def _children(node: Mapping[str, Any]) -> list[Any]:
 
 
 def _operands(node: Mapping[str, Any], operator: str) -> Iterator[Any]:
-    """The children of a branch, and those of branches of its kind right below it."""
+    """The children of a branch, and those of branches of its kind directly below it."""
     pending = _children(node)[::-1]
     while pending:
         child = pending.pop()
@@ -164,7 +164,7 @@ def _end(node: Any, operator: Any, leaves: list[HudiExpression]) -> HudiExpressi
 
 
 class _Leaves:
-    """Reads the leaves."""
+    """Translates the leaves."""
 
     def __init__(self, types: Mapping[str, HiveType | None], time_zone: str) -> None:
         self.types = types

@@ -31,11 +31,11 @@ _FIELDS = (
 
 
 class MalformedDomainError(ValueError):
-    """A part of a domain that breaks the contract, or holds what has no value here; the message says why."""
+    """A part of a domain that breaks the contract, or holds an unsupported value; the message says why."""
 
 
 def column_type(name: object) -> str | None:
-    """The base of a Trino type whose values are read: ``varchar(20)`` is ``varchar``; None for any other type.
+    """The base of a supported Trino type: ``varchar(20)`` is ``varchar``; None for any other type.
 
     Only times of milliseconds, and texts without padding, are carried.
     """

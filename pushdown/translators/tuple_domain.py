@@ -1,7 +1,7 @@
-"""Trino's and Presto's TupleDomain, as their Thrift connectors send it, into `HudiExpression`.
+"""Trino's and Presto's TupleDomain, as sent by their Thrift connectors, as `HudiExpression`.
 
-A domain says for each column which values pass, and whether null does. Trino applies its filter again, so a domain
-may let more rows through than the query wants, and never fewer.
+A domain lists for each column which values pass, and whether null does. Trino applies its filter again, so a domain may
+let more rows through than the query wants, and never fewer.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _column(name: Any, domain: Any, type_name: str | None) -> HudiExpression:
 
 
 def _value_set(name: str, domain: Any, kind: str | None, type_name: str | None) -> HudiExpression:
-    """The condition on values that are not null; a constant when it holds for all of them or for none."""
+    """The condition on values that are not null; a constant if it holds for all of them or for none."""
     if type(getattr(domain, "nullAllowed", None)) is not bool:
         raise MalformedDomainError("a domain that does not say whether null passes")
     value_set = getattr(domain, "valueSet", None)
@@ -163,7 +163,7 @@ def _range(one: Any, kind: str) -> _Range:
 
 
 def _packed(ends: Any, *, closed: bool, kind: str) -> list[_Range]:
-    """Ranges whose ends are the values of one block, low and high in turn.
+    """Ranges whose low and high ends alternate in one block.
 
     Args:
         ends: the block.
@@ -191,7 +191,7 @@ def _end(marker: Any, kind: str, open_bound: int) -> tuple[Any, bool]:
 
 
 def _check_order(ranges: Sequence[_Range]) -> None:
-    """Ranges are sorted, hold a value each, and don't overlap: what follows counts on it.
+    """Check that ranges are sorted, not empty and disjoint, as the code below requires.
 
     Python orders texts by code points, which is the order of their UTF-8 bytes.
     """
@@ -208,7 +208,7 @@ def _check_order(ranges: Sequence[_Range]) -> None:
 
 
 def _without_holes(ranges: Sequence[_Range]) -> list[tuple[_Range, list[Any]]]:
-    """Join ranges that only leave one value out between them, as those of ``NOT IN`` do; the values with each."""
+    """Join ranges that leave out a single value between them, as those of ``NOT IN``; with the values left out."""
     joined: list[tuple[_Range, list[Any]]] = []
     for one in ranges:
         if joined and joined[-1][0].high == one.low and not joined[-1][0].high_exact and not one.low_exact:
