@@ -1,13 +1,14 @@
 """Where code lives: folders that depend on each other one way only, and modules of a size that a reader can take in."""
 
 import ast
+import re
 from collections import Counter, defaultdict
 from itertools import pairwise
 from statistics import median
 
 import pytest
 
-from tests.contracts.test_imports import GRAPH, NAMES
+from tests.contracts.test_imports import GRAPH, NAMES, ROOT
 
 SHORT = 80
 MODULES = {name: path for name, path in NAMES.items() if path.name != "__init__.py"}
@@ -73,3 +74,13 @@ def test_sizes_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_no_package_needs_a_map(name: str) -> None:
     text = ast.get_docstring(ast.parse(NAMES[name].read_text())) or ""
     assert text.count("\n") <= 12, f"{name}: a docstring that lists where things are: cut the folder another way"
+
+
+WALKS = (ROOT / "CONTRIBUTING.md").read_text().split("## Where is …?\n", 1)[1].split("\n## ", 1)[0].split("\n- ")[1:]
+
+
+@pytest.mark.parametrize("walk", WALKS, ids=lambda walk: walk.strip("*").partition("?")[0].replace(" ", "-"))
+def test_a_walk_names_at_most_four_files_that_exist(walk: str) -> None:
+    files = re.findall(r"`([\w/]+\.py)`", walk)
+    assert 1 <= len(files) <= 4
+    assert [name for name in files if not (ROOT / name).exists()] == []
