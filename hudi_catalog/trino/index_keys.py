@@ -1,4 +1,4 @@
-"""The keys of an index look-up: pages of Thrift blocks as Arrow columns, and the filter that they make."""
+"""The keys of an index look-up: decoded from Thrift blocks, as a filter for planning, as a set to match rows with."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from table_format.errors import ServiceError
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
 _EPOCH = dt.date(1970, 1, 1)
-_MOST_TUPLES = 1_000
+_MAX_TUPLES = 1_000
 
-# By kind of block: its field, the list of values in it (sizes for texts), and the type of the values.
+# By kind of block: its field, the list of values in it (for strings their sizes), and the Arrow type of the values.
 _BLOCKS: dict[BlockKind, tuple[str, str, pa.DataType]] = {
     BlockKind.INTEGER: ("integerData", "ints", pa.int32()),
     BlockKind.BIGINT: ("bigintData", "longs", pa.int64()),
@@ -34,18 +34,18 @@ _BLOCKS: dict[BlockKind, tuple[str, str, pa.DataType]] = {
 
 
 def keys_of_page(page: Any, columns: Sequence[ServedColumn]) -> pa.Table:
-    """The distinct keys of a page, without those that have a null: null equals nothing.
+    """The distinct keys of a page, without those that have a null, since null equals nothing.
 
     Args:
         page: a ``TrinoThriftPageResult``.
-        columns: the key columns, in the order of its blocks.
+        columns: the key columns, in the order of the page's blocks.
 
     Returns:
-        A column for each of them by its name in Trino, of values as they are served: whole numbers, doubles, texts,
-        booleans, days and milliseconds.
+        A column for each key column, by its name in Trino, of values as served: integers, doubles, strings, booleans,
+        days since 1970 and milliseconds since 1970.
 
     Raises:
-        ServiceError: the page is not made of such columns.
+        ServiceError: the page does not match the columns.
     """
     blocks, count = page.columnBlocks, page.rowCount
     if len(blocks) != len(columns) or not columns:
@@ -57,7 +57,7 @@ def keys_of_page(page: Any, columns: Sequence[ServedColumn]) -> pa.Table:
 
 
 def key_bytes(keys: pa.Table) -> bytes:
-    """The keys as an Arrow IPC stream, as small as they get: each split id has them."""
+    """The keys as a compressed Arrow IPC stream, which becomes part of each split id."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, keys.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_table(keys)
@@ -65,9 +65,9 @@ def key_bytes(keys: pa.Table) -> bytes:
 
 
 def key_filter(keys: pa.Table, columns: Sequence[ServedColumn]) -> HudiExpression:
-    """What is true of every row that has one of the keys; it may be true of others.
+    """A filter that is true for every row with one of the keys, and may be true for others.
 
-    A few keys of several columns are named one by one, of more the values of each column.
+    Few keys of several columns become a disjunction of tuples, more keys a list of values per column.
 
     Args:
         keys: at least one.
@@ -77,7 +77,7 @@ def key_filter(keys: pa.Table, columns: Sequence[ServedColumn]) -> HudiExpressio
     known = [position for position, one in enumerate(values) if one is not None]
     if not known:
         return Unknown("keys of a type whose values are not compared")
-    if len(known) > 1 and keys.num_rows <= _MOST_TUPLES:
+    if len(known) > 1 and keys.num_rows <= _MAX_TUPLES:
         rows = zip(*(values[position] or [] for position in known), strict=True)
         sources = [columns[position].source for position in known]
         return any_of(
@@ -92,21 +92,21 @@ def key_filter(keys: pa.Table, columns: Sequence[ServedColumn]) -> HudiExpressio
 
 
 def _literals(values: pa.ChunkedArray[Any], column: ServedColumn) -> list[Any] | None:
-    """The values as a filter on the table's column has them; None where served values are not the column's own."""
+    """The values as literals for the table's column; None where its values are served converted."""
     if column.form is not Form.PLAIN or column.block is BlockKind.DOUBLE:
         return None
-    found: list[Any] = values.to_pylist()
+    literals: list[Any] = values.to_pylist()
     if column.block is not BlockKind.DATE:
-        return found
+        return literals
     try:
-        return [_EPOCH + dt.timedelta(days=days) for days in found]
+        return [_EPOCH + dt.timedelta(days=days) for days in literals]
     except OverflowError:
         return None
 
 
 def _array(block: Any, column: ServedColumn, count: int) -> pa.Array[Any]:
     if column.block not in _BLOCKS:
-        raise ServiceError(f"{column.name}: no rows are looked up by a {column.trino_type}")
+        raise ServiceError(f"{column.name}: rows cannot be looked up by {column.trino_type}")
     field, values_name, kind = _BLOCKS[column.block]
     data = getattr(block, field)
     present = [name for name, value in vars(block).items() if value is not None]
@@ -141,54 +141,54 @@ def _texts(sizes: list[int], data: bytes | str, mask: Any, name: str) -> pa.Arra
 
 
 class KeySet:
-    """Key tuples, to look rows up in; none has a null, and null equals nothing.
+    """A set of key tuples without nulls, to find matching rows with.
 
     Args:
-        keys: a column for each key column, by its name in Trino, of values as they are served.
+        keys: the result of `keys_of_page`.
     """
 
     def __init__(self, keys: pa.Table) -> None:
         self.names: tuple[str, ...] = tuple(keys.column_names)
         columns = [_comparable(one_chunk(keys.column(name))) for name in self.names]
         self._values = [column.unique() for column in columns]
-        places = [_places(column, values) for column, values in zip(columns, self._values, strict=True)]
-        self._tuples = np.unique(self._numbered(places)[np.all(np.stack(places) >= 0, axis=0)])
+        codes = [_codes(column, values) for column, values in zip(columns, self._values, strict=True)]
+        self._tuples = np.unique(self._tuple_codes(codes)[np.all(np.stack(codes) >= 0, axis=0)])
 
     def rows(self, served: Mapping[str, Any]) -> Mask:
-        """Where the served values of the key columns are one of the keys.
+        """Mask of the rows whose key columns are one of the keys.
 
         Args:
-            served: by name in Trino, Arrow arrays.
+            served: Arrow arrays of served values, by name in Trino.
         """
-        places = [
-            _places(_comparable(served[name]).cast(values.type), values)
+        codes = [
+            _codes(_comparable(served[name]).cast(values.type), values)
             for name, values in zip(self.names, self._values, strict=True)
         ]
-        found: Mask = np.isin(self._numbered(places), self._tuples)
-        found &= np.all(np.stack(places) >= 0, axis=0)
-        return found
+        matching: Mask = np.isin(self._tuple_codes(codes), self._tuples)
+        matching &= np.all(np.stack(codes) >= 0, axis=0)
+        return matching
 
-    def _numbered(self, places: list[NDArray[np.int64]]) -> NDArray[Any]:
-        """One number for each tuple of places; of Python's own kind where 64 bits would not do."""
+    def _tuple_codes(self, codes: list[NDArray[np.int64]]) -> NDArray[Any]:
+        """One number for each tuple of codes; Python integers where 64 bits do not suffice."""
         total = 1
         for values in self._values:
             total *= len(values) + 1
         wide = total >= 2**62
-        result: NDArray[Any] = np.zeros(len(places[0]), object if wide else np.int64)
-        for place, values in zip(places, self._values, strict=True):
-            result = result * (len(values) + 1) + (place.astype(object) if wide else place)
+        result: NDArray[Any] = np.zeros(len(codes[0]), object if wide else np.int64)
+        for of_column, values in zip(codes, self._values, strict=True):
+            result = result * (len(values) + 1) + (of_column.astype(object) if wide else of_column)
         return result
 
 
-def _places(column: Any, values: Any) -> NDArray[np.int64]:
-    """The place of each value among the distinct ones; -1 for none, and for null."""
-    found = pc.index_in(column, value_set=values)
-    told = valid_mask(found) & valid_mask(column)
-    return np.where(told, to_numpy(found).astype(np.int64), -1)
+def _codes(column: Any, values: Any) -> NDArray[np.int64]:
+    """The index of each value among the distinct ones; -1 for others and for null."""
+    indices = pc.index_in(column, value_set=values)
+    valid = valid_mask(indices) & valid_mask(column)
+    return np.where(valid, to_numpy(indices).astype(np.int64), -1)
 
 
 def _comparable(column: Any) -> Any:
-    """Values that are equal in Trino are equal here: days as numbers, no negative zero, and NaN is no value."""
+    """A column whose values are equal where Trino's are: days as numbers, no negative zero, NaN as null."""
     if isinstance(column, pa.DictionaryArray):
         column = column.dictionary_decode()
     if pa.types.is_date(column.type):

@@ -1,4 +1,4 @@
-"""Schemas, tables and columns as Trino sees them."""
+"""Schemas, tables, columns and index keys as the service reports them to Trino."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from table_format.meta_columns import RECORD_KEY
 
 
 class Metadata:
-    """Answers what there is, from tables' properties and timelines alone: no list of files is read for it.
+    """Reports metadata from tables' properties and timelines alone, without listing files.
 
     Args:
         tables: of the warehouse.
-        names: finds them.
+        names: finds tables by their names in Trino.
         options: of the service.
     """
 
@@ -35,11 +35,11 @@ class Metadata:
         self._structs: Any = trino_service()
 
     def schema_names(self) -> list[str]:
-        """The schemas that have tables."""
+        """Names of the schemas that have tables."""
         return self._names.schemas()
 
     def table_names(self, schema: str | None) -> list[Any]:
-        """A ``TrinoThriftSchemaTableName`` for each table that can be read, of one schema or of all."""
+        """A ``TrinoThriftSchemaTableName`` for each readable table, of one schema or of all."""
         return [self._structs.TrinoThriftSchemaTableName(*name) for name in self._names.readable(schema)]
 
     def table(self, name: TableName, *, presto: bool = False) -> Any:
@@ -47,16 +47,16 @@ class Metadata:
 
         Args:
             name: of the table.
-            presto: name types as Presto does, which has one ``timestamp``, of milliseconds.
+            presto: use Presto's type names; its ``timestamp`` has milliseconds.
 
         Raises:
-            HudiError: the table cannot be read, or not as of the time that its name has.
+            HudiError: the table cannot be read, or not as of the instant in its name.
         """
         named = self._names.find(name)
         if named is None:
             return self._structs.TrinoThriftNullableTableMetadata()
         table = self._tables.table(named.name)
-        if not table.client.storage.exists(PROPERTIES_PATH):  # dropped, and still held open
+        if not table.client.storage.exists(PROPERTIES_PATH):  # dropped, but still open here
             return self._structs.TrinoThriftNullableTableMetadata()
         schema = newest_schema(table) if named.when is None else self._names.snapshot(named).schema
         columns = columns_of(schema, self._options.types)
@@ -79,29 +79,29 @@ class Metadata:
 
 
 def newest_schema(table: Table) -> pa.Schema:
-    """The columns of a table by its timeline, meta columns first, as its newest snapshot will have them."""
+    """The columns of a table's newest snapshot, meta columns first, from its timeline."""
     return whole_schema(table.client, table.client.table_schema())
 
 
 def indexable_keys(table: Table, columns: Sequence[ServedColumn]) -> list[frozenset[str]]:
-    """The sets of columns, by their names in Trino, by whose values an index finds rows.
+    """The sets of columns, by their names in Trino, that rows can be looked up by.
 
-    They are the record key, the part of it that buckets are made of, and the meta column of keys; the partition columns
-    may stand beside them. Only columns whose values go to Trino as they are count: others do not come back exactly.
+    These are the record key, its part that buckets are hashed from, and the meta column of record keys, each with and
+    without the partition columns. All columns must be served unconverted, because other values do not round-trip.
     """
     by_source = {column.source: column for column in columns}
-    found: dict[frozenset[str], None] = {}
+    keys: dict[frozenset[str], None] = {}
     for sources in _key_sets(table):
         served = [by_source.get(source) for source in sources]
-        if all(one is not None and one.form is Form.PLAIN and one.trino_type in _COMPARED for one in served):
-            found[frozenset(one.name for one in served if one is not None)] = None
-    return list(found)
+        if all(one is not None and one.form is Form.PLAIN and one.trino_type in _KEY_TYPES for one in served):
+            keys[frozenset(one.name for one in served if one is not None)] = None
+    return list(keys)
 
 
 _PRESTO_TYPES = {"timestamp(3)": "timestamp"}
 
-# Doubles have two zeros and a NaN, and lists are not keys.
-_COMPARED = frozenset({"integer", "bigint", "varchar", "date", "boolean"})
+# Without double, which has two zeros and NaN, and without lists.
+_KEY_TYPES = frozenset({"integer", "bigint", "varchar", "date", "boolean"})
 
 
 def _key_sets(table: Table) -> Iterator[tuple[str, ...]]:

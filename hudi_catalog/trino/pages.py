@@ -1,4 +1,4 @@
-"""Pages of rows for Trino's Thrift connector, filled up to a number of bytes and not beyond."""
+"""Pages and blocks of Trino's Thrift connector, encoded column-wise from Arrow buffers, with a limit in bytes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ from hudi_catalog.trino.types import BlockKind
 from table_format.codecs.arrow_numpy import to_numpy, valid_mask
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
-
 types = pa.types
 
 Bytes = memoryview
-
 WIDTHS = {
     BlockKind.INTEGER: 4,
     BlockKind.BIGINT: 8,
@@ -30,24 +28,23 @@ WIDTHS = {
     BlockKind.DATE: 4,
     BlockKind.TIMESTAMP: 8,
 }
-
-"""Bytes of a value, for the kinds whose values all take the same."""
+"""Bytes per value of fixed-width blocks."""
 
 _SIZE_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Values of some rows of a column.
+    """Values of some rows of a column, encoded for a block.
 
     Attributes:
-        block: kind of block that carries them.
-        count: how many there are.
-        nulls: a byte for each, 1 for null; None when none is null.
-        values: the values, numbers with their highest byte first; of texts the UTF-8 bytes, one behind the other,
-            and those of other rows before and behind them.
-        ends: where in them, or among the items, each value begins, and where the last one ends; None for values of one
-            width. Nulls are empty.
+        block: kind of block.
+        count: number of rows.
+        nulls: a byte per row, 1 for null; None when no row is null.
+        values: numbers in big-endian order; of strings the concatenated UTF-8 bytes, which may include those of other
+            rows before and after these.
+        ends: `count` + 1 offsets of strings in `values`, or of lists among `items`; None for fixed-width values. Nulls
+            are empty.
         items: of lists; None for other kinds.
     """
 
@@ -59,7 +56,7 @@ class Cells:
     items: Cells | None = None
 
     def part(self, start: int, stop: int) -> Cells:
-        """The rows from `start` up to before `stop`; no value is copied."""
+        """The rows from `start` to `stop` (exclusive); values are not copied."""
         if start == 0 and stop == self.count:
             return self
         nulls = None if self.nulls is None else self.nulls[start:stop]
@@ -72,35 +69,35 @@ class Cells:
 
     @property
     def contents(self) -> Bytes:
-        """The values of just these rows."""
+        """The values of these rows only."""
         return self.values if self.ends is None else self.values[int(self.ends[0]) : int(self.ends[-1])]
 
     @property
     def inner(self) -> Cells | None:
-        """The items of just these rows."""
+        """The items of these rows only."""
         if self.items is None or self.ends is None:
             return None
         return self.items.part(int(self.ends[0]), int(self.ends[-1]))
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that each row takes at least, nulls left aside."""
+        """Fixed bytes per row, without nulls."""
         return WIDTHS[self.block] if self.ends is None else _SIZE_BYTES
 
     @property
     def item_bytes(self) -> int:
-        """Bytes of each item, nulls left aside: of a text 1, of a list's members 8."""
+        """Bytes per item, without nulls: 1 for the bytes of strings, 8 for the items of lists."""
         return 1 if self.items is None else WIDTHS[self.items.block]
 
     @property
     def memory(self) -> int:
-        """Bytes that they hold in memory, nearly."""
+        """Approximate bytes in memory."""
         items = self.items.memory if self.items else 0
         return len(self.contents) + items + sum(held.nbytes for held in (self.nulls, self.ends) if held is not None)
 
     @property
     def byte_count(self) -> int:
-        """Bytes of all rows, nulls left aside."""
+        """Bytes of all rows, without nulls."""
         extra = 0 if self.ends is None else int(self.ends[-1] - self.ends[0]) * self.item_bytes
         return self.count * self.row_bytes + extra
 
@@ -109,8 +106,8 @@ def cells_of(array: Any, kind: BlockKind) -> Cells:
     """The cells of an Arrow array.
 
     Args:
-        array: of the type that the kind of block carries: int32, int64, float64, boolean, date32, text of any layout,
-            int64 for times in milliseconds, a list of int64; dictionaries of these too.
+        array: of the block's type: int32, int64, float64, boolean, date32, a string of any layout, int64 for
+            timestamps in milliseconds, a list of int64; or a dictionary of one of these.
         kind: the kind of block.
     """
     if isinstance(array, pa.DictionaryArray):
@@ -145,10 +142,10 @@ def _lists(array: Any, count: int, nulls: NDArray[np.uint8] | None) -> Cells:
 
 
 def _without_hidden(array: Any) -> Any:
-    """The array with nothing behind its nulls, where Arrow may have left bytes."""
+    """The array with empty values under its nulls, where Arrow may have left bytes."""
     ends = _ends(array, len(array))
-    behind = np.diff(ends)[~valid_mask(array)]
-    return pc.fill_null(array, "") if behind.any() else array
+    hidden = np.diff(ends)[~valid_mask(array)]
+    return pc.fill_null(array, "") if hidden.any() else array
 
 
 def _ends(array: Any, count: int) -> NDArray[Any]:
@@ -160,7 +157,7 @@ def _ends(array: Any, count: int) -> NDArray[Any]:
 
 
 def bytes_of(values: NDArray[Any]) -> Bytes:
-    """The bytes of numbers, without a copy."""
+    """The bytes of numbers, not copied."""
     data: Any = np.ascontiguousarray(values)
     return memoryview(data).cast("B") if len(values) else memoryview(b"")
 
@@ -186,43 +183,42 @@ _NULLS, _VALUES, _TEXTS = 1, 2, 3
 
 
 def field_head(kind: int, number: int) -> bytes:
-    """The head of a field: its type and number."""
+    """The encoded head of a field: type and number."""
     return _FIELD.pack(kind, number)
 
 
 def list_head(kind: int, count: int) -> bytes:
-    """The head of a list: the type of its elements, and how many there are."""
+    """The encoded head of a list: element type and count."""
     return _LIST.pack(kind, count)
 
 
 def count_bytes(number: int) -> bytes:
-    """A whole number of 32 bits."""
+    """An encoded i32."""
     return _COUNT.pack(number)
 
 
 LIST_HEAD_BYTES = _FIELD.size + _LIST.size
 BLOCK_HEAD_BYTES = _FIELD.size + LIST_HEAD_BYTES + 2 * len(STOP)
-
-"""Bytes of a block of one width beside values and nulls."""
+"""Bytes of a block of fixed-width values without values and nulls."""
 
 TEXT_HEAD_BYTES = BLOCK_HEAD_BYTES + _FIELD.size + _COUNT.size
 ARRAY_HEAD_BYTES = BLOCK_HEAD_BYTES + _FIELD.size + 2 * LIST_HEAD_BYTES + len(STOP)
 
 
 def head_bytes(kind: BlockKind) -> int:
-    """Bytes of a block beside those of its values and nulls, and the head of the list of nulls."""
+    """Bytes of a block without its values and its list of nulls."""
     if kind is BlockKind.BIGINT_ARRAY:
         return ARRAY_HEAD_BYTES
     return TEXT_HEAD_BYTES if kind in {BlockKind.VARCHAR, BlockKind.JSON} else BLOCK_HEAD_BYTES
 
 
 def encode_cells(pieces: Sequence[Cells], kind: BlockKind) -> Buffers:
-    """The block of cells that stand one behind the other; their values are not copied."""
+    """The block of concatenated cells; values are not copied."""
     return [field_head(STRUCT, kind.value), *_data(pieces, kind), STOP]
 
 
 def _data(pieces: Sequence[Cells], kind: BlockKind) -> Iterator[bytes | memoryview]:
-    """The struct of one kind of block, its end included."""
+    """The struct with the data of a block, including its end."""
     count = sum(piece.count for piece in pieces)
     yield from _nulls(pieces, count)
     if kind in _ELEMENTS:
@@ -259,8 +255,7 @@ def _sizes(piece: Cells) -> bytes | memoryview:
 _BLOCKS, _ROWS, _TOKEN, _ID = 1, 2, 3, 1
 _MOST_ROWS = 2**31 - 1
 TOKEN_BYTES = 256
-
-"""Room that is left for the token of the next page."""
+"""Reserved for the token of the next page."""
 
 _TOKEN_HEAD_BYTES = len(field_head(STRUCT, _TOKEN)) + len(field_head(STRING, _ID)) + len(count_bytes(0)) + len(STOP)
 _COUNT_BYTES = len(field_head(I32, _ROWS)) + len(count_bytes(0))
@@ -268,11 +263,11 @@ _PAGE_BYTES = LIST_HEAD_BYTES + _COUNT_BYTES + _TOKEN_HEAD_BYTES + TOKEN_BYTES +
 
 
 class PageBuilder:
-    """One page, as the parts of a ``TrinoThriftPageResult``.
+    """Builds one page, an encoded ``TrinoThriftPageResult``.
 
     Args:
         kinds: the kind of block of each column.
-        max_bytes: of the page; a page of one row may be larger.
+        max_bytes: limit of the page; a page of one row may be larger.
     """
 
     def __init__(self, kinds: Sequence[BlockKind], max_bytes: int) -> None:
@@ -286,7 +281,7 @@ class PageBuilder:
         self.rows = 0
 
     def fitting(self, columns: Sequence[Cells], start: int, stop: int) -> int:
-        """How many rows of a batch, from `start` up to before `stop`, the page still takes; at least one if empty."""
+        """Number of rows of a batch, from `start` to `stop` (exclusive), that fit; at least one into an empty page."""
         stop = min(stop, start + _MOST_ROWS - self.rows)
         if not columns:
             return stop - start
@@ -297,7 +292,7 @@ class PageBuilder:
         return count if count or self.rows else min(1, stop - start)
 
     def add(self, columns: Sequence[Cells], start: int, stop: int) -> None:
-        """Take some rows of a batch; nothing is copied."""
+        """Add rows of a batch, not copied."""
         for position, cells in enumerate(columns):
             part = cells.part(start, stop)
             self._pieces[position].append(part)
@@ -310,10 +305,10 @@ class PageBuilder:
         self.rows += stop - start
 
     def parts(self, token: bytes | None) -> Buffers:
-        """The page, to be sent one part behind the other.
+        """The page as buffers to be sent in order.
 
         Args:
-            token: of the next page, of at most `TOKEN_BYTES`; None for the last one.
+            token: of the next page, at most `TOKEN_BYTES` long; None for the last page.
         """
         result: Buffers = [field_head(LIST, _BLOCKS) + list_head(STRUCT, len(self._kinds))]
         for kind, pieces in zip(self._kinds, self._pieces, strict=True):
@@ -326,7 +321,7 @@ class PageBuilder:
         return result
 
     def _size_after(self, columns: Sequence[Cells], start: int, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Bytes of values and nulls with the rows up to each end; never less than they will be."""
+        """Upper bounds of the bytes of values and nulls with further rows up to each end."""
         more = ends - start
         size = np.full(len(ends), self._value_bytes, np.int64)
         for position, cells in enumerate(columns):

@@ -1,4 +1,8 @@
-"""Scans: a TupleDomain becomes an expression, the expression a plan, and the plan the splits that Trino reads."""
+"""Planning of scans and index look-ups: from a TupleDomain and keys to a filter, a plan, and splits.
+
+For an index look-up, Trino takes the returned rows as all rows with the requested keys, and does not ask for a row
+twice: a split serves only rows with one of the requested keys, and the splits together all of them.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +31,13 @@ from table_format.errors import SchemaError
 
 
 class SplitPlanner:
-    """Answers requests for the splits of scans: planned at the newest snapshot, handed out in batches.
+    """Plans scans at the newest snapshot, and returns their splits in batches.
 
     Args:
         tables: of the warehouse.
-        names: finds them.
+        names: finds tables by their names in Trino.
         options: of the service.
-        batches: hands out splits.
+        batches: divides plans into batches of splits.
         log: of planned scans.
     """
 
@@ -48,46 +52,46 @@ class SplitPlanner:
 
     def splits(
         self,
-        said: TableName,
+        requested: TableName,
         *,
         desired: Sequence[str] | None,
         constraint: Any,
-        most: int,
+        limit: int,
         token: bytes | None,
     ) -> SplitBatch:
-        """Some splits of a scan.
+        """A batch of splits of a scan.
 
         Args:
-            said: name of the table.
-            desired: columns that will be read; None for all of them.
-            constraint: a TupleDomain that rows have to meet.
-            most: splits at most.
-            token: of the batch before; None for the first ones.
+            requested: name of the table.
+            desired: columns to be read; None for all.
+            constraint: TupleDomain of the filter.
+            limit: greatest number of splits.
+            token: of the previous batch; None for the first one.
 
         Raises:
-            SplitError: the token is forged or too old.
+            SplitError: the token is forged or expired.
             TableNotFoundError: there is no such table.
-            OptionError: the snapshot of the scan is gone.
+            OptionError: the scan's snapshot no longer exists.
         """
-        named = self._names.require(said)
+        named = self._names.require(requested)
 
         def replanned(pin: str) -> PlannedScan:
             return self._scan(named, self._tables.at(named.name, pin), desired, constraint)
 
         if token is not None:
-            return self._batches.next(token, named.name, replanned, most)
+            return self._batches.next(token, named.name, replanned, limit)
         begin = time.perf_counter()
         scan = self._scan(named, self._names.snapshot(named), desired, constraint)
         self._log.planned(
             "trino",
-            str(said),
+            str(requested),
             scan.plan,
             received=domain_text(constraint),
             seconds=time.perf_counter() - begin,
             scan=scan.template.scan,
             columns=None if desired is None else sorted(desired),
         )
-        return self._batches.first(scan, most)
+        return self._batches.first(scan, limit)
 
     def _scan(
         self, named: NamedTable, snapshot: Snapshot, desired: Sequence[str] | None, constraint: Any
@@ -105,17 +109,17 @@ def template_of(table: str, snapshot: Snapshot, constraint: Any) -> TrinoSplit:
     return TrinoSplit(table, WarehouseTables.pin(snapshot), constraint=content)
 
 
-_FOLLOWED = 10_000  # look-ups whose rows may still be read
+_TRACKED_LOOKUPS = 10_000  # look-ups in progress that are tracked
 
 
 class IndexPlanner:
-    """Answers requests for the splits of index look-ups.
+    """Plans index look-ups, and returns their splits in batches.
 
     Args:
         tables: of the warehouse.
-        names: finds them.
+        names: finds tables by their names in Trino.
         options: of the service.
-        batches: hands out splits.
+        batches: divides plans into batches of splits.
         log: of planned look-ups.
     """
 
@@ -128,44 +132,44 @@ class IndexPlanner:
         self._batches = batches
         self._log = log
         self._leases = SnapshotLeases(options.lease_idle, options.lease_most)
-        self._lease_of: LruCache[str, Hashable] = LruCache(_FOLLOWED)
+        self._lease_of: LruCache[str, Hashable] = LruCache(_TRACKED_LOOKUPS)
 
     def splits(
         self,
-        said: TableName,
+        requested: TableName,
         *,
         index_columns: Sequence[str],
         output_columns: Sequence[str],
         keys: Any,
         constraint: Any,
-        most: int,
+        limit: int,
         token: bytes | None,
     ) -> SplitBatch:
-        """Some splits of a look-up.
+        """A batch of splits of a look-up.
 
         Args:
-            said: name of the table.
+            requested: name of the table.
             index_columns: columns of the keys.
-            output_columns: columns that will be read.
-            keys: a page of them.
-            constraint: a TupleDomain that rows have to meet.
-            most: splits at most.
-            token: of the batch before; None for the first ones.
+            output_columns: columns to be read.
+            keys: a page of keys.
+            constraint: TupleDomain of a further filter.
+            limit: greatest number of splits.
+            token: of the previous batch; None for the first one.
 
         Raises:
-            SplitError: the token is forged or too old.
+            SplitError: the token is forged or expired.
             SchemaError: there is no such column.
-            ServiceError: the keys are not what the columns hold.
+            ServiceError: the keys do not match the types of the columns.
             TableNotFoundError: there is no such table.
         """
-        named = self._names.require(said)
+        named = self._names.require(requested)
         lease = _lease_key(named, index_columns, output_columns, constraint)
 
         def replanned(pin: str) -> PlannedScan:
             return self._scan(named, self._tables.at(named.name, pin), index_columns, keys, constraint)
 
         if token is not None:
-            batch = self._batches.next(token, named.name, replanned, most)
+            batch = self._batches.next(token, named.name, replanned, limit)
             self._leases.renew(lease)
             return batch
         begin = time.perf_counter()
@@ -178,7 +182,7 @@ class IndexPlanner:
         )
         self._log.planned(
             "trino",
-            str(said),
+            str(requested),
             scan.plan,
             received=domain_text(constraint),
             seconds=time.perf_counter() - begin,
@@ -187,16 +191,16 @@ class IndexPlanner:
             index=list(index_columns),
             keys=keys.rowCount,
         )
-        batch = self._batches.first(scan, most)
+        batch = self._batches.first(scan, limit)
         self._lease_of.put(scan.template.scan, lease)
         self._leases.renew(lease)
         return batch
 
     def reading(self, scan: str) -> None:
-        """Rows of a look-up were asked for: the query goes on, and its next look-up has to see the same snapshot.
+        """Note that rows of a look-up are read: the query's next look-up has to use the same snapshot.
 
         Args:
-            scan: id of the look-up; unknown ones are left aside.
+            scan: id of the look-up; ignored when unknown.
         """
         lease = self._lease_of.get(scan)
         if lease is not None:
@@ -230,7 +234,7 @@ def _lease_key(named: NamedTable, index: Sequence[str], output: Sequence[str], c
     return named, tuple(index), tuple(output), digest
 
 
-_MOST = 1_000
+_MAX_LEASES = 1_000
 
 
 @dataclass
@@ -241,51 +245,55 @@ class _Lease:
 
 
 class SnapshotLeases:
-    """Lends snapshots; threads may share it.
+    """Snapshots shared by the index look-ups of one query. Thread-safe.
+
+    Trino sends many look-ups for one query, each with some of the keys, and nothing in a request identifies the query.
+    Look-ups of the same columns of the same table under the same constraint share a snapshot as long as they follow
+    each other closely.
 
     Args:
-        idle_seconds: without a request for so long, the next one gets the newest snapshot.
-        most_seconds: no snapshot is lent for longer than this.
+        idle_seconds: after this time without a request, the next one gets the newest snapshot.
+        max_seconds: longest time for which a snapshot is shared.
         clock: monotonic seconds.
     """
 
-    def __init__(self, idle_seconds: float, most_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, idle_seconds: float, max_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._idle = idle_seconds
-        self._most = most_seconds
+        self._max_age = max_seconds
         self._clock = clock
         self._lock = threading.Lock()
         self._leases: dict[Hashable, _Lease] = {}
 
     def take(self, key: Hashable, newest: Callable[[], Snapshot]) -> Snapshot:
-        """The snapshot that is lent under a key, or the newest one, which then is.
+        """The snapshot leased under a key; the newest one, leased from now on, if there is none.
 
         Args:
-            key: what requests of one query have in common.
-            newest: gives the newest snapshot.
+            key: what the requests of one query have in common.
+            newest: returns the newest snapshot.
         """
         with self._lock:
             lease = self._leases.get(key)
-            if lease is not None and self._is_good(lease):
+            if lease is not None and self._is_valid(lease):
                 lease.used = self._clock()
                 return lease.snapshot
         snapshot = newest()
         now = self._clock()
         with self._lock:
             lease = self._leases.get(key)
-            if lease is not None and self._is_good(lease):  # another thread was faster
+            if lease is not None and self._is_valid(lease):  # another thread was faster
                 return lease.snapshot
-            self._leases = {name: one for name, one in self._leases.items() if self._is_good(one)}
-            if len(self._leases) < _MOST:
+            self._leases = {name: one for name, one in self._leases.items() if self._is_valid(one)}
+            if len(self._leases) < _MAX_LEASES:
                 self._leases[key] = _Lease(snapshot, now, now)
         return snapshot
 
     def renew(self, key: Hashable) -> None:
-        """A request under the key ended just now: how long it took does not count as idle."""
+        """Note the end of a request, so that its duration does not count as idle time."""
         with self._lock:
             lease = self._leases.get(key)
             if lease is not None:
                 lease.used = self._clock()
 
-    def _is_good(self, lease: _Lease) -> bool:
+    def _is_valid(self, lease: _Lease) -> bool:
         now = self._clock()
-        return now - lease.used <= self._idle and now - lease.begun <= self._most
+        return now - lease.used <= self._idle and now - lease.begun <= self._max_age

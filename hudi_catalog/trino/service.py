@@ -1,4 +1,4 @@
-"""The service that Trino's and PrestoDB's Thrift connectors talk to: one call in, one reply out."""
+"""The service for the Thrift connectors of Trino and PrestoDB: the methods of their contract."""
 
 from __future__ import annotations
 
@@ -26,21 +26,20 @@ from table_format.errors import SplitError
 
 _NAME = "trino"
 _PRESTO = b"presto"
-_METHOD = slice(8, 8 + len(_PRESTO))  # behind the version and the length of the method's name
+_METHOD = slice(8, 8 + len(_PRESTO))  # start of the method's name, after version and length
 _POSITION = struct.Struct(">Q")
 _DIGEST_BYTES = 16
 
 
 class TrinoService(ThriftCalls):
-    """Answers the calls of the connectors; threads may share it.
+    """Handles the calls of the connectors. Thread-safe.
 
     Args:
         tables: of the warehouse.
-        options: types, splits, index look-ups.
-        log: of planned scans; kept in memory alone when None.
-        secret: signs split ids, so that other instances of the service and later ones know them; a random one when
-            None.
-        metrics: counts requests, planned scans and served rows; None for nobody.
+        options: of types, splits and index look-ups.
+        log: of planned scans; None to keep records in memory only.
+        secret: signs split ids, so that other and later instances of the service accept them; random when None.
+        metrics: counts requests, planned scans and served rows; may be None.
     """
 
     def __init__(
@@ -52,22 +51,22 @@ class TrinoService(ThriftCalls):
         metrics: Metrics | None = None,
     ) -> None:
         super().__init__(_NAME, metrics)
-        given = options or TrinoOptions()
-        kept_log = log or QueryLog()
+        options = options or TrinoOptions()
+        log = log or QueryLog()
         self._metrics = metrics
         self._scans = OpenScans()
-        self._codec = SplitCodec(secret, given.split_lifetime)
+        self._codec = SplitCodec(secret, options.split_lifetime)
         self._structs: Any = trino_service()
         self._tables = tables
         self._names = names = TableNames(tables)
-        batches = SplitBatches(self._codec, self._scans, given.split_size)
-        self._metadata = Metadata(tables, names, given)
-        self._planner = SplitPlanner(tables, names, given, batches, kept_log)
-        self._index = IndexPlanner(tables, names, given, batches, kept_log)
-        self._rows = RowServer(tables, given)
+        batches = SplitBatches(self._codec, self._scans, options.split_size)
+        self._metadata = Metadata(tables, names, options)
+        self._planner = SplitPlanner(tables, names, options, batches, log)
+        self._index = IndexPlanner(tables, names, options, batches, log)
+        self._rows = RowServer(tables, options)
         self._methods: Mapping[str, Callable[[Any], Any]] = {
             "ListSchemaNames": lambda _: self._metadata.schema_names(),
-            "ListTables": lambda asked: self._metadata.table_names(_lower(asked.schemaNameOrNull.schemaName)),
+            "ListTables": lambda request: self._metadata.table_names(_lower(request.schemaNameOrNull.schemaName)),
             "GetSplits": self._splits,
             "GetIndexSplits": self._index_splits,
         }
@@ -76,20 +75,20 @@ class TrinoService(ThriftCalls):
         return presto_service() if frame[_METHOD] == _PRESTO else trino_service()
 
     def busy(self) -> bool:
-        """Whether scans are under way, for which a service that is to stop should wait."""
+        """Whether scans are in progress, which a stopping service should let finish."""
         return self.open_scans > 0
 
     @property
     def open_scans(self) -> int:
-        """How many scans are not read to their end."""
+        """Number of scans in progress."""
         return self._scans.count()
 
     def _answer(self, contract: ModuleType, call: Call) -> Buffers:
         method = self._method(call)
         if method == "GetRows":
-            asked = call.arguments
-            token = asked.nextToken.token
-            page = self._page(asked.splitId.id, asked.columns, asked.maxBytes, token.id if token else None)
+            request = call.arguments
+            token = request.nextToken.token
+            page = self._page(request.splitId.id, request.columns, request.maxBytes, token.id if token else None)
             return [raw_reply_head(call.name, call.sequence), *page, RAW_REPLY_TAIL]
         if method == "GetTableMetadata":
             name = _table_name(call.arguments)
@@ -102,28 +101,28 @@ class TrinoService(ThriftCalls):
         named = self._names.find(said)
         return nullcontext() if named is None else self._tables.watched(named.name)
 
-    def _splits(self, asked: Any) -> Any:
-        token, name = asked.nextToken.token, _table_name(asked)
+    def _splits(self, request: Any) -> Any:
+        token, name = request.nextToken.token, _table_name(request)
         with self._watched(name):
             batch = self._planner.splits(
                 name,
-                desired=asked.desiredColumns.columns,
-                constraint=asked.outputConstraint,
-                most=asked.maxSplitCount,
+                desired=request.desiredColumns.columns,
+                constraint=request.outputConstraint,
+                limit=request.maxSplitCount,
                 token=token.id if token else None,
             )
         return self._batch(batch)
 
-    def _index_splits(self, asked: Any) -> Any:
-        token, name = asked.nextToken.token, _table_name(asked)
+    def _index_splits(self, request: Any) -> Any:
+        token, name = request.nextToken.token, _table_name(request)
         with self._watched(name):
             batch = self._index.splits(
                 name,
-                index_columns=asked.indexColumnNames,
-                output_columns=asked.outputColumnNames,
-                keys=asked.keys,
-                constraint=asked.outputConstraint,
-                most=asked.maxSplitCount,
+                index_columns=request.indexColumnNames,
+                output_columns=request.outputColumnNames,
+                keys=request.keys,
+                constraint=request.outputConstraint,
+                limit=request.maxSplitCount,
                 token=token.id if token else None,
             )
         return self._batch(batch)
@@ -135,7 +134,7 @@ class TrinoService(ThriftCalls):
         return self._structs.TrinoThriftSplitBatch(splits, token)
 
     def _page(self, split_id: bytes, columns: Sequence[str], most: int, token: bytes | None) -> Buffers:
-        """A page of rows, as the parts of its encoded struct."""
+        """A page of rows, as the buffers of its encoded struct."""
         split = self._codec.unpack(split_id)
         digest = _page_digest(split_id, columns)
         position = 0 if token is None else self._position(token, digest)
@@ -166,8 +165,8 @@ class TrinoService(ThriftCalls):
         return call.name.removeprefix("presto").removeprefix("trino")
 
 
-def _table_name(asked: Any) -> TableName:
-    name = asked.schemaTableName
+def _table_name(request: Any) -> TableName:
+    name = request.schemaTableName
     return TableName(name.schemaName.lower(), name.tableName.lower())
 
 
@@ -176,8 +175,8 @@ def _lower(name: str | None) -> str | None:
 
 
 def _page_digest(split_id: bytes, columns: Sequence[str]) -> bytes:
-    told = hashlib.sha256(split_id)
+    digest = hashlib.sha256(split_id)
     for column in columns:
         name = column.encode("utf-8", "surrogatepass")
-        told.update(len(name).to_bytes(4, "big") + name)
-    return told.digest()[:_DIGEST_BYTES]
+        digest.update(len(name).to_bytes(4, "big") + name)
+    return digest.digest()[:_DIGEST_BYTES]

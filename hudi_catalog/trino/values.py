@@ -32,7 +32,6 @@ from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
 from table_format.errors import HudiError, ServiceError
 
 pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
-
 types = pa.types
 
 _ARROW: Mapping[BlockKind, pa.DataType] = {

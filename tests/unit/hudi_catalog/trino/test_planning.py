@@ -82,7 +82,7 @@ class Serving:
         token: bytes | None = None,
         desired: list[str] | None = ["k"],  # noqa: B006
     ) -> tuple[list[TrinoSplit], bytes | None]:
-        found = self.planner.splits(table, desired=desired, constraint=constraint, most=most, token=token)
+        found = self.planner.splits(table, desired=desired, constraint=constraint, limit=most, token=token)
         return [self.codec.unpack(one) for one in found.split_ids], found.next_token
 
 
