@@ -7,11 +7,35 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks import hive, indexes, million, peers, planning, record_index, surgery, sync, trino, writing
+from benchmarks import (
+    hive,
+    indexes,
+    local_writing,
+    million,
+    peers,
+    planning,
+    record_index,
+    surgery,
+    sync,
+    trino,
+    writing,
+)
 from benchmarks.writing import Job
 
 PAGE = Path(__file__).parents[1] / "docs/benchmarks.md"
-WHAT = ["writing", "planning", "million", "peers", "trino", "hive", "sync", "record_index", "surgery", "indexes"]
+WHAT = [
+    "writing",
+    "local_writing",
+    "planning",
+    "million",
+    "peers",
+    "trino",
+    "hive",
+    "sync",
+    "record_index",
+    "surgery",
+    "indexes",
+]
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 
 
@@ -48,6 +72,8 @@ def planning_table(figures: dict[str, Any]) -> str:
 def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
     """Heading and table of one benchmark."""
     match what:
+        case "local_writing":
+            return "Writing without Spark", "\n".join(local_writing.table(*local_writing.measure(folder, repeats)))
         case "planning":
             return "Planning", planning_table(planning.run(folder))
         case "million":
