@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +42,18 @@ class EncodedColumns:
     rows: int
 
 
-def encode_columns(table: pa.Table, footer: Footer, options: BaseFileOptions, *, indexed: bool) -> EncodedColumns:
+WriterArguments = dict[Hashable, dict[str, Any]]
+"""Arguments of the Parquet writer by the names and types of the columns."""
+
+
+def encode_columns(
+    table: pa.Table,
+    footer: Footer,
+    options: BaseFileOptions,
+    *,
+    indexed: bool,
+    known_arguments: WriterArguments | None = None,
+) -> EncodedColumns:
     """Encode rows as one row group of a file's columns.
 
     Two-level lists, as Apache Hudi writes them, are possible: a three-level list with a required element has the same
@@ -52,12 +64,18 @@ def encode_columns(table: pa.Table, footer: Footer, options: BaseFileOptions, *,
         footer: the file's.
         options: how to encode; the file's own encodings do not matter.
         indexed: whether to write column and offset indexes.
+        known_arguments: those chosen for other row groups of the file, whose values needn't be sampled again; takes
+            the ones chosen here.
 
     Raises:
         CannotSplice: pyarrow writes a column in another form than the file's (INT96, decimals as text, …).
     """
     table = _as_in_file(table, footer)
-    arguments = {**options.writer_arguments(table), "write_page_index": indexed}
+    known_arguments = {} if known_arguments is None else known_arguments
+    columns = tuple(zip(table.column_names, table.schema.types, strict=True))
+    if columns not in known_arguments:
+        known_arguments[columns] = options.writer_arguments(table)
+    arguments = {**known_arguments[columns], "write_page_index": indexed}
     if _HAS_INTEGER_DECIMALS:
         arguments["store_decimal_as_integer"] = _has_integer_decimals(footer, table.column_names)
     sink = pa.BufferOutputStream()

@@ -13,7 +13,7 @@ from table_format.base_file.writer import BaseFileOptions
 from table_format.meta_columns import constant
 from table_format.storage import Storage
 from table_writer.surgery.compact import STRUCT, Struct
-from table_writer.surgery.encode import EncodedColumns, encode_columns
+from table_writer.surgery.encode import EncodedColumns, WriterArguments, encode_columns
 from table_writer.surgery.footer import (
     MAGIC,
     ChunkField,
@@ -203,6 +203,7 @@ class _Splice:
         self.groups: list[Struct] = []
         self.placed: list[_Placed] = []
         self.constants: dict[int, EncodedColumns] = {}
+        self.writer_arguments: WriterArguments = {}
         edits = (edit.groups.get(ordinal) for ordinal in range(len(footer.groups)))
         self.tables = iter([*(group.table for group in edits if isinstance(group, NewColumns)), *edit.appended])
         self.ahead: concurrent.futures.Future[EncodedColumns] | None = None
@@ -265,7 +266,9 @@ class _Splice:
         return self._encode(table.select(names))
 
     def _encode(self, table: pa.Table) -> EncodedColumns:
-        return encode_columns(table, self.footer, self.options, indexed=self.indexed)
+        return encode_columns(
+            table, self.footer, self.options, indexed=self.indexed, known_arguments=self.writer_arguments
+        )
 
     def _encoded(self, table: pa.Table | None, rows: int) -> Iterator[EncodedColumns]:
         """The encoded columns of a row group; constants last, since they replace others."""
