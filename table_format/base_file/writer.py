@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -194,23 +195,56 @@ def write_base_file(
         options: write options, see `BaseFileOptions`.
         footer_texts: further keys for the footer, such as the Spark version, which tells Spark's readers the calendar.
     """
+    parts = iter((table,))
+    return write_base_file_parts(storage, path, parts, avro_schema_json, options, footer_texts=footer_texts)
+
+
+def write_base_file_parts(
+    storage: Storage,
+    path: str,
+    parts: Iterator[pa.Table],
+    avro_schema_json: str,
+    options: Mapping[str, str] | None = None,
+    *,
+    footer_texts: Mapping[str, str] | None = None,
+) -> BaseFileResult:
+    """Write a base file out of several tables, one in memory at a time; see `write_base_file`.
+
+    Args:
+        storage: the table's.
+        path: of the new file; what stands there is replaced.
+        parts: one table or more, whose record keys follow each other. The columns of the first decide how all are
+            encoded.
+        avro_schema_json: the Avro schema with meta fields; columns are brought to it.
+        options: write options, see `BaseFileOptions`.
+        footer_texts: further keys for the footer.
+    """
     settings = BaseFileOptions.of(options or {})
-    table = as_schema(table, avro_to_arrow(avro_schema_json))
-    texts = {**(footer_texts or {}), AVRO_SCHEMA: avro_schema_json, MODEL_NAME: "avro"}
-    if RECORD_KEY in table.column_names:
-        texts |= _key_texts(table.column(RECORD_KEY), settings)
-    table = table.replace_schema_metadata(None)
+    schema = avro_to_arrow(avro_schema_json)
+    conformed = (as_schema(part, schema).replace_schema_metadata(None) for part in parts)
+    first = next(conformed)
     collected: list[pq.FileMetaData] = []
+    keys: list[Any] = []
+    rows = 0
     with stream_errors(path), storage.open_output(path) as stream:
         writer = parquet.ParquetWriter(
-            stream, table.schema, metadata_collector=collected, store_schema=False, **settings.writer_arguments(table)
+            stream, first.schema, metadata_collector=collected, store_schema=False, **settings.writer_arguments(first)
         )
+        todo = itertools.chain([first], conformed)
+        del first
         with writer:
-            if len(table):
-                writer.write_table(table, row_group_size=settings.rows_per_group(table))
+            for part in todo:
+                rows += len(part)
+                if RECORD_KEY in part.column_names:
+                    keys += part.column(RECORD_KEY).chunks
+                if len(part):
+                    writer.write_table(part, row_group_size=settings.rows_per_group(part))
+            texts = {**(footer_texts or {}), AVRO_SCHEMA: avro_schema_json, MODEL_NAME: "avro"}
+            if keys:
+                texts |= _key_texts(pa.chunked_array(keys), settings)
             writer.add_key_value_metadata(texts)
         size = stream.tell()
-    return BaseFileResult(size, len(table), collected[0])
+    return BaseFileResult(size, rows, collected[0])
 
 
 def key_range(keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> tuple[str, str] | None:

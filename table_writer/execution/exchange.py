@@ -83,12 +83,20 @@ class Segments:
 
     content: tuple[Segment, ...]
 
-    def tables(self) -> Iterator[pa.Table]:
+    def tables(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """The tables; each is read when it is asked for."""
         for segment in self.content:
             with pa.memory_map(segment.path) as file:
                 file.seek(segment.offset)
-                yield pa.ipc.open_stream(file.read_buffer(segment.length)).read_all()
+                data = file.read_buffer(segment.length)
+            # Arrow's own threads would take the cores of other tasks
+            options = pa.ipc.IpcReadOptions(use_threads=False)
+            if columns is not None:
+                schema = pa.ipc.open_stream(data).schema
+                chosen = sorted(schema.get_field_index(name) for name in columns)
+                options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=chosen)
+            table = pa.ipc.open_stream(data, options=options).read_all()
+            yield table if columns is None else table.select(list(columns))
 
 
 class SpillFile:

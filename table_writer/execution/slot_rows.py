@@ -19,8 +19,8 @@ Positions = npt.NDArray[np.integer[Any]]
 class TableSource(Protocol):
     """Tables that can be read again, such as those of a file."""
 
-    def tables(self) -> Iterator[pa.Table]:
-        """The tables, in the order of the batch."""
+    def tables(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The tables, in the order of the batch, with some of their columns or all."""
 
 
 class Divider(Protocol):
@@ -41,9 +41,9 @@ class InMemory:
 
     content: Sequence[pa.Table]
 
-    def tables(self) -> Iterator[pa.Table]:
+    def tables(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """The tables."""
-        return iter(self.content)
+        return iter(self.content) if columns is None else (table.select(columns) for table in self.content)
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ class SlotRows:
         """
         return in_one_piece(list(self.source.tables()), where, advice), self.positions
 
-    def pieces(self) -> Iterator[pa.Table]:
-        """The rows, table by table."""
-        for table in self.source.tables():
+    def pieces(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The rows, table by table, with some of their columns or all."""
+        for table in self.source.tables(columns):
             yield table if self.positions is None else table.take(from_numpy(self.positions))
 
     def divided(self, part_of: Callable[[pa.Table], Positions], parts: int) -> list[TableSource]:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
 import pyarrow as pa
+from pyarrow import compute
 
 from table_format.base_file.footer import BaseFileFooter, footer
-from table_format.base_file.writer import BaseFileResult, write_base_file
+from table_format.base_file.writer import BaseFileResult, write_base_file, write_base_file_parts
 from table_format.codecs.arrow_numpy import one_chunk
 from table_format.meta_columns import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
 from table_format.table.schema_history import read_columns
 from table_writer.files.file_change import FileChange
 from table_writer.files.written import EncodedWork, WrittenFile
-from table_writer.metadata.column_statistics import collect_statistics
+from table_writer.metadata.column_statistics import ColumnValues, collect_statistics, statistics_of
 from table_writer.plan.plan import FilePlan
 from table_writer.rows.merge import merged_rows
 from table_writer.rows.values import merged_values, with_constants
+
+pc: Any = compute  # the stubs lag behind the functions
 
 # Bytes a value in a dictionary-encoded chunk, dictionary included: about 1000 distinct values.
 _FEW_VALUES_BYTES = 1.5
@@ -48,6 +57,94 @@ def write_first(change: FileChange) -> WrittenFile | None:
     deleted = incoming.keys.slice(0, 0)
     work = encoded_whole(result)
     return change.written(result.size, result.row_count, work, statistics, inserted=incoming.keys, deleted=deleted)
+
+
+def write_first_in_parts(changes: Iterator[FileChange]) -> WrittenFile | None:
+    """Write the first file of a file group part by part, so that one part is in memory at a time.
+
+    Args:
+        changes: of the same file, none without rows, their record keys rising.
+    """
+    first = next(changes, None)
+    if first is None:
+        return None
+    started, plan = first.started, first.plan
+    # all that is needed of it later, without its rows
+    file = replace(first, incoming=first.incoming.without_rows())
+    bounds = None if plan.indexed is None else GrowingBounds(plan.indexed)
+    keys: list[Any] = []
+
+    def parts() -> Iterator[pa.Table]:
+        for change in todo:
+            keys.append(change.incoming.keys)
+            table = change.incoming.with_meta(change.task.number, change.partition, change.name)
+            if bounds is not None:
+                bounds.add(table)
+            yield table
+
+    todo = itertools.chain([first], changes)
+    del first
+    file.announce()
+    result = write_base_file_parts(
+        plan.storage, file.target, parts(), plan.footer_schema, plan.file_options, footer_texts=plan.footer_texts
+    )
+    statistics = None if bounds is None else statistics_of(bounds.columns(), file.name, file.partition, result.metadata)
+    return replace(file, started=started).written(
+        result.size,
+        result.row_count,
+        encoded_whole(result),
+        statistics,
+        inserted=pa.concat_arrays(keys),
+        deleted=keys[0].slice(0, 0),
+    )
+
+
+class GrowingBounds:
+    """What column statistics need of rows that come table by table.
+
+    Args:
+        names: columns with statistics.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._values: dict[str, list[Any]] = {}
+        self._rows = 0
+        self._nulls: Counter[str] = Counter()
+
+    def add(self, table: pa.Table) -> None:
+        """Take some rows in."""
+        self._rows += len(table)
+        for name in self._names:
+            if name in table.column_names:
+                column = table.column(name)
+                self._nulls[name] += column.null_count
+                self._values.setdefault(name, []).append(_extremes(column))
+
+    def columns(self) -> Iterator[ColumnValues]:
+        """The columns, each with a few values of the same bounds."""
+        for name, values in self._values.items():
+            yield ColumnValues(name, pa.concat_arrays(values), self._rows, self._nulls[name])
+
+
+def _extremes(column: Any) -> Any:
+    """Some values of a column: the least, the greatest and a NaN where there is one; a null where all are null."""
+    if pa.types.is_dictionary(column.type):
+        column = pa.chunked_array(
+            [chunk.dictionary.take(pc.unique(chunk.indices)) for chunk in column.chunks], column.type.value_type
+        )
+    if column.null_count == len(column):
+        return pa.nulls(1, column.type)
+    if pa.types.is_floating(column.type):
+        nan = pc.is_nan(column).fill_null(False)
+        numbers = column.filter(pc.invert(nan)).drop_null()
+        least = pc.min_max(numbers)
+        some: list[Any] = [least["min"], least["max"]] if len(numbers) else []
+        if len(numbers) < len(column) - column.null_count:
+            some.append(pa.scalar(float("nan"), column.type))
+        return pa.array(some, column.type)
+    bounds = pc.min_max(column)
+    return pa.array([bounds["min"], bounds["max"]], column.type)
 
 
 def rewrite_whole(change: FileChange) -> WrittenFile | None:

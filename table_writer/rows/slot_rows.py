@@ -118,6 +118,12 @@ class Incoming:
         left = np.flatnonzero(~doomed)
         return Incoming(self.plan, self.rows, self.chosen[left], self.keys.take(from_numpy(left)), self.first)
 
+    def without_rows(self) -> Incoming:
+        """The same without any row, for what is to be known of a file when its rows are written."""
+        # made anew, as slices would keep the rows in memory
+        keys: Any = pa.array([], self.keys.type)
+        return Incoming(self.plan, self.rows.schema.empty_table(), np.empty(0, np.int64), keys, self.first)
+
     def _flags(self, name: str) -> Mask | None:
         if name not in self.rows.column_names:
             return None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from table_format.slices.file_names import new_bucket_file_id, new_file_id
 from table_writer.files.file_change import CurrentFile, FileChange
-from table_writer.files.rewrite import rewrite_whole, write_first
+from table_writer.files.rewrite import rewrite_whole, write_first, write_first_in_parts
 from table_writer.files.written import WrittenFile
 from table_writer.plan.plan import FilePlan, TaskIdentity
 from table_writer.rows.slot_rows import Incoming
@@ -32,3 +34,9 @@ class GroupWriter:
             return merge_by_surgery(change)
         except CannotSplice:
             return rewrite_whole(change)
+
+    def write_parts(self, parts: Iterator[Incoming]) -> WrittenFile | None:
+        """Make the group's first file of rows that come part by part, their keys rising; None when there are none."""
+        file_id = new_bucket_file_id(self._number) if self._plan.bucketed else new_file_id()
+        changes = (FileChange(part.without_deletes(), self._task, self._partition, file_id, None) for part in parts)
+        return write_first_in_parts(change for change in changes if len(change.incoming.keys))

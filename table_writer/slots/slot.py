@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,19 +13,21 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute
 
-from table_format.codecs.arrow_numpy import one_chunk, to_numpy
-from table_format.meta_columns import PARTITION_PATH
-from table_writer.execution.slot_rows import SlotRows
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
+from table_writer.execution.slot_rows import SlotRows, TableSource, in_one_piece
 from table_writer.files.file_change import CurrentFile
 from table_writer.files.written import WrittenFile
 from table_writer.metadata.index_deltas import DeltaCollector
 from table_writer.plan.plan import BUCKET_COLUMN, FilePlan, TaskIdentity
+from table_writer.rows.merge import positions_after
 from table_writer.rows.slot_rows import Incoming
 from table_writer.slots.file_group import GroupWriter
 
 pc: Any = compute  # the stubs lag behind the functions
 Rows = npt.NDArray[np.integer[Any]]
 
+_SAMPLE_ROWS = 1024
 _WHERE = "in one bucket of this write"
 _ADVICE = "; write the rows in several batches, or make the table with more buckets"
 
@@ -45,15 +48,65 @@ class GroupRows:
     rows: pa.Table
     positions: Rows | None
 
+    @property
+    def count(self) -> int:
+        """How many rows they are."""
+        return self.rows.num_rows if self.positions is None else len(self.positions)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupParts:
+    """The rows of one file group that are not in memory together.
+
+    Attributes:
+        partition: the group's partition path.
+        number: of the group, or its bucket.
+        parts: its rows by ranges of record keys, rising; to be read once, before the next group's.
+    """
+
+    partition: str
+    number: int
+    parts: Iterator[GroupRows]
+
+    def together(self) -> GroupRows:
+        """All of its rows in memory, as a merge with the group's file needs them."""
+        tables = [
+            part.rows if part.positions is None else part.rows.take(from_numpy(part.positions)) for part in self.parts
+        ]
+        return GroupRows(self.partition, self.number, in_one_piece(tables, _WHERE, _ADVICE), None)
+
+
+class _Numbered:
+    """The rows of a group's parts as a file takes them, with their numbers running on.
+
+    Attributes:
+        first: number of the next row.
+    """
+
+    def __init__(self, plan: FilePlan, parts: Iterator[GroupRows], first: int) -> None:
+        self._plan = plan
+        self._parts = parts
+        self.first = first
+
+    def __iter__(self) -> Iterator[Incoming]:
+        for part in self._parts:
+            incoming = Incoming.of(self._plan, part.rows, part.positions, self.first)
+            self.first += part.count
+            yield incoming
+
 
 def write_slots(plan: FilePlan, slots: Iterable[SlotRows], task: TaskIdentity) -> Iterator[WrittenFile]:
     """Write the files of all partitions and buckets that a task's rows fall into; unchanged files stay."""
     for slot in slots:
-        rows, positions = slot.whole(_WHERE, _ADVICE)
-        yield from write_groups(plan, groups_of_rows(rows, positions), task)
+        if slot.fits:
+            rows, positions = slot.whole(_WHERE, _ADVICE)
+            groups: Iterable[GroupRows | GroupParts] = groups_of_rows(rows, positions)
+        else:
+            groups = groups_in_ranges(slot)
+        yield from write_groups(plan, groups, task)
 
 
-def write_groups(plan: FilePlan, groups: Iterable[GroupRows], task: TaskIdentity) -> Iterator[WrittenFile]:
+def write_groups(plan: FilePlan, groups: Iterable[GroupRows | GroupParts], task: TaskIdentity) -> Iterator[WrittenFile]:
     """Write the files of all file groups that a task changes; unchanged files stay.
 
     What they change in the record index is left in one file, which the last of the files names.
@@ -61,14 +114,20 @@ def write_groups(plan: FilePlan, groups: Iterable[GroupRows], task: TaskIdentity
     first = 0
     changes = DeltaCollector(plan.storage, plan.index_folder, task.token, plan.index)
     last: WrittenFile | None = None
-    for mine in groups:
-        incoming = Incoming.of(plan, mine.rows, mine.positions, first)
-        first += mine.rows.num_rows if mine.positions is None else len(mine.positions)
-        current = _current(plan, mine.partition, mine.number)
-        written = GroupWriter(plan, task, mine.partition, mine.number).write(incoming, current)
+    for group in groups:
+        writer = GroupWriter(plan, task, group.partition, group.number)
+        current = _current(plan, group.partition, group.number)
+        if isinstance(group, GroupParts) and current is None:
+            parts = _Numbered(plan, group.parts, first)
+            written = writer.write_parts(iter(parts))
+            first = parts.first
+        else:
+            rows = group.together() if isinstance(group, GroupParts) else group
+            written = writer.write(Incoming.of(plan, rows.rows, rows.positions, first), current)
+            first += rows.count
         if written is None:
             continue
-        changes.add(mine.partition, written.stat.file_id, written.inserted, written.deleted)
+        changes.add(group.partition, written.stat.file_id, written.inserted, written.deleted)
         if last is not None:
             yield last
         last = dataclasses.replace(written, inserted=None, deleted=None)
@@ -102,6 +161,49 @@ def groups_of_rows(rows: pa.Table, positions: Rows | None = None) -> Iterator[Gr
         code = int(ordered[start])
         chosen = order[start:end] if positions is None else positions[order[start:end]]
         yield GroupRows(names[code % len(names)], code // len(names), rows, chosen)
+
+
+def groups_in_ranges(slot: SlotRows) -> Iterator[GroupParts]:
+    """The rows of a slot that a task cannot hold at a time, by file group.
+
+    They are put aside by ranges of partition, group and record key that are about equal in size, and come back range
+    by range: all rows of a key are in one.
+    """
+    columns = [name for name in (PARTITION_PATH, BUCKET_COLUMN, RECORD_KEY) if name in next(slot.pieces()).column_names]
+    samples = [_order_texts(_some_rows(table)) for table in slot.pieces(columns)]
+    sample = pa.concat_arrays(samples)
+    sample = sample.take(pc.sort_indices(sample))
+    count = -(-slot.nbytes // max(1, slot.share or slot.nbytes)) + 1
+    places = np.unique(np.linspace(0, len(sample), count + 1).astype(np.int64)[1:-1])
+    bounds = sample.take(from_numpy(places[places < len(sample)])).unique()
+    ranges = slot.divided(lambda table: positions_after(bounds, _order_texts(table)), len(bounds) + 1)
+    groups = itertools.groupby(_range_groups(ranges), key=lambda group: (group.partition, group.number))
+    for (partition, number), parts in groups:
+        yield GroupParts(partition, number, parts)
+
+
+def _range_groups(ranges: Iterable[TableSource]) -> Iterator[GroupRows]:
+    for source in ranges:
+        tables = list(source.tables())
+        if tables:
+            rows = in_one_piece(tables, _WHERE, _ADVICE)
+            tables.clear()
+            yield from sorted(groups_of_rows(rows), key=lambda group: (group.partition, group.number))
+            del rows
+
+
+def _some_rows(table: pa.Table) -> pa.Table:
+    step = max(1, table.num_rows // _SAMPLE_ROWS)
+    return table.take(from_numpy(np.arange(0, table.num_rows, step)))
+
+
+def _order_texts(table: pa.Table) -> Any:
+    """A text for each row, by which rows of one file group, and keys within it, follow each other."""
+    numbers = pc.utf8_lpad(pc.cast(one_chunk(table[BUCKET_COLUMN]), pa.string()), 10, "0")
+    texts = [numbers, one_chunk(table[RECORD_KEY])]
+    if PARTITION_PATH in table.column_names:
+        texts.insert(0, one_chunk(table[PARTITION_PATH]).dictionary_decode())
+    return pc.binary_join_element_wise(*texts, "\0")
 
 
 def _current(plan: FilePlan, partition: str, number: int) -> CurrentFile | None:
