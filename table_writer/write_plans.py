@@ -217,7 +217,7 @@ class WritePlans:
         """
         if self.layout is None:
             return None
-        changes = [file.index_delta for file in written if file.index_delta is not None]
+        changes = [delta for file in written for delta in file.index_deltas]
         if not any(replaced.values()):
             return changes
         groups = [row for row in current.to_pylist() if row["file_id"] in replaced.get(row["partition"], ())]

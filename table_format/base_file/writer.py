@@ -267,9 +267,10 @@ def key_range(keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> tuple[str, str] | N
 
 def _key_texts(keys: pa.ChunkedArray[Any], settings: BaseFileOptions) -> dict[str, str]:
     texts = {}
-    bounds = key_range(keys)
-    if bounds is not None:
-        texts[MIN_KEY], texts[MAX_KEY] = bounds
+    ranges = [bounds for chunk in keys.chunks if (bounds := key_range(chunk)) is not None]
+    if ranges:
+        texts[MIN_KEY] = min((least for least, _ in ranges), key=_utf_16)
+        texts[MAX_KEY] = max((greatest for _, greatest in ranges), key=_utf_16)
     if settings.bloom_enabled:
         bloom = bloom_of(keys, settings)
         texts[BLOOM] = bloom.to_text()
@@ -278,11 +279,21 @@ def _key_texts(keys: pa.ChunkedArray[Any], settings: BaseFileOptions) -> dict[st
     return texts
 
 
+def _utf_16(text: str) -> bytes:
+    """Java orders texts by their UTF-16 code units."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
 def bloom_of(column: pa.ChunkedArray[Any], settings: BaseFileOptions) -> BloomFilter:
     """Bloom filter of a file's record keys, sized by the options."""
-    keys = _in_one_piece(column)
     if settings.bloom_entries is None:
-        return simple_bloom(keys, *fitting_size(len(keys), settings.bloom_false_positives, settings.bloom_most_bits))
+        size = fitting_size(len(column), settings.bloom_false_positives, settings.bloom_most_bits)
+        # chunk by chunk, so that the keys of a large file do not stand in memory twice
+        filters = [simple_bloom(_in_one_piece(pa.chunked_array([chunk])), *size) for chunk in column.chunks]
+        if len(filters) > 1:
+            return BloomFilter(*size, [np.bitwise_or.reduce([part.vectors[0] for part in filters])])
+        return filters[0] if filters else simple_bloom(pa.array([], pa.string()), *size)
+    keys = _in_one_piece(column)
     bits, hashes = filter_size(settings.bloom_entries, settings.bloom_false_positives)
     if settings.bloom_dynamic:
         return dynamic_bloom(keys, bits, hashes, settings.bloom_entries, settings.bloom_dynamic_most)

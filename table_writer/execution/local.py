@@ -35,8 +35,8 @@ _LARGEST_CHUNK: Final = 32 << 20
 _LEAST_MEMORY: Final = 16 << 20
 # What of the limit rows may take: those that wait for their slot, and those that a task works on, which it moves, keys
 # and encodes.
-_WAITING: Final = 4
-_WORKED_ON: Final = 8
+_WAITING: Final = 5
+_WORKED_ON: Final = 12
 _IN_FLIGHT: Final = 16
 
 

@@ -94,7 +94,7 @@ def write_first_in_parts(changes: Iterator[FileChange]) -> WrittenFile | None:
         result.row_count,
         encoded_whole(result),
         statistics,
-        inserted=pa.concat_arrays(keys),
+        inserted=pa.chunked_array(keys),
         deleted=keys[0].slice(0, 0),
     )
 

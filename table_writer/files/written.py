@@ -46,7 +46,7 @@ class WrittenFile:
         stat: for the commit.
         statistics: of its columns, as a table of the metadata table's exchange schema; None without them.
         work: how it was made.
-        index_delta: what its slot changed in the record index; on one file of the slot.
+        index_deltas: what its task changed in the record index; on one file of the task.
         inserted: record keys that are new in the file; for the task alone, they do not go to the driver.
         deleted: record keys that the file no longer holds; for the task alone.
     """
@@ -54,6 +54,6 @@ class WrittenFile:
     stat: WriteStat
     statistics: pa.Table | None
     work: EncodedWork = EncodedWork()
-    index_delta: DeltaFile | None = None
+    index_deltas: tuple[DeltaFile, ...] = ()
     inserted: Any = field(default=None, compare=False)
     deleted: Any = field(default=None, compare=False)

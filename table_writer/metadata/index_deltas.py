@@ -55,7 +55,7 @@ def write_delta(storage: Storage, folder: str, name: str, layout: IndexLayout, c
     Args:
         storage: of the table.
         folder: see `delta_folder`.
-        name: of the file, unique to the attempt of a task.
+        name: of the files, unique to the attempt of a task.
         layout: of the index.
         changes: schema `CHANGES_SCHEMA`; keys must not be null.
 
@@ -104,13 +104,17 @@ def changed_groups(files: Iterable[DeltaFile]) -> dict[int, int]:
     return dict(sorted(counts.items()))
 
 
+# Changes in memory, with the partition and file id of each, until they are written.
+_MOST_ROWS = 1 << 18
+
+
 class DeltaCollector:
-    """Collects the keys that one task inserts into files or deletes from them, for one delta file.
+    """Collects the keys that one task inserts into files or deletes from them, for a delta file or several.
 
     Args:
         storage: of the table.
         folder: see `delta_folder`.
-        name: of the file, unique to the attempt of a task.
+        name: of the files, unique to the attempt of a task.
         layout: of the record index; None where the table has none, and nothing is collected.
     """
 
@@ -120,27 +124,42 @@ class DeltaCollector:
         self._name = name
         self._layout = layout
         self._tables: list[pa.Table] = []
+        self._rows = 0
+        self._written: list[DeltaFile] = []
 
     def add(self, partition: str, file_id: str, inserted: Any, deleted: Any) -> None:
         """Add the keys of one file group."""
         if self._layout is None:
             return
         for keys, location in ((inserted, file_id), (deleted, None)):
-            if len(keys):
-                count = len(keys)
+            for start in range(0, len(keys), _MOST_ROWS):
+                some = keys.slice(start, _MOST_ROWS)
+                count = len(some)
                 columns = [
-                    keys,
+                    some,
                     _repeated(partition, count),
                     _repeated(location, count),
                     from_numpy(np.full(count, location is None)),
                 ]
                 self._tables.append(pa.Table.from_arrays(columns, schema=CHANGES_SCHEMA))
+                self._rows += count
+                if self._rows >= _MOST_ROWS:
+                    self._flush()
 
-    def write(self) -> DeltaFile | None:
-        """Write the delta file; None when no key was added."""
-        if self._layout is None or not self._tables:
-            return None
-        return write_delta(self._storage, self._folder, self._name, self._layout, pa.concat_tables(self._tables))
+    def write(self) -> tuple[DeltaFile, ...]:
+        """Write what is left, and tell all delta files; none when no key was added."""
+        if self._tables:
+            self._flush()
+        return tuple(self._written)
+
+    def _flush(self) -> None:
+        if self._layout is None:
+            return
+        name = f"{self._name}-{len(self._written)}"
+        delta = write_delta(self._storage, self._folder, name, self._layout, pa.concat_tables(self._tables))
+        if delta is not None:
+            self._written.append(delta)
+        self._tables, self._rows = [], 0
 
 
 def _check(changes: pa.Table) -> None:

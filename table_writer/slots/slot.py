@@ -132,7 +132,7 @@ def write_groups(plan: FilePlan, groups: Iterable[GroupRows | GroupParts], task:
             yield last
         last = dataclasses.replace(written, inserted=None, deleted=None)
     if last is not None:
-        yield dataclasses.replace(last, index_delta=changes.write())
+        yield dataclasses.replace(last, index_deltas=changes.write())
 
 
 def groups_of_rows(rows: pa.Table, positions: Rows | None = None) -> Iterator[GroupRows]:

@@ -86,7 +86,7 @@ def plan_of(step: dict[str, Any]) -> dict[str, Any]:
 
 def index_changes(slot: Slot, made: WrittenFile) -> list[str]:
     """What a write tells the record index."""
-    files = [made.index_delta] if made.index_delta else []
+    files = made.index_deltas
     return sorted(str(row) for group in range(2) for row in read_deltas(slot.storage, files, group).to_pylist())
 
 

@@ -166,13 +166,13 @@ def test_index_changes_are_keys_that_came_and_went(slot, mode):
     layout = IndexLayout((("record-index-", 3),), "global")
     rows = rows_of([10, 11, 12]).append_column(GONE_COLUMN, pa.array([None, False, True]))
     made = slot.write(rows, mode, index=layout, index_folder=".hoodie/x")
-    found = [row for group in range(3) for row in read_deltas(slot.storage, [made.index_delta], group).to_pylist()]
+    found = [row for group in range(3) for row in read_deltas(slot.storage, made.index_deltas, group).to_pylist()]
     place = {"partition": "", "file_id": made.stat.file_id, "deleted": False}
     assert sorted(found, key=lambda row: row["key"]) == [
         {"key": "k00011", **place},
         {"key": "k00012", "partition": "", "file_id": None, "deleted": True},
     ]
-    assert slot.write(rows_of([14]), mode, index=layout, index_folder=".hoodie/x").index_delta is None
+    assert slot.write(rows_of([14]), mode, index=layout, index_folder=".hoodie/x").index_deltas == ()
 
 
 def test_candidates_are_few(slot):
