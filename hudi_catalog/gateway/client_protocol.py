@@ -26,7 +26,7 @@ _SEGMENT_URI = re.compile(r'("(?:uri|ackUri)"\s*:\s*")([^"\\]*)(?=")')
 
 HEAD = 65_536
 
-"""Bytes at the start of a response in which URIs are looked for."""
+"""Bytes at the start of a response that are searched for URIs."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class RunningQueries:
         """Whether a query is running, or a client fetched spooled rows a moment ago."""
         return len(self) > 0 or self._clock() - self._spooled < _SPOOLED_SECONDS
 
-    def asked(self, path: str) -> None:
+    def saw_request(self, path: str) -> None:
         """Record a client's request for a query's next rows, or for spooled rows."""
         match = _QUERY_OF_PATH.match(path)
         if match is not None:
@@ -171,7 +171,7 @@ class RunningQueries:
         elif path.startswith("/v1/spooled/"):
             self._spooled = self._clock()
 
-    def answered(self, method: str, path: str, status: int, head: bytes, encoding: str) -> str | None:
+    def saw_response(self, method: str, path: str, status: int, head: bytes, encoding: str) -> str | None:
         """Record the response to a statement or to a request for its next rows.
 
         Args:

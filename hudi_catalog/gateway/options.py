@@ -136,7 +136,7 @@ class ProxySettings:
             it and would check the host against its certificate, else `host`.
         connect_timeout: seconds for connecting to Trino; `hoodie.catalog.gateway.connect.timeout`.
         answer_timeout: seconds within which Trino must send something; `hoodie.catalog.gateway.answer.timeout`.
-        rewrite_timeout: seconds after which a statement goes on unchanged; `hoodie.catalog.gateway.rewrite.timeout`.
+        rewrite_timeout: seconds before a statement is forwarded unchanged; `hoodie.catalog.gateway.rewrite.timeout`.
         rewrite_threads: statements rewritten concurrently; `hoodie.catalog.gateway.rewrite.threads`.
         statement_size: longer statements, in bytes, are forwarded unread; `hoodie.catalog.gateway.statement.size`.
         prepared_header_size: most bytes of the prepared-statement header after rewriting;

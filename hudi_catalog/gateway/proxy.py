@@ -228,7 +228,7 @@ class GatewayProxy:
                 passed = await self._statements.for_trino(body, headers)
                 body = passed.body
             headers.popall("Content-Length", None)
-        self._queries.asked(path)
+        self._queries.saw_request(path)
         async with self._upstream.exchange(
             request.method,
             target,
@@ -244,7 +244,7 @@ class GatewayProxy:
                 # a client may disconnect before the end of the response is written
                 if path.startswith(_STATEMENT):
                     encoding = answer.header("Content-Encoding")
-                    identity = self._queries.answered(request.method, path, answer.status, bytes(head), encoding)
+                    identity = self._queries.saw_response(request.method, path, answer.status, bytes(head), encoding)
                     if passed is not None:
                         self._note(passed, identity)
 

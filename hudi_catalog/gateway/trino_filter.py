@@ -232,9 +232,9 @@ def _doubt(predicate: Predicate, column_type: pa.DataType) -> str:
     described: Any = column_type
     types = {type(value) for value in predicate.values}
     if kind is Kind.DECIMAL and float in types and described.precision > _EXACT_DIGITS:
-        return "decimals of so many digits are rounded twice on their way to double"
+        return "decimals of so many digits are rounded twice when cast to double"
     if kind is Kind.FLOAT and any(_has_many_digits(value) for value in predicate.values):
-        return "a decimal literal of so many digits is rounded twice on its way to double"
+        return "a decimal literal of so many digits is rounded twice when cast to double"
     if str in types and kind not in {Kind.STRING, Kind.BINARY}:
         return "Trino compares no texts with such a column"
     return ""

@@ -70,7 +70,7 @@ class LocationResolver:
         """
         if any(part in _DOTS for part in location.split("/")):
             raise TableNotFoundError(f"{location}: write the location without . and ..")
-        place = _plain(self._locations.ours(location))
+        place = _plain(self._locations.from_engine(location))
         if place != self._root and not place.startswith(self._root.rstrip("/") + "/"):
             raise TableNotFoundError(
                 f"{location} is not in the warehouse {self._warehouse}; serve the warehouse that holds it, or set "

@@ -76,7 +76,7 @@ def sync(
         Format | None, typer.Option("--format", help="How it reads them; handler by default, for Trino symlink.")
     ] = None,
     service: Annotated[
-        str | None, typer.Option("--service", help="host:port of the service for Hive, to stand in the entries.")
+        str | None, typer.Option("--service", help="host:port of the service for Hive, written into the entries.")
     ] = None,
     schema: Annotated[
         str | None, typer.Option("--schema", help="Schema of the entries; the table's database by default.")
@@ -84,7 +84,7 @@ def sync(
     table: Annotated[str | None, typer.Option("--table", help="Name of the entry; the table's by default.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All tables under the folder.")] = False,
     keep_dropped: Annotated[
-        bool, typer.Option("--keep-dropped", help="Partitions that somebody dropped from the metastore stay away.")
+        bool, typer.Option("--keep-dropped", help="Partitions that somebody dropped from the metastore stay dropped.")
     ] = False,
     also_hudi: Annotated[
         bool, typer.Option("--also-hudi", help="Also register for Trino's own Hudi connector, as NAME_hudi.")

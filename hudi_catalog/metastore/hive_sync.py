@@ -197,10 +197,10 @@ class _TableSync:
     def _location(self, before: HiveTable | None) -> str:
         """The engine's URI of the table's folder: as configured, else as in the existing entry."""
         if self._options.locations is not None:
-            return self._options.locations.spelled(self._base)
+            return self._options.locations.to_engine(self._base)
         if before is not None and same_place(before.location, self._base):
             return before.location
-        return Locations().spelled(self._base)
+        return Locations().to_engine(self._base)
 
     def _check_partition_fields(self) -> None:
         requested = [field.lower() for field in self._options.hive.partition_fields]

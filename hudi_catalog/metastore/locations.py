@@ -46,22 +46,22 @@ class Locations:
         """The pairs as `parse` takes them."""
         return ",".join(f"{ours}/={theirs}/" for ours, theirs in self.prefixes)
 
-    def spelled(self, uri: str) -> str:
+    def to_engine(self, uri: str) -> str:
         """The engine's URI of a folder, without a trailing slash.
 
-        >>> Locations.parse("file:///data=local:///").spelled("file:/data/a b/t%25")
+        >>> Locations.parse("file:///data=local:///").to_engine("file:/data/a b/t%25")
         'local:///a b/t%25'
-        >>> Locations().spelled("file:/data/t")
+        >>> Locations().to_engine("file:/data/t")
         'file:///data/t'
         """
         return _rebased(normal_uri(uri), self.prefixes)
 
-    def ours(self, uri: str) -> str:
+    def from_engine(self, uri: str) -> str:
         """Our URI of a folder given by the engine's, without a trailing slash.
 
-        >>> Locations.parse("file:///data=local:///").ours("local:///a b/t%25")
+        >>> Locations.parse("file:///data=local:///").from_engine("local:///a b/t%25")
         'file:///data/a b/t%25'
-        >>> Locations().ours("file:/data/t")
+        >>> Locations().from_engine("file:/data/t")
         'file:///data/t'
         """
         back = [

@@ -81,20 +81,20 @@ class ManifestFolder:
     Attributes:
         storage: of the lists.
         path: of the folder, in that storage.
-        spelled: the folder as the engine writes it.
+        engine_uri: the folder as the engine writes it.
     """
 
     storage: Storage
     path: str
-    spelled: str
+    engine_uri: str
 
     def location(self, name: str) -> str:
         """A list's folder as the engine writes it."""
-        return f"{self.spelled}/{name}"
+        return f"{self.engine_uri}/{name}"
 
     def name_at(self, location: str) -> str | None:
         """The list at a location; None if it is not in this folder."""
-        inside = location.removeprefix(f"{self.spelled}/")
+        inside = location.removeprefix(f"{self.engine_uri}/")
         return inside if inside != location and "/" not in inside else None
 
     def name_for(self, name: str, location: str) -> str:
@@ -124,11 +124,11 @@ class ManifestFolder:
                 return time.time() - entry.mtime_ms / 1000
         return float("inf")
 
-    def doom(self, name: str) -> None:
+    def announce_removal(self, name: str) -> None:
         """Announce a list's removal."""
         self.storage.overwrite(f"{self.path}/{name}{_DROPPING}", b"")
 
-    def doomed(self, name: str) -> float | None:
+    def removal_announced(self, name: str) -> float | None:
         """Seconds since a list's removal was announced, None if it was not."""
         entry = self.storage.entry(f"{self.path}/{name}{_DROPPING}")
         return None if entry is None else time.time() - entry.mtime_ms / 1000
@@ -223,7 +223,7 @@ def manifest_folder(
     elsewhere = entry.parameters.get(entries.MANIFESTS)
     storage = Storage(elsewhere, storage_options) if elsewhere else table
     path = number if elsewhere else f"{FOLDER}/{number}"
-    return ManifestFolder(storage, path, f"{locations.spelled(storage.full_uri(''))}/{path}")
+    return ManifestFolder(storage, path, f"{locations.to_engine(storage.full_uri(''))}/{path}")
 
 
 GRACE: Final = 60.0
@@ -277,7 +277,7 @@ class Pins:
         Returns:
             The name under which the list is kept.
         """
-        key = (folder.spelled, name if entry is None else f"{name}/entry")
+        key = (folder.engine_uri, name if entry is None else f"{name}/entry")
         with self._one_at_a_time(key):
             known = self._known.get(key)
             if known is not None and time.monotonic() - known[0] < self._trust:
@@ -287,7 +287,7 @@ class Pins:
                 self._make(folder, kept_name, content, entry)
                 if folder.idle(kept_name) > self._retention / 4 or known is None:
                     folder.touch(kept_name)
-                if folder.doomed(kept_name) is not None:
+                if folder.removal_announced(kept_name) is not None:
                     kept_name = f"{name}_{uuid.uuid4().hex[:8]}"
                 elif folder.exists(kept_name):  # unless it was removed just now
                     break
@@ -317,9 +317,9 @@ class Pins:
         """Whether to run `clean` now; True at most once a minute per folder."""
         with self._lock:
             now = time.monotonic()
-            due = now - self._cleaned.get(folder.spelled, float("-inf")) >= _CLEAN_EVERY
+            due = now - self._cleaned.get(folder.engine_uri, float("-inf")) >= _CLEAN_EVERY
             if due:
-                self._cleaned[folder.spelled] = now
+                self._cleaned[folder.engine_uri] = now
             return due
 
     def clean(self, folder: ManifestFolder, pointed_at: Callable[[], str], pin_name: Callable[[str], _Key]) -> int:
@@ -335,7 +335,7 @@ class Pins:
         """
         dropped = 0
         for name in folder.names():
-            announced = folder.doomed(name)
+            announced = folder.removal_announced(name)
             if announced is not None and folder.expired(name):
                 if announced >= self._remembered:
                     folder.delete(name)
@@ -343,7 +343,7 @@ class Pins:
             if folder.idle(name) < self._retention or folder.name_at(pointed_at()) == name:
                 continue
             if announced is None:
-                folder.doom(name)
+                folder.announce_removal(name)
             elif announced >= self._grace:
                 self._drop(folder, name, pin_name(name))
                 dropped += 1

@@ -99,7 +99,7 @@ def check_extractor(class_name: str | None, partitions: Mapping[str, HivePartiti
         if values != partition.values:
             wrong = "no values" if values is None else _text(values)
             raise OptionError(
-                f"{EXTRACTOR}: {name} tells {wrong} of partition {path!r}, where the table's own settings tell "
+                f"{EXTRACTOR}: {name} derives {wrong} from partition {path!r}, but the table's own settings derive "
                 f"{_text(partition.values)}; leave the option out"
             )
 

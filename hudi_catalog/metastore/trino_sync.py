@@ -121,18 +121,18 @@ def sync_to_trino(
     if options.locations is None:
         options = replace(options, locations=entries.registered_locations([before], table.client.storage.full_uri("")))
     place = _Place(metastore, table, options, dict(storage_options or {}))
-    check_owner(before, entries.TRINO, place.base, place.spelled, metastore)
+    check_owner(before, entries.TRINO, place.base, place.location, metastore)
     wanted = place.symlink(before, schema, name, snapshot, query_type, dry_run=dry_run)
     if for_spark:
-        wanted = _with_spark(wanted, snapshot, place.spelled, options, read_optimized=query_type == READ_OPTIMIZED)
+        wanted = _with_spark(wanted, snapshot, place.location, options, read_optimized=query_type == READ_OPTIMIZED)
     pairs = [(before, wanted)]
     partitions = None
     if also_hudi:
-        other = hudi_entry(wanted, snapshot, options.hudi_name.format(table=name), place.spelled)
+        other = hudi_entry(wanted, snapshot, options.hudi_name.format(table=name), place.location)
         existing = metastore.table(schema, other.name)
-        check_owner(existing, HUDI_TARGET, place.base, place.spelled, metastore)
+        check_owner(existing, HUDI_TARGET, place.base, place.location, metastore)
         pairs.append((existing, other))
-        listed = partitions_of(snapshot, place.spelled, HUDI_CONNECTOR).values()
+        listed = partitions_of(snapshot, place.location, HUDI_CONNECTOR).values()
         partitions = PartitionChanges(metastore, other, listed, registered(metastore, existing, other))
     changes = schema_changes(metastore, schema, may_create=options.hive.create_database)
     altered = [(after, changes_of(existing, after)) for existing, after in pairs]
@@ -188,8 +188,8 @@ class _Place:
         return self.table.client.storage.full_uri("")
 
     @property
-    def spelled(self) -> str:
-        return (self.options.locations or Locations()).spelled(self.base)
+    def location(self) -> str:
+        return (self.options.locations or Locations()).to_engine(self.base)
 
     def symlink(
         self, before: HiveTable | None, schema: str, name: str, snapshot: Snapshot, query_type: str, *, dry_run: bool
@@ -198,10 +198,10 @@ class _Place:
         entry = self._with_identity(before, schema, name, query_type)
         locations = self.options.locations or Locations()
         folder = manifest_folder(entry, self.table.client.storage, locations, self.storage_options)
-        kept_name = folder.name_for(list_name(self.spelled, snapshot), entry.location)
+        kept_name = folder.name_for(list_name(self.location, snapshot), entry.location)
         if not dry_run:
             pins = Pins(self.metastore, self.options.retention)
-            kept_name = pins.keep(folder, kept_name, lambda: manifest_of(paths_of(self.spelled, snapshot)), None)
+            kept_name = pins.keep(folder, kept_name, lambda: manifest_of(paths_of(self.location, snapshot)), None)
         return entries.symlink_entry(entry, snapshot, folder.location(kept_name))
 
     def _with_identity(self, before: HiveTable | None, schema: str, name: str, query_type: str) -> HiveTable:

@@ -304,7 +304,7 @@ class TrinoTables:
         newest = self._open(base, parameters.get(entries.QUERY_TYPE, "snapshot"))
         locations = self.options.locations or Locations.parse(parameters.get(entries.LOCATIONS, ""))
         folder = manifest_folder(entry, newest.table.client.storage, locations, self._storage_options)
-        return SyncedTable(entry, newest, locations.spelled(base), folder)
+        return SyncedTable(entry, newest, locations.to_engine(base), folder)
 
     def _open(self, base: str, query_type: str) -> NewestSnapshot:
         key = (base, query_type)

@@ -31,16 +31,16 @@ def queries() -> tuple[RunningQueries, Clock]:
 
 def started() -> tuple[RunningQueries, Clock]:
     found, clock = queries()
-    assert found.answered("POST", "/v1/statement", 200, result(ID, NEXT), "") == ID
+    assert found.saw_response("POST", "/v1/statement", 200, result(ID, NEXT), "") == ID
     assert found.busy
     return found, clock
 
 
 def test_a_query_ends_with_an_answer_that_has_no_next_uri() -> None:
     running, _ = started()
-    running.answered("GET", PATH, 200, result(ID, NEXT, columns=[], data=[[1]]), "")
+    running.saw_response("GET", PATH, 200, result(ID, NEXT, columns=[], data=[[1]]), "")
     assert running.busy
-    running.answered("GET", PATH, 200, result(ID), "")
+    running.saw_response("GET", PATH, 200, result(ID), "")
     assert not running.busy
 
 
@@ -61,14 +61,14 @@ def test_a_query_ends_with_an_answer_that_has_no_next_uri() -> None:
 )
 def test_other_ends_of_a_query(method: str, path: str, status: int, ends: bool) -> None:
     running, _ = started()
-    running.answered(method, path, status, b"", "")
+    running.saw_response(method, path, status, b"", "")
     assert running.busy is not ends
 
 
 def test_a_query_that_nobody_asks_about_is_given_up() -> None:
     running, clock = started()
     clock.now += 299
-    running.asked(PATH)
+    running.saw_request(PATH)
     clock.now += 299
     assert running.busy
     clock.now += 2
@@ -88,7 +88,7 @@ def test_a_query_that_nobody_asks_about_is_given_up() -> None:
 def test_answers_are_read_as_they_come(body: bytes, packed: bool) -> None:
     running, _ = queries()
     content = gzip.compress(body)[:65_536] if packed else body
-    running.answered("POST", "/v1/statement", 200, content, "gzip" if packed else "")
+    running.saw_response("POST", "/v1/statement", 200, content, "gzip" if packed else "")
     assert running.busy
 
 
@@ -107,16 +107,16 @@ def test_answers_are_read_as_they_come(body: bytes, packed: bool) -> None:
 )
 def test_answers_that_tell_of_no_running_query(body: bytes, encoding: str) -> None:
     running, _ = queries()
-    running.answered("GET", PATH, 200, body, encoding)
+    running.saw_response("GET", PATH, 200, body, encoding)
     assert not running.busy
 
 
 def test_spooled_rows_are_still_fetched_after_the_last_answer() -> None:
     running, clock = started()
-    running.answered("GET", PATH, 200, result(ID, data={"encoding": "json", "segments": [{"uri": "x"}]}), "")
+    running.saw_response("GET", PATH, 200, result(ID, data={"encoding": "json", "segments": [{"uri": "x"}]}), "")
     assert running.busy
     clock.now += 4
-    running.asked("/v1/spooled/download/abc")
+    running.saw_request("/v1/spooled/download/abc")
     clock.now += 4
     assert running.busy
     clock.now += 2
@@ -127,7 +127,7 @@ def test_the_number_of_queries_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("hudi_catalog.gateway.client_protocol._MOST", 10)
     running, _ = queries()
     for number in range(100):
-        running.answered("POST", "/v1/statement", 200, result(f"q{number}", NEXT), "")
+        running.saw_response("POST", "/v1/statement", 200, result(f"q{number}", NEXT), "")
     assert len(running) == 10
 
 

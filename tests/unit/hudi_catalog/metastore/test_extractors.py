@@ -35,7 +35,7 @@ def test_classes_that_agree(name: str, path: str, values: tuple[str, ...]) -> No
 @pytest.mark.parametrize(
     ("name", "path", "values", "message"),
     [
-        ("MultiPartKeysValueExtractor", "2018/08/31", ("2018-08-31",), r"\[2018, 08, 31\] of partition '2018/08/31'"),
+        ("MultiPartKeysValueExtractor", "2018/08/31", ("2018-08-31",), r"\[2018, 08, 31\] from partition '2018/08/31'"),
         ("SlashEncodedDayPartitionValueExtractor", "2018-08-31", ("2018-08-31",), r"no values .*\[2018-08-31\]"),
         ("HiveStylePartitionValueExtractor", "a", ("a",), "no values"),
         ("NonPartitionedExtractor", "a", ("a",), r"\[\] .*\[a\]"),

@@ -362,7 +362,7 @@ def test_other_tables_are_not_written_over(opened: Opened, store: MemoryMetastor
 
 REFUSED: list[tuple[dict[str, str], type[Exception], str]] = [
     ({"PARTITION_FIELDS": "x"}, OptionError, "Trips is partitioned by day"),
-    ({"EXTRACTOR": "org.apache.hudi.hive.NonPartitionedExtractor"}, OptionError, r"tells \[\] of partition 'd 0%'"),
+    ({"EXTRACTOR": "org.apache.hudi.hive.NonPartitionedExtractor"}, OptionError, r"derives \[\] from partition 'd 0%'"),
     ({"EXTRACTOR": "a.b.SlashEncodedDayPartitionValueExtractor"}, OptionError, r"no values .*\[d 0%\]"),
     ({"EXTRACTOR": "my.Own"}, OptionError, "my.Own is unknown"),
     ({"CREATE_DATABASE": "false"}, MetastoreError, "no database db"),

@@ -40,7 +40,7 @@ def test_normal_uris(uri: str, expected: str) -> None:
 )
 def test_the_longest_prefix_counts(pairs: str, uri: str, expected: str) -> None:
     locations = Locations.parse(pairs)
-    assert locations.spelled(uri) == expected
+    assert locations.to_engine(uri) == expected
     assert Locations.parse(locations.to_text()) == locations
 
 

@@ -98,7 +98,7 @@ def test_a_pin_is_there_until_it_was_not_used_for_long(process: Any, later: Any)
     assert one.read("a") == CONTENT
     later(RETENTION - 1)
     assert one.clean() == 0
-    assert one.folder.doomed("a") is None
+    assert one.folder.removal_announced("a") is None
     later(2)
     assert one.clean() == 0, "it is announced first"
     assert one.read("a") == CONTENT
@@ -180,7 +180,7 @@ class KilledError(Exception):
     """Stops a process between two steps."""
 
 
-STEPS = ("idle", "doomed", "exists", "touch", "doom", "expire", "delete", "write", "expired")
+STEPS = ("idle", "removal_announced", "exists", "touch", "announce_removal", "expire", "delete", "write", "expired")
 
 
 @pytest.mark.parametrize("seconds", [RETENTION + 1, RETENTION + GRACE + 2, REMEMBERED + RETENTION])
