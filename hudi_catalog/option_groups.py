@@ -1,4 +1,4 @@
-"""Options of several parts in one list: each key goes to the part that knows it."""
+"""Options as `key=value` texts and files, and their distribution over the components that know them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from table_format.errors import OptionError, did_you_mean
 
 
 def key_value(text: str) -> tuple[str, str]:
-    """The two sides of `key=value`.
+    """Split `key=value` into its two sides.
 
     Raises:
         OptionError: there is no equals sign, or nothing before it.
@@ -21,7 +21,7 @@ def key_value(text: str) -> tuple[str, str]:
 
 
 def read_option_file(path: str) -> dict[str, str]:
-    """Options from a file of `key=value` lines; empty lines and those that begin with `#` are left out.
+    """Read options from a file of `key=value` lines; empty lines and those starting with `#` are skipped.
 
     Raises:
         OptionError: the file cannot be read, or a line has no equals sign.
@@ -44,11 +44,11 @@ def read_option_file(path: str) -> dict[str, str]:
 
 
 def divided(options: Mapping[str, str], groups: Mapping[str, Iterable[str]]) -> dict[str, dict[str, str]]:
-    """The options of each group.
+    """Distribute options over groups by the keys that each group knows.
 
     Args:
-        options: by key.
-        groups: the keys of each group. A key of several groups goes to all of them.
+        options: values by key.
+        groups: known keys by group name. A key of several groups goes to all of them.
 
     Raises:
         OptionError: no group has the key; the message names those that look like it.

@@ -177,7 +177,7 @@ class Table(catalog.table.Table):
 
         Raises:
             RecordIndexError: the table's files hold no record keys.
-            TransactionError: a write is under way and does not end; what was read is kept for the next call.
+            TransactionError: a write is under way and does not end; the next call goes on from there.
         """
         report = self.writer.bootstrap_index(options, groups=groups, wait_seconds=wait_seconds)
         self.refresh()
@@ -215,8 +215,8 @@ class Table(catalog.table.Table):
         from table_writer.plan.options import WriteOptions
         from table_writer.record_index.resize import resize
 
-        given = WriteOptions.of_user(options, WriteOptions.of_user(self._write_options))
-        layout = resize(TableClient(self.client.storage, self.client.config), groups, options=given.texts)
+        texts = WriteOptions.of_user(options, WriteOptions.of_user(self._write_options)).texts
+        layout = resize(TableClient(self.client.storage, self.client.config), groups, options=texts)
         self.refresh()
         return layout
 
@@ -234,7 +234,7 @@ class Table(catalog.table.Table):
         from hudi_catalog.sources.rows import RowsOfTable, arrow_rows
 
         def matching() -> RowsOfTable:
-            """Keys of the rows that match now: asked for when the write begins, and when it is done again."""
+            """Keys of the rows that match now; called when the write begins, and when it is repeated."""
             config = self.writer.client.config
             fields = (*config.record_key_fields, *config.partition_fields)
             columns = dict.fromkeys(field.split(".", 1)[0] for field in fields)

@@ -45,7 +45,7 @@ svg { width:100%; height:auto; display:block; } svg text { font-size:11px; fill:
 
 
 def plan_html(plan: Plan) -> str:
-    """The page; it refers to nothing outside itself."""
+    """The plan as a page without external resources."""
     name = escape(plan.snapshot.config.name)
     parts = [
         "<!doctype html>",

@@ -5,12 +5,17 @@ The writer is imported when a command runs: the other commands start without it.
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 import typer
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
 _EXAMPLES = 10
 
 index_app = typer.Typer(
-    help="Build, check and change the record index of a table: where each record key lies.",
+    help="Build, check and change the record index of a table, which says where each record key is.",
     no_args_is_help=True,
     context_settings=HELP,
 )
@@ -47,12 +52,12 @@ index_app = typer.Typer(
 
 @index_app.callback()
 def _index() -> None:
-    """Build, check and change the record index of a table: where each record key lies."""
+    """Build, check and change the record index of a table, which says where each record key is."""
 
 
 @index_app.command("show")
 def index_show(path: TablePath, *, as_json: Json = False) -> None:
-    """Tell what the record index of a table is: file groups, entries, sizes."""
+    """Show the record index of a table: file groups, entries, sizes."""
     facts = index_json(TableClient.open(path))
     _print(facts, index_lines(facts), as_json=as_json)
 
@@ -70,7 +75,6 @@ def index_bootstrap(
     as_json: Json = False,
 ) -> None:
     """Build the record index of a table from its data; an interrupted build goes on."""
-    from hudi_catalog.cli.index_progress import ProgressThreads
     from table_writer.record_index.bootstrap import bootstrap_index
 
     options = _writer_options(config, option)
@@ -88,13 +92,12 @@ def index_verify(
     sample: Annotated[
         float | None, typer.Option("--sample", help="Share of the file slices to read, such as 0.01; all otherwise.")
     ] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Mend the index by a commit without data.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Correct the index by a commit without data.")] = False,
     option: WriterOptions = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
     """Compare the record index of a table with its data; exit code 1 where they differ."""
-    from hudi_catalog.cli.index_progress import ProgressThreads
     from table_writer.record_index.compare import DUPLICATE
     from table_writer.record_index.verify import verify_index
 
@@ -119,7 +122,6 @@ def index_resize(
     as_json: Json = False,
 ) -> None:
     """Spread the record index of a table over another number of file groups."""
-    from hudi_catalog.cli.index_progress import ProgressThreads
     from table_writer.record_index.resize import resize
 
     client = TableClient.open(path)
@@ -183,12 +185,12 @@ def index_lines(facts: dict[str, Any]) -> Iterator[RenderableType]:
     """The same, to print."""
     yield Text.assemble((facts["name"], "bold"), "  ", (facts["uri"], "dim"))
     if facts["state"] != "in use":
-        told = {
+        advice = {
             "none": "no record index: hudi-catalog index bootstrap builds one",
             "stale": "the record index is stale, since a writer did not keep it: hudi-catalog index bootstrap builds "
             "it anew",
         }
-        yield told[facts["state"]]
+        yield advice[facts["state"]]
         return
     since = "" if facts["scope"] == GLOBAL else " from 1.1 on; 0.15 must not write to the table"
     whose = f"Apache Hudi reads it{since}" if facts["read_by_apache"] else "Apache Hudi does not read it"
@@ -230,7 +232,7 @@ def bootstrap_lines(report: BootstrapReport) -> Iterator[RenderableType]:
 
 
 def verify_json(report: VerifyReport) -> dict[str, Any]:
-    """What a verification found, for scripts."""
+    """The report of a verification, for scripts."""
     return {**dataclasses.asdict(report), "is_right": report.is_right}
 
 
@@ -283,3 +285,60 @@ def _grid(rows: dict[str, str]) -> RichTable:
     for name, text in rows.items():
         grid.add_row(name, text)
     return grid
+
+
+T = TypeVar("T")
+
+R = TypeVar("R")
+
+_MOST_THREADS = 8
+
+
+class ProgressThreads:
+    """A mapper that runs in threads and shows a progress bar where standard error is a terminal.
+
+    Attributes:
+        steps: the descriptions of its steps so far.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            disable=not sys.stderr.isatty(),
+        )
+        self._task = self._bar.add_task("starting", total=None)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def tell(self, text: str) -> None:
+        """Begin a step; the bar shows its description."""
+        self.steps.append(text)
+        self._bar.reset(self._task, description=text, total=None)
+
+    def __call__(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Apply the function to all items; the first error is raised, and items not begun are dropped."""
+        self._bar.reset(self._task, total=len(items))
+        with concurrent.futures.ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
+            begun = [pool.submit(function, item) for item in items]
+            try:
+                for done in concurrent.futures.as_completed(begun):
+                    done.result()
+                    self._bar.advance(self._task)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+            return [one.result() for one in begun]

@@ -100,8 +100,8 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """List the files that may hold matching rows; with --json as splits, with each stage's counts."""
-    question = _Question(where, as_of, incremental, read_optimized, _options(buckets, option))
-    planned = question.scan(path).plan()
+    arguments = _ScanArguments(where, as_of, incremental, read_optimized, _options(buckets, option))
+    planned = arguments.scan(path).plan()
     if as_json:
         print_json(plan_json(planned))
         return
@@ -125,9 +125,9 @@ def explain(
     html: Annotated[str | None, typer.Option("--html", help="Draw the plan into this HTML file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell how each planning stage narrowed the files, and why; --html draws it."""
-    question = _Question(where, as_of, incremental, read_optimized, _options(buckets, option))
-    planned = question.scan(path).plan()
+    """Explain how each planning stage narrowed the files, and why; --html draws it."""
+    arguments = _ScanArguments(where, as_of, incremental, read_optimized, _options(buckets, option))
+    planned = arguments.scan(path).plan()
     if html is not None:
         with open(html, "w", encoding="utf-8") as stream:
             stream.write(plan_html(planned))
@@ -160,8 +160,8 @@ def read(
 ) -> None:
     """Print matching rows; with --json one object a row."""
     names = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
-    question = _Question(where, as_of, incremental, read_optimized, _options(buckets, option))
-    scan = question.scan(path, names)
+    arguments = _ScanArguments(where, as_of, incremental, read_optimized, _options(buckets, option))
+    scan = arguments.scan(path, names)
     if as_json:
         _write_rows(scan, limit)
         return
@@ -174,8 +174,8 @@ def read(
 
 
 @dataclass(frozen=True)
-class _Question:
-    """What the commands that scan have in common."""
+class _ScanArguments:
+    """The options that all scanning commands share."""
 
     where: str | None
     as_of: str | None

@@ -223,16 +223,16 @@ def _open_if_there(path: str, options: dict[str, str]) -> Table | None:
 
 
 def _check_flags(options: Mapping[str, str], flags: Mapping[str, str | None]) -> dict[str, str]:
-    """The flags that were given, by option key.
+    """The flags that are set, by option key.
 
     Raises:
         OptionError: an option says something else than its flag.
     """
-    given = {key: value for key, value in flags.items() if value is not None}
-    for key, value in given.items():
+    values = {key: value for key, value in flags.items() if value is not None}
+    for key, value in values.items():
         if options.get(key, value) != value:
             raise OptionError(f"{key} is {options[key]!r} by --option or --config, and {value!r} by its flag; give one")
-    return given
+    return values
 
 
 def _index(kind: IndexKind | None) -> str | None:

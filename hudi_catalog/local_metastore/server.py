@@ -1,4 +1,4 @@
-"""A Hive Metastore 2.3 as a local process: the classes lie in PySpark's jars, the database is Derby's."""
+"""A Hive Metastore 2.3 as a local process, with the classes of PySpark's jars and a Derby database."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _DERBY_IN_USE: Final = "XSDB6"
 
 
 class LocalMetastore:
-    """A running Hive Metastore that listens on 127.0.0.1 alone; it ends with this process at the latest.
+    """A running Hive Metastore that listens on 127.0.0.1 only; it ends with this process at the latest.
 
     Args:
-        folder: database, warehouse and log; made where it is missing, and gone on with where it is not.
+        folder: holds its database, warehouse and log; created if missing.
         port: 0 for a free one.
 
     Raises:
@@ -85,15 +85,15 @@ class LocalMetastore:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended of itself."""
+        """Whether the Java process is alive."""
         return self._process.poll() is None
 
     def stop(self) -> None:
-        """End it: politely first, then surely. The database stays."""
+        """Stop the process, by force if it does not end in time; the database stays."""
         atexit.unregister(self.stop)
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
-                self._process.stdin.close()  # Java ends when nothing can come any more
+                self._process.stdin.close()  # Java ends when its input is closed
         try:
             self._process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
@@ -127,19 +127,19 @@ class LocalMetastore:
             )
 
     def _serve(self, port: int) -> int:
-        """Build the server over a connection that is closed for good right after."""
+        """Start the Thrift server through Py4J; that connection is closed afterwards."""
         from py4j.java_gateway import GatewayParameters, JavaGateway
         from py4j.protocol import Py4JError
 
         gateway: Any = None
         try:
-            with _opened(self._process.stdout) as said:
-                own_port, token = int(said.readline() or 0), said.readline().decode().strip()
+            with _opened(self._process.stdout) as output:
+                own_port, token = int(output.readline() or 0), output.readline().decode().strip()
                 gateway = JavaGateway(gateway_parameters=GatewayParameters(port=own_port, auth_token=token))
                 gateway.jvm.java.lang.System.setOut(gateway.jvm.java.lang.System.err)
             return serve(gateway.jvm, HOST, port)
         except (Py4JError, OSError, ValueError) as error:
-            raise self._not_started(str(error)) from None  # it asks Java for its text each time
+            raise self._not_started(str(error)) from None  # printing it would ask Java for its text again
         finally:
             if gateway is not None:
                 gateway.shutdown()
@@ -148,8 +148,8 @@ class LocalMetastore:
         if _DERBY_IN_USE in reason:
             return OptionError(f"{self.log.parent}: another program has this metastore's database open; end it first")
         lines = [line.strip() for line in reason.splitlines() if "Caused by" in line or ": java." in line]
-        said = lines[-1].removeprefix("Caused by: ").removeprefix(": ") if lines else reason.strip()[-300:]
-        return ServiceError(f"the Hive Metastore did not start: {said}; see {self.log}")
+        cause = lines[-1].removeprefix("Caused by: ").removeprefix(": ") if lines else reason.strip()[-300:]
+        return ServiceError(f"the Hive Metastore did not start: {cause}; see {self.log}")
 
 
 def _opened(stream: IO[bytes] | None) -> IO[bytes]:
@@ -159,7 +159,7 @@ def _opened(stream: IO[bytes] | None) -> IO[bytes]:
 
 
 def _check_free(port: int) -> None:
-    """Tell of a port in use at once, rather than after Java has started."""
+    """Refuse a port that is in use, before Java is started."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -171,7 +171,7 @@ def _check_free(port: int) -> None:
 
 
 def _locked(folder: Path) -> IO[str]:
-    """A lock of the folder that lasts as long as the file is open."""
+    """Lock the folder; the lock lasts as long as the file is open."""
     lock = (folder / "lock").open("a+")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -217,7 +217,10 @@ _NAME: Final = "hudi-catalog"
 
 
 def serve(java: Any, host: str, port: int) -> int:
-    """Start the server in a thread of its own; it takes connections when this returns.
+    """Start the Thrift server in a thread of a running JVM; it takes connections when this returns.
+
+    Hive's own main class listens on all addresses and authenticates nobody, so its parts are assembled here with a
+    socket of 127.0.0.1.
 
     Args:
         java: the machine's view for Python (`JavaGateway.jvm`), with Hive's classes and a `hive-site.xml`.
@@ -228,7 +231,7 @@ def serve(java: Any, host: str, port: int) -> int:
         The port.
 
     Raises:
-        Py4JJavaError: what Java said, as when the port or the database is in use.
+        Py4JJavaError: the server did not start, for instance as its port or database is in use.
     """
     hive, thrift = java.org.apache.hadoop.hive, java.org.apache.thrift
     metastore = hive.metastore
@@ -247,7 +250,7 @@ def serve(java: Any, host: str, port: int) -> int:
 
 
 def _in_a_thread(java: Any, target: Any, method: str) -> None:
-    """Run a method without arguments or result in a thread of Java: a call from here would wait for its end."""
+    """Run a method without arguments or result in a Java thread; a direct call would block until it ends."""
     invoke = java.java.lang.invoke
     kind = invoke.MethodType.methodType(java.java.lang.Void.TYPE)
     handle = invoke.MethodHandles.publicLookup().findVirtual(target.getClass(), method, kind)
@@ -257,15 +260,15 @@ def _in_a_thread(java: Any, target: Any, method: str) -> None:
 
 
 def pyspark_jars() -> Path:
-    """Folder of PySpark's jars; PySpark itself is not imported.
+    """Folder of PySpark's jars, without importing PySpark.
 
     Raises:
         MissingPackageError: PySpark is not installed.
         OptionError: it is, but without the jars of Hive.
     """
     require("a local Hive Metastore", "spark", "pyspark")
-    found = importlib.util.find_spec("pyspark")
-    folder = Path(found.origin).parent / "jars" if found is not None and found.origin else Path("pyspark")
+    package = importlib.util.find_spec("pyspark")
+    folder = Path(package.origin).parent / "jars" if package is not None and package.origin else Path("pyspark")
     if not any(folder.glob("hive-metastore-*.jar")):
         raise OptionError(f"{folder} has no Hive Metastore; a PySpark from PyPI has: pip install 'hudi-catalog[spark]'")
     return folder
@@ -277,13 +280,13 @@ _VERSION_SECONDS: Final = 30
 
 
 def find_java(versions: Sequence[int]) -> Path:
-    """The `java` program of one of some versions of Java.
+    """A `java` program of one of these versions.
 
-    Looked for in the environment (`HUDI_CATALOG_JDK<version>`, `JAVA<version>_HOME`, `JAVA_HOME`), in the usual folder
-    of Linux systems and on the path.
+    Searched in the environment (`HUDI_CATALOG_JDK<version>`, `JAVA<version>_HOME`, `JAVA_HOME`), in the usual folder of
+    Linux systems and on the path.
 
     Args:
-        versions: Java's feature releases that will do, such as 17; the first ones are preferred.
+        versions: Java's feature releases, such as 17, in order of preference.
 
     Raises:
         ServiceError: there is none; the message says how to name one.
@@ -307,8 +310,8 @@ def java_version(program: Path) -> int | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
-    return int(found[1]) if found else None
+    version = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
+    return int(version[1]) if version else None
 
 
 def _candidates(version: int) -> Iterator[Path]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from hudi_catalog.cli.index_progress import ProgressThreads
+from hudi_catalog.cli.index_commands import ProgressThreads
 from hudi_catalog.cli.main import app
 from table_format.errors import OptionError, TransactionError
 from table_format.table.client import TableClient
