@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from table_format.actions.commit import WriteStat
-from table_writer.files.written import EncodedWork
+from table_writer.files.file_change import EncodedWork
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from table_writer.commit.schema import history_of_files
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.execution.executor import Executor, RowSource
 from table_writer.execution.progress import WriteProgress
-from table_writer.files.written import WrittenFile
+from table_writer.files.file_change import WrittenFile
 from table_writer.metadata.column_statistics import indexable_columns
 from table_writer.metadata.index_deltas import DeltaFile, delta_folder
 from table_writer.metadata.index_options import with_partitions

@@ -1,20 +1,21 @@
-"""A change of one base file: the rows that a write merges into it, and the new version that comes of it."""
+"""A change of one base file: the rows that a write merges into it, and the new version that is written."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import compute
 
 from table_format.actions.commit import NO_COMMIT, WriteStat
-from table_format.codecs.arrow_numpy import from_numpy
+from table_format.codecs.arrow_numpy import from_numpy, pc
 from table_format.config.properties import ensure_partition_metadata
 from table_format.slices.file_names import BaseFileName
-from table_writer.files.written import EncodedWork, WrittenFile
+from table_writer.metadata.index_deltas import DeltaFile
 from table_writer.plan.operations import Duplicates
 from table_writer.plan.plan import FilePlan, TaskIdentity
 from table_writer.rows.merge import RowChanges, row_changes
@@ -22,7 +23,51 @@ from table_writer.rows.ordering import ordering_columns
 from table_writer.rows.slot_rows import Incoming
 from table_writer.timeline import markers
 
-pc: Any = compute  # the stubs lag behind the functions
+
+@dataclass(frozen=True, slots=True)
+class EncodedWork:
+    """How much of a file was encoded, and how much copied from the version before.
+
+    Attributes:
+        bytes_encoded: of column chunks that were encoded, compressed.
+        bytes_copied: of column chunks that were copied.
+        chunks_encoded: how many were encoded; the file name of each row group, a hundred bytes, is among them.
+        groups_touched: row groups that were edited, dropped or appended; all of a file that was written whole.
+        spliced: 1 for a file that was written by row-group surgery; their number in a total.
+    """
+
+    bytes_encoded: int = 0
+    bytes_copied: int = 0
+    chunks_encoded: int = 0
+    groups_touched: int = 0
+    spliced: int = 0
+
+    @classmethod
+    def total(cls, works: Iterable[EncodedWork]) -> EncodedWork:
+        """The sum."""
+        rows = [dataclasses.astuple(work) for work in (cls(), *works)]
+        return cls(*(sum(column) for column in zip(*rows, strict=True)))
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """One new base file.
+
+    Attributes:
+        stat: for the commit.
+        statistics: of its columns, as a table of the metadata table's exchange schema; None without them.
+        work: how it was made.
+        index_deltas: what its task changed in the record index; on one file of the task.
+        inserted: record keys that are new in the file; only within the task, they do not go to the driver.
+        deleted: record keys that the file no longer holds; only within the task.
+    """
+
+    stat: WriteStat
+    statistics: pa.Table | None
+    work: EncodedWork = EncodedWork()
+    index_deltas: tuple[DeltaFile, ...] = ()
+    inserted: Any = field(default=None, compare=False)
+    deleted: Any = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from table_format.base_file.writer import BaseFileResult, write_base_file, write
 from table_format.codecs.arrow_numpy import one_chunk
 from table_format.meta_columns import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
 from table_format.table.schema_history import read_columns
-from table_writer.files.file_change import FileChange
-from table_writer.files.written import EncodedWork, WrittenFile
+from table_writer.files.file_change import EncodedWork, FileChange, WrittenFile
 from table_writer.metadata.column_statistics import ColumnValues, collect_statistics, statistics_of
 from table_writer.plan.plan import FilePlan
 from table_writer.rows.merge import merged_rows

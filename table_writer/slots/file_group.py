@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from table_format.slices.file_names import new_bucket_file_id, new_file_id
-from table_writer.files.file_change import CurrentFile, FileChange
+from table_writer.files.file_change import CurrentFile, FileChange, WrittenFile
 from table_writer.files.rewrite import rewrite_whole, write_first, write_first_in_parts
-from table_writer.files.written import WrittenFile
 from table_writer.plan.plan import FilePlan, TaskIdentity
 from table_writer.rows.slot_rows import Incoming
 from table_writer.surgery.merge_file import merge_by_surgery

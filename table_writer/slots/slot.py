@@ -16,8 +16,7 @@ from pyarrow import compute
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
 from table_writer.execution.slot_rows import SlotRows, TableSource, in_one_piece
-from table_writer.files.file_change import CurrentFile
-from table_writer.files.written import WrittenFile
+from table_writer.files.file_change import CurrentFile, WrittenFile
 from table_writer.metadata.index_deltas import DeltaCollector
 from table_writer.plan.plan import BUCKET_COLUMN, FilePlan, TaskIdentity
 from table_writer.rows.merge import positions_after

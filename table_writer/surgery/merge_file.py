@@ -16,8 +16,7 @@ from table_format.base_file.writer import BaseFileOptions
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.meta_columns import FILE_NAME, RECORD_KEY
-from table_writer.files.file_change import FileChange
-from table_writer.files.written import EncodedWork, WrittenFile
+from table_writer.files.file_change import EncodedWork, FileChange, WrittenFile
 from table_writer.rows.merge import RowChanges, positions_after
 from table_writer.surgery.group_edits import GroupEdits, Touched
 from table_writer.surgery.key_texts import key_texts

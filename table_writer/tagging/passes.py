@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from table_format.metadata_table.record_index import RecordIndex
 from table_writer.execution.executor import Executor, Held, Place, RowSource
-from table_writer.files.written import WrittenFile
+from table_writer.files.file_change import WrittenFile
 from table_writer.plan.operations import SortMode
 from table_writer.plan.plan import FilePlan
 from table_writer.slots.slot import write_slots

@@ -14,7 +14,7 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
 from table_writer.execution.executor import Block, Place
 from table_writer.execution.slot_rows import in_one_piece
-from table_writer.files.written import WrittenFile
+from table_writer.files.file_change import WrittenFile
 from table_writer.plan.plan import FilePlan, TaskIdentity
 from table_writer.rows.merge import sorted_rows
 from table_writer.slots.slot import GroupRows, write_groups

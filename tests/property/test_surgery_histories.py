@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from table_format.meta_columns import IS_DELETED
 from table_format.metadata_table.record_index_layout import IndexLayout
-from table_writer.files.written import WrittenFile
+from table_writer.files.file_change import WrittenFile
 from table_writer.metadata.index_deltas import read_deltas
 from table_writer.plan.operations import Duplicates
 from table_writer.plan.plan import GONE_COLUMN

@@ -22,7 +22,7 @@ from table_format.codecs.avro_schema import schema_text
 from table_format.meta_columns import META_FIELDS, PARTITION_PATH, RECORD_KEY, constant
 from table_format.schema.evolution import storage_schema
 from table_format.storage import Storage
-from table_writer.files.written import WrittenFile
+from table_writer.files.file_change import WrittenFile
 from table_writer.metadata.column_statistics import indexable_columns
 from table_writer.plan.plan import BUCKET_COLUMN, CURRENT_SCHEMA, FilePlan, TaskIdentity
 from table_writer.slots.slot import groups_of_rows, write_groups

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from table_format.errors import OptionError
-from table_writer.files.written import EncodedWork
+from table_writer.files.file_change import EncodedWork
 from table_writer.record_index.verify import verify_index
 from table_writer.summary import WriteSummary
 from tests.support.local_writes import LocalTable
