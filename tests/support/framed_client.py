@@ -3,6 +3,7 @@
 import socket
 import ssl
 import struct
+import threading
 from types import TracebackType
 from typing import Self
 
@@ -64,3 +65,21 @@ class FramedClient:
                 raise EOFError(f"the connection ended {size - len(got)} bytes too early")
             got += part
         return bytes(got)
+
+
+def echo(frame: bytes) -> list[bytes | memoryview]:
+    return [b"re: ", memoryview(frame)]
+
+
+class Gate:
+    """Answers `wait…` when it is opened, anything else at once."""
+
+    def __init__(self) -> None:
+        self.opened = threading.Event()
+        self.entered = threading.Semaphore(0)
+
+    def __call__(self, frame: bytes) -> list[bytes | memoryview]:
+        if frame.startswith(b"wait"):
+            self.entered.release()
+            assert self.opened.wait(30)
+        return [frame]

@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from thriftpy2.protocol import TBinaryProtocolFactory
 from thriftpy2.rpc import make_client
 from thriftpy2.transport import TFramedTransportFactory
 
 from tests.support.local_writes import LocalTable
+from tests.support.trino_wire import SERVICE as T
 
 SCHEMA = pa.schema([("k", pa.int64()), ("day", pa.string())])
 
@@ -37,3 +39,32 @@ def thrift_client(service: Any, port: int, tls: ssl.SSLContext | None = None) ->
         timeout=20_000,
         ssl_context=tls,
     )
+
+
+def keys(port: int, table: str) -> list[int]:
+    """All keys of a table, by Thrift's own client."""
+    client = thrift_client(T.TrinoThriftService, port)
+    try:
+        name, first = T.TrinoThriftSchemaTableName("default", table), T.TrinoThriftNullableToken(None)
+        columns, every = T.TrinoThriftNullableColumnSet({"k"}), T.TrinoThriftTupleDomain({})
+        found = []
+        for split in client.trinoGetSplits(name, columns, every, 100, first).splits:
+            page = client.trinoGetRows(split.splitId, ["k"], 1 << 20, first)
+            found += page.columnBlocks[0].bigintData.longs
+        return sorted(found)
+    finally:
+        client.close()
+
+
+def listed(port: int) -> list[str]:
+    client = thrift_client(T.TrinoThriftService, port)
+    try:
+        return sorted(one.tableName for one in client.trinoListTables(T.TrinoThriftNullableSchemaName(None)))
+    finally:
+        client.close()
+
+
+def refusal(port: int, table: str) -> str:
+    with pytest.raises(T.TrinoThriftServiceException) as refused:
+        keys(port, table)
+    return str(refused.value.message)

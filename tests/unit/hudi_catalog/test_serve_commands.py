@@ -4,6 +4,7 @@ import importlib.util
 import json
 import re
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -209,7 +210,7 @@ SERVE, GATEWAY = ("serve", "trino", "{warehouse}"), ("gateway", "http://127.0.0.
         ((*GATEWAY, "-o", "hoodie.catalog.gateway.paths.most=x"), "give a whole number"),
         ((*GATEWAY, "--upstream-ca", "{warehouse}/absent"), "TLS CA .*absent"),
         (("gateway", "trino:8080", "--metastore", "x"), "is not http://host:port"),
-        (("gateway", "http://t:1", "--metastore", "thrift://a:b"), "no address of a Hive Metastore"),
+        (("gateway", "http://t:1", "--metastore", "thrift://a:b"), "is not an address of a Hive Metastore"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -219,25 +220,26 @@ def test_wrong_usage_is_one_clear_error(warehouse: Path, arguments: tuple[str, .
         CliRunner().invoke(app, given, catch_exceptions=False)
 
 
-def test_a_taken_port_is_told_in_one_line(warehouse: Path, start: Callable[..., Command]) -> None:
-    serving = start("serve", "trino", str(warehouse), "--port", "0", "--http-port", "0")
-    again = subprocess.run(
-        [*MAIN, "serve", "trino", str(warehouse), "--port", str(serving.port), "--http-port", "0"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def test_a_taken_port_is_told_in_one_line(warehouse: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        again = subprocess.run(
+            [*MAIN, "serve", "trino", str(warehouse), "--port", str(port), "--http-port", "0"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
     assert (again.returncode, again.stdout) == (1, "")
-    assert re.fullmatch(rf"hudi-catalog: .*127\.0\.0\.1:{serving.port}.*\n", again.stderr)
+    assert re.fullmatch(rf"hudi-catalog: .*127\.0\.0\.1:{port}.*\n", again.stderr)
 
 
 def test_options_come_from_a_file_and_flags_win(tmp_path: Path) -> None:
     config = tmp_path / "options"
     config.write_text("hoodie.catalog.gateway.paths.most=7\nhoodie.catalog.gateway.uris=host\n")
-    from hudi_catalog.cli.serve_commands import _all_options
+    from hudi_catalog.cli.arguments import all_options
 
-    assert _all_options(str(config), ["hoodie.catalog.gateway.paths.most=8"]) == {
+    assert all_options(str(config), ["hoodie.catalog.gateway.paths.most=8"]) == {
         "hoodie.catalog.gateway.paths.most": "8",
         "hoodie.catalog.gateway.uris": "host",
     }

@@ -1,7 +1,7 @@
 """The service's messages, and calls as Trino makes them."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -9,10 +9,27 @@ from typing import Any
 import pytest
 
 from hudi_catalog.server.thrift_calls import load_service
+from tests.support.framed_client import Gate
+from tests.support.served_folders import build_trips
 
 ROOT = Path(__file__).parents[4]
 IDL = str(ROOT / "hudi_catalog/trino/trino_thrift_service.thrift")
 TO_PRESTO = {"trino": "presto", "Trino": "Presto"}
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    made = Gate()
+    yield made
+    made.opened.set()
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The table `trips`, to be copied."""
+    folder = tmp_path_factory.mktemp("built")
+    build_trips(folder)
+    return folder / "trips"
 
 
 @pytest.fixture(scope="session")

@@ -2,14 +2,12 @@
 
 import asyncio
 import gc
-import logging
 import random
 import re
 import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import psutil
@@ -17,42 +15,10 @@ import pytest
 
 from hudi_catalog.server.framed_server import FramedServer, running
 from hudi_catalog.server.hosting import raise_open_file_limit
-from hudi_catalog.server.limits import RateLimitedLog
 from hudi_catalog.server.options import ServiceOptions
 from table_format.errors import ServiceError, SplitError
-from tests.support.framed_client import FramedClient
-
-
-def echo(frame: bytes) -> list[bytes | memoryview]:
-    return [b"re: ", memoryview(frame)]
-
-
-class Gate:
-    """Answers `wait…` when it is opened, anything else at once."""
-
-    def __init__(self) -> None:
-        self.opened = threading.Event()
-        self.entered = threading.Semaphore(0)
-
-    def __call__(self, frame: bytes) -> list[bytes | memoryview]:
-        if frame.startswith(b"wait"):
-            self.entered.release()
-            assert self.opened.wait(30)
-        return [frame]
-
-
-def until(condition: Callable[[], bool], seconds: float = 10) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.01)
-
-
-@pytest.fixture
-def gate() -> Iterator[Gate]:
-    made = Gate()
-    yield made
-    made.opened.set()
+from tests.support.framed_client import FramedClient, Gate, echo
+from tests.support.waiting import until
 
 
 def test_requests_are_answered() -> None:
@@ -273,132 +239,6 @@ def test_a_thousand_idle_connections_leave_room_for_one_that_asks() -> None:
         assert psutil.Process().memory_info().rss - before < 40_000_000
 
 
-def test_connections_beyond_the_limit_are_closed() -> None:
-    server = FramedServer(echo, ServiceOptions(max_connections=2))
-    with running(server) as port:
-        with FramedClient(port) as first, FramedClient(port) as second:
-            assert first.ask(b"1") == second.ask(b"1") == b"re: 1"
-            with FramedClient(port) as third:
-                assert third.ended()
-            assert first.ask(b"2") == b"re: 2"
-        until(lambda: server.counts.connections == 0)
-        with FramedClient(port) as client:
-            assert client.ask(b"3") == b"re: 3"
-    assert server.counts.refused == 1
-
-
-def test_idle_connections_are_closed_after_a_while(gate: Gate) -> None:
-    server = FramedServer(gate, ServiceOptions(idle_timeout=1))
-    with running(server) as port, FramedClient(port) as idle, FramedClient(port) as waiting:
-        waiting.send(b"wait")
-        begin = time.monotonic()
-        assert idle.ended()
-        assert 0.5 < time.monotonic() - begin < 10
-        time.sleep(1.2)
-        gate.opened.set()
-        assert waiting.receive() == b"wait"
-
-
-def test_a_request_must_arrive_in_time() -> None:
-    server = FramedServer(echo, ServiceOptions(read_timeout=1))
-    with running(server) as port, FramedClient(port) as client:
-        client.send_raw(struct.pack(">i", 10) + b"slow")
-        assert client.ended()
-        until(lambda: server.counts.connections == 0)
-
-
-@pytest.mark.parametrize("half", [b"\0\0", struct.pack(">i", 10), struct.pack(">i", 10) + b"slow"])
-def test_so_must_one_behind_others(half: bytes) -> None:
-    with running(FramedServer(echo, ServiceOptions(read_timeout=1))) as port, FramedClient(port) as client:
-        assert client.ask(b"whole") == b"re: whole"
-        client.send_raw(struct.pack(">i", 5) + b"whole" + half)
-        assert client.receive() == b"re: whole"
-        assert client.ended()
-
-
-def test_a_client_that_reads_nothing_is_closed_and_its_replies_are_forgotten() -> None:
-    server = FramedServer(
-        lambda _: [bytes(8 << 20)], ServiceOptions(write_timeout=1, max_buffered_bytes=64 << 20, threads=2)
-    )
-    with running(server) as port, FramedClient(port) as client:
-        before = psutil.Process().memory_info().rss
-        for _ in range(100):
-            client.send(b"x")
-        with FramedClient(port) as other:
-            assert len(other.ask(b"y")) == 8 << 20
-        until(lambda: server.counts.connections == 0)
-        # A quarter of the limit, and what two threads had in hand.
-        assert psutil.Process().memory_info().rss - before < 100 << 20
-        assert server.counts.requests < 20
-
-
-def test_a_slow_reader_gets_everything() -> None:
-    server = FramedServer(lambda _: [bytes(6 << 20)], ServiceOptions(write_timeout=2))
-    with running(server) as port, FramedClient(port) as client:
-        client.send(b"x")
-        got, end = 0, (6 << 20) + 4
-        while got < end:
-            got += len(client.socket.recv(256 << 10))
-            time.sleep(0.02)
-        assert got == end
-
-
-def test_requests_beyond_a_connections_limit_stay_unread(gate: Gate) -> None:
-    server = FramedServer(gate, ServiceOptions(max_connection_requests=3))
-    with running(server) as port, FramedClient(port) as client, FramedClient(port) as other:
-        for number in range(10):
-            client.send(b"wait%d" % number)
-        assert all(gate.entered.acquire(timeout=10) for _ in range(3))
-        time.sleep(0.1)
-        assert server.counts.in_work == 3
-        assert server.counts.bytes_in <= 4 * 5
-        assert other.ask(b"x") == b"x"
-        gate.opened.set()
-        assert {client.receive() for _ in range(10)} == {b"wait%d" % number for number in range(10)}
-
-
-def test_requests_beyond_the_limit_of_all_stay_unread(gate: Gate) -> None:
-    server = FramedServer(gate, ServiceOptions(max_requests=2))
-    with running(server) as port, FramedClient(port) as client, FramedClient(port) as other:
-        client.send(b"wait1")
-        client.send(b"wait2")
-        assert all(gate.entered.acquire(timeout=10) for _ in range(2))
-        for _ in range(5):
-            other.send(b"late")
-        time.sleep(0.1)
-        assert (server.counts.in_work, server.counts.bytes_in) == (2, 14)
-        gate.opened.set()
-        assert [other.receive() for _ in range(5)] == [b"late"] * 5
-
-
-def test_each_thread_has_one_request(gate: Gate) -> None:
-    server = FramedServer(gate, ServiceOptions(threads=2))
-    with running(server) as port, FramedClient(port) as client:
-        for _ in range(6):
-            client.send(b"wait")
-        assert all(gate.entered.acquire(timeout=10) for _ in range(2))
-        time.sleep(0.1)
-        assert (server.counts.in_work, server.counts.requests, server.counts.bytes_in) == (2, 2, 24)
-        gate.opened.set()
-        assert [client.receive() for _ in range(6)] == [b"wait"] * 6
-
-
-def test_too_many_bytes_of_requests_are_refused_and_given_back(gate: Gate) -> None:
-    options = ServiceOptions(max_buffered_bytes=1 << 20, max_frame_bytes=1 << 20)
-    server = FramedServer(gate, options, refuse=lambda begin, message: begin[:4] + message.encode())
-    with running(server) as port:
-        with FramedClient(port) as client:
-            client.send(b"wait" + bytes(700_000))
-            assert gate.entered.acquire(timeout=10)
-            with FramedClient(port) as other:
-                other.send_raw(struct.pack(">i", 700_000) + b"call" + bytes(690_000))
-                assert other.receive() == b"calltoo many bytes of requests are buffered; try again"
-            gate.opened.set()
-            assert len(client.receive()) == 700_004
-        with FramedClient(port) as client:
-            assert len(client.ask(bytes(700_000))) == 700_000
-
-
 def test_stop_finishes_what_is_in_work(gate: Gate) -> None:
     server = FramedServer(gate)
     with ExitStack() as clients, ExitStack() as hosted:
@@ -487,17 +327,3 @@ def test_the_server_may_live_in_a_loop_of_the_callers() -> None:
         return reply
 
     assert asyncio.run(main()) == b"\0\0\0\5re: x"
-
-
-def test_warnings_are_few(caplog: pytest.LogCaptureFixture) -> None:
-    now = [0.0]
-    log = RateLimitedLog(logging.getLogger("few"), limit=2, seconds=10, clock=lambda: now[0])
-    for number in range(5):
-        log.warning("number %d", number)
-    assert [record.getMessage() for record in caplog.records] == ["number 0", "number 1"]
-    now[0] = 11.0
-    log.warning("number %d", 5)
-    assert [record.getMessage() for record in caplog.records][2:] == [
-        "3 more warnings like those before were left out",
-        "number 5",
-    ]

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 from aiohttp import web
 
+from hudi_catalog.server.hosting import event_loop_thread
 from hudi_catalog.server.http_listener import HttpListener
 
 GET = b"GET /quick HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -17,7 +17,7 @@ SLOW = b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"
 POST = b"POST /quick HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nse\r\n\r\n"
 CHUNKED = b"POST /quick HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nse\r\n0\r\n\r\n"
 HALF = b"GET /quick HTTP/1.1\r\nHost:"
-READ, SLOWLY, IDLE = 0.4, 1.0, 30.0
+READ, SLOWLY, IDLE = 0.4, 0.6, 30.0
 
 
 @pytest.fixture(scope="module")
@@ -50,17 +50,12 @@ def listening(idle: float, connections: int = 100) -> Iterator[int]:
         listener.close()
         await runner.cleanup()
 
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    runner, listener, port = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
-    try:
-        yield port
-    finally:
-        asyncio.run_coroutine_threadsafe(stop(), loop).result(10)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
-        loop.close()
+    with event_loop_thread("listener") as loop:
+        runner, listener, port = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+        try:
+            yield port
+        finally:
+            asyncio.run_coroutine_threadsafe(stop(), loop).result(10)
 
 
 def answers(connection: socket.socket, count: int) -> bytes:
@@ -120,7 +115,7 @@ def test_whole_requests_are_answered_and_the_connection_stays(port: int, send: C
     with socket.create_connection(("127.0.0.1", port), 10) as connection:
         send(connection)
         answers(connection, 4)
-        time.sleep(3 * READ)
+        time.sleep(1.6 * READ)  # a sweep drops connections after 1.5 times this
         connection.sendall(GET)
         answers(connection, 1)
 

@@ -14,15 +14,7 @@ from hudi_catalog.trino.serve import TrinoSettings, running_trino
 from table_format.errors import StorageError
 from table_format.storage import Storage
 from tests.support.hive_client import Asking, RefusedError
-from tests.support.served_folders import build_trips
-from tests.unit.catalog.concurrency.test_late_tables import keys, listed, refusal
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("built")
-    build_trips(folder)
-    return folder / "trips"
+from tests.support.served_folders import keys, listed, refusal
 
 
 @pytest.fixture

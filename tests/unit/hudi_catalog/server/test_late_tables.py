@@ -33,18 +33,11 @@ from tests.support.command import MAIN, Command
 from tests.support.gateway_hosting import answer, exchange, gateway, post, recording, result
 from tests.support.hive_client import T as H
 from tests.support.hung_files import hung
-from tests.support.served_folders import build_trips, thrift_client
-from tests.support.trino_wire import SERVICE as T
+from tests.support.served_folders import keys, listed, refusal, thrift_client
+from tests.support.waiting import until
 
 PROPERTIES = ".hoodie/hoodie.properties"
 LIMIT = 0.3
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("built")
-    build_trips(folder)
-    return folder / "trips"
 
 
 @pytest.fixture
@@ -53,43 +46,6 @@ def warehouse(built: Path, tmp_path: Path) -> Path:
     for name in ("good", "dead"):
         shutil.copytree(built, tmp_path / "lake" / name)
     return tmp_path / "lake"
-
-
-def until(condition: Callable[[], Any], seconds: float = 20) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    return found
-
-
-def keys(port: int, table: str) -> list[int]:
-    """All keys of a table, by Thrift's own client."""
-    client = thrift_client(T.TrinoThriftService, port)
-    try:
-        name, first = T.TrinoThriftSchemaTableName("default", table), T.TrinoThriftNullableToken(None)
-        columns, every = T.TrinoThriftNullableColumnSet({"k"}), T.TrinoThriftTupleDomain({})
-        found = []
-        for split in client.trinoGetSplits(name, columns, every, 100, first).splits:
-            page = client.trinoGetRows(split.splitId, ["k"], 1 << 20, first)
-            found += page.columnBlocks[0].bigintData.longs
-        return sorted(found)
-    finally:
-        client.close()
-
-
-def listed(port: int) -> list[str]:
-    client = thrift_client(T.TrinoThriftService, port)
-    try:
-        return sorted(one.tableName for one in client.trinoListTables(T.TrinoThriftNullableSchemaName(None)))
-    finally:
-        client.close()
-
-
-def refusal(port: int, table: str) -> str:
-    with pytest.raises(T.TrinoThriftServiceException) as refused:
-        keys(port, table)
-    return str(refused.value.message)
 
 
 def asked(port: int, path: str) -> Any:
