@@ -20,15 +20,15 @@ class HistoryEntry:
         instant: its time.
         action: `commit`, `replacecommit`, `clean`, `rollback`, …
         state: `COMPLETED`, `INFLIGHT` or `REQUESTED`.
-        operation: what the writer called it, such as `UPSERT`; else the action's name.
+        operation: the writer's name for it, such as `UPSERT`; else the action's name.
         rows_inserted: new rows; None for what is not a write.
         rows_updated: rows that got new values.
-        rows_deleted: rows that were taken out by key.
+        rows_deleted: rows deleted by key.
         files_written: data files written.
         files_removed: data files deleted from storage, or file groups replaced.
         bytes_written: their sizes together.
         partitions: partitions touched.
-        completed: when it completed, where the timeline tells (table versions 8 and 9).
+        completed: when it completed; known in table versions 8 and 9.
     """
 
     instant: str

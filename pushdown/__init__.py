@@ -1,7 +1,7 @@
 """Filters as one `HudiExpression` tree, and their evaluation over statistics and rows.
 
-`parse_sql` or `col` make a filter, `bind` fits it to a schema, `evaluate` tells from statistics which truth values each
-file's rows may have, `matches` selects rows exactly. Nothing here opens a file.
+`parse_sql` or `col` make a filter, `bind` fits it to a schema, `evaluate` gives the truth values that each file's rows
+may have by statistics, `matches` selects rows exactly. Nothing here opens a file.
 """
 
 from pushdown.binding.bind import bind

@@ -30,7 +30,7 @@ class Candidates:
     Attributes:
         keep: one boolean for each file that came in: whether it stays.
         reason: what the stage looked at, in words for `explain`.
-        matched: one boolean for each file: every row of it makes the filter true; None when the stage can't tell.
+        matched: one boolean for each file: every row of it makes the filter true; None when the stage does not know.
     """
 
     keep: NDArray[np.bool_]

@@ -96,8 +96,7 @@ class LateTables:
         Args:
             name: of the table, for messages.
             folder: of the table, as its file system names it.
-            probe: does with the table what tells whether it answers again; without one it counts as soon as no call
-                waits any more.
+            probe: a call to the table that shows whether it answers again; without one it does once no call hangs.
             own_calls: only calls of this thread count, and not all those to places in the folder.
 
         Raises:

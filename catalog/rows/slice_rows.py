@@ -37,7 +37,7 @@ def slice_rows(
 
     Raises:
         CorruptFileError: a file cannot be read.
-        UnsupportedTableError: log files of a kind that is not read, or partition columns that nothing tells.
+        UnsupportedTableError: log files of an unsupported kind, or partition columns whose values are not known.
     """
     files = snapshot.file_slice(row)
     if files.logs or files.base is None:
@@ -72,7 +72,7 @@ def slice_batches(
 
     Raises:
         CorruptFileError: a file cannot be read.
-        UnsupportedTableError: log files of a kind that is not read, or partition columns that nothing tells.
+        UnsupportedTableError: log files of an unsupported kind, or partition columns whose values are not known.
     """
     if files.logs or files.base is None:
         whole = _merged(snapshot, files, columns)
@@ -145,7 +145,7 @@ def _with_path_values(snapshot: Snapshot, files: FileSlice, table: pa.Table) -> 
     """The table with the partition columns filled in from the partition path, for tables whose files omit them.
 
     Raises:
-        UnsupportedTableError: neither the files nor the path tell a column's values.
+        UnsupportedTableError: neither the files nor the path give a column's values.
     """
     if not snapshot.config.drop_partition_columns:
         return table

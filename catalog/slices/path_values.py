@@ -55,11 +55,10 @@ class PathValues:
     """Partition columns' values, one row a partition.
 
     Attributes:
-        statistics: by column name, sound bounds; where the path tells a value they equal each other. Columns whose
-            paths tell a range only have wider ones.
-        values: by column name, the values themselves, of the columns whose values paths tell; null where they are null
+        statistics: by column name, sound bounds, equal where the path gives a value, wider where it gives a range.
+        values: by column name, the values themselves, for columns whose paths give values; null where they are null
             or not known.
-        known: for each partition, whether its path tells all that paths of this table tell.
+        known: for each partition, whether its path gives a value or range for each column for which other paths do.
         times: columns that hold times as text: what stands in the paths for them.
     """
 
@@ -87,7 +86,7 @@ def path_values(config: TableConfig, schema: pa.Schema, partitions: Sequence[str
         partitions: partition paths, each once.
 
     Returns:
-        The values, or why no path tells any.
+        The values, or why paths give none.
     """
     if not config.partition_fields:
         return CannotPrune("the table is not partitioned")
@@ -168,11 +167,11 @@ def _path_tells(kind: pa.DataType) -> bool:
 
 def _exact(config: TableConfig, columns: list[_Column], partitions: Sequence[str]) -> PathValues | CannotPrune:
     fields = [column.field.name for column in columns]
-    untold = [column for column in columns if not _path_tells(column.kind)]
-    if len(untold) == len(columns):
-        return CannotPrune(f"paths do not tell values of type {untold[0].kind}")
+    unread = [column for column in columns if not _path_tells(column.kind)]
+    if len(unread) == len(columns):
+        return CannotPrune(f"paths do not tell values of type {unread[0].kind}")
     paths, original = _without_slashes(columns, partitions), partitions
-    # A type that paths do not tell is read as text, so that it does not hide the other fields.
+    # A type whose values paths do not give is read as text, so that the other fields can be parsed.
     read_as = [column.kind if _path_tells(column.kind) else pa.string() for column in columns]
     table = parse_partition_paths(paths, fields, read_as, hive_style=config.hive_style, url_encode=config.url_encode)
     arrays: list[Any] = [table.column(i).combine_chunks() for i in range(len(fields))]

@@ -30,7 +30,7 @@ def instant_as_of(text: str, timeline: Timeline, timezone: str) -> str:
         timezone: `hoodie.table.timeline.timezone`.
 
     Raises:
-        CorruptFileError: the archived timeline has to tell, and is damaged.
+        CorruptFileError: the archived timeline is needed and damaged.
         OptionError: the text is no time, or lies before the first commit that the active timeline knows, or between
             two of them where others were archived, or is behind the newest and no time of a calendar.
     """
@@ -57,7 +57,7 @@ def refuse_archived(query: str, instant: str, timeline: Timeline) -> None:
         timeline: of the table; its first write is not after the instant.
 
     Raises:
-        CorruptFileError: the archived timeline has to tell, and is damaged.
+        CorruptFileError: the archived timeline is needed and damaged.
         OptionError: the state is such a one.
     """
     if not timeline.has_gaps:
@@ -81,7 +81,7 @@ def check_not_cleaned(listed: pa.Table, timeline: Timeline, as_of: str | None, *
         read_optimized: log files are not wanted.
 
     Raises:
-        CorruptFileError: a clean, or the archived timeline where it has to tell, is damaged.
+        CorruptFileError: a clean, or the archived timeline where it is needed, is damaged.
         OptionError: a file of that state is gone; the message names it, and the oldest commit kept if known.
     """
     cleans, retained, reaches_back = _active_cleans(timeline, as_of)

@@ -30,11 +30,11 @@ def read_footer_statistics(
         threads: footers read at once.
 
     Returns:
-        By column, one entry for each of `rows`; null where a footer does not tell, as that of a file that cannot be
+        By column, one entry for each of `rows`; null where the footer has none, as in a file that cannot be
         read: whoever reads its rows will say so.
     """
     cache = snapshot.footers
-    # a base file does not tell what its log files hold, nor under which name it holds a column
+    # a base file's footer says nothing of its log files, nor under which name it holds a column
     readable = [int(row) for row in rows if not snapshot.has_logs[row] and snapshot.schema_history is None]
     unread = [row for row in readable if any((row, column) not in cache for column in columns)]
     statistics = {(row, column): cache.get((row, column)) for row in readable for column in columns}

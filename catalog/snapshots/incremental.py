@@ -242,8 +242,8 @@ def _clustering_plan(timeline: Timeline, instant: Instant) -> ClusteringPlan | N
 def _touched(known: InstantRange, writes: Mapping[Instant, CommitMetadata]) -> frozenset[tuple[str, str]] | None:
     """File groups that the writes of the range name; None where some of them may have left the active timeline.
 
-    Names of log files do not tell: in layout 1 they hold the instant of the base file, and tables that were upgraded
-    keep such names.
+    Names of log files do not show this: in layout 1 they hold the instant of the base file, and upgraded tables keep
+    such names.
     """
     timeline = known.timeline
     first = timeline.first_unbroken

@@ -68,7 +68,7 @@ def _later_writes(snapshot: Snapshot, client: TableClient, timeline: Timeline) -
     if len(writes) > _MOST_WRITES or not _only_wrote(client, known, timeline, added, gone):
         return None
     metadata = [(instant.time, timeline.commit_metadata(instant)) for instant in writes]
-    # From the first renamed column on, names of columns no longer tell what statistics are of.
+    # Once a column was renamed, a column's name no longer identifies its statistics.
     return None if any(SCHEMA_HISTORY_KEY in write.extra_metadata for _, write in metadata) else metadata
 
 

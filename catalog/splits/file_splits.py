@@ -59,7 +59,7 @@ class FileSplit:
         row_groups: ordinals of the base file's row groups that make up the split; None for the whole file.
         record_count: rows of the split, None when not known without opening it.
         fully_matching: statistics prove that every row makes the filter true.
-        partition_values: by partition column; empty where the path does not tell them.
+        partition_values: by partition column; empty where the path does not give them.
         residual: what of the filter still has to be checked for each row; None when every row matches.
     """
 
@@ -211,7 +211,7 @@ class SplitSource:
     def _divided(self, whole: pa.Table, start: int) -> pa.Table:
         """The table with each large file's parts in place of the file."""
         if self.split_size is None or self.snapshot.schema_history is not None:
-            return whole  # footers do not tell under which name a file holds a column
+            return whole  # a footer does not say under which name the file holds a column
         large = pc.and_(
             pc.greater(whole.column("size"), self.split_size),
             pc.equal(pc.list_value_length(whole.column("log_files")), 0),

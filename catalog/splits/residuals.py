@@ -27,7 +27,7 @@ class Residuals:
 
     Args:
         expression: the bound filter; None for all rows.
-        statistics: of columns by partition, as `catalog.slices.path_values` tells them.
+        statistics: of columns by partition, from `catalog.slices.path_values`.
         partitions: how many there are.
     """
 

@@ -180,7 +180,7 @@ def _read(storage: Storage, path: str) -> RowGroups | None:
 
 
 def _measured(storage: Storage, one: FileSlice) -> FileSlice:
-    """A slice whose base file's size no listing told: Hive leaves out files of no bytes."""
+    """A slice with the size of its base file looked up: Hive skips files of no bytes."""
     entry = storage.entry(str(one.base))
     if entry is None:
         raise MissingFileError(f"{storage.uri}/{one.base}: no such file")

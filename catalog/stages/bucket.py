@@ -39,7 +39,7 @@ def prune_by_bucket(stage_input: StageInput) -> Verdict:
         stage_input: the snapshot, the bound filter, the files left by earlier stages, and the options.
 
     Returns:
-        The files kept, or why the filter or the table does not tell buckets.
+        The files kept, or why the filter or the table does not name buckets.
     """
     fields = hash_fields(stage_input)
     if isinstance(fields, CannotPrune):
@@ -99,7 +99,7 @@ def _bucket_count(stage_input: StageInput) -> int | CannotPrune:
     snapshot, config, options = stage_input.snapshot, stage_input.snapshot.config, stage_input.options
     rules = memoize(snapshot, "bucket rules", lambda: partition_bucket_rules(snapshot.client.storage))
     if rules is not None:
-        # The rules do not tell by which of their versions a partition was written, nor which it was written before.
+        # The rules do not say which of their versions a partition was written by, nor which partitions are older.
         return CannotPrune(f"bucket counts differ between partitions, by the rules in {rules}")
     count = config.bucket_count or options.bucket_count
     if count is None:

@@ -30,7 +30,7 @@ _MANY = 4
 
 
 @dataclass(frozen=True, eq=False)
-class _OfPaths:
+class _PathStatistics:
     """Statistics of a partition column by partition, and the partition of each file."""
 
     statistics: ColumnStatistics
@@ -40,11 +40,11 @@ class _OfPaths:
         return self.statistics.take(self.partitions[rows])
 
 
-_Source: TypeAlias = IndexedColumn | _OfPaths
+_Source: TypeAlias = IndexedColumn | _PathStatistics
 
 
 @dataclass(frozen=True, eq=False)
-class _Gathered:
+class _FileStatistics:
     """Statistics of the files by column, and which files have any."""
 
     statistics: Mapping[str, _Source]
@@ -59,20 +59,20 @@ def prune_by_column_statistics(stage_input: StageInput) -> Verdict:
         stage_input: the snapshot, the bound filter, the files left by earlier stages, and the options.
 
     Returns:
-        The files kept, and those in which every row matches; or why there is nothing to go by.
+        The files kept, and those in which every row matches; or why no statistics apply.
     """
     kinds = column_types(stage_input.expression)
     if not kinds:
         return _by_constants(stage_input)
-    gathered = _gather(stage_input, kinds)
-    outcomes = _evaluate(stage_input, gathered.statistics)
-    from_footers, tried = _refine(stage_input, kinds, gathered, outcomes)
-    if not gathered.statistics and not from_footers:
-        return CannotPrune("; ".join([*dict.fromkeys(gathered.missing.values()), *tried]))
+    loaded = _file_statistics(stage_input, kinds)
+    outcomes = _evaluate(stage_input, loaded.statistics)
+    from_footers, tried = _refine(stage_input, kinds, loaded, outcomes)
+    if not loaded.statistics and not from_footers:
+        return CannotPrune("; ".join([*dict.fromkeys(loaded.missing.values()), *tried]))
     keep, matched = outcomes.can_true.copy(), outcomes.only_true.copy()
     for position, verdict in from_footers.items():
         keep[position], matched[position] = verdict
-    return Candidates(keep, _reason(gathered, kinds, len(from_footers), tried, keep), matched)
+    return Candidates(keep, _reason(loaded, kinds, len(from_footers), tried, keep), matched)
 
 
 def _by_constants(stage_input: StageInput) -> Verdict:
@@ -92,7 +92,7 @@ def column_types(expression: HudiExpression) -> dict[str, pa.DataType]:
     return types
 
 
-def _gather(stage_input: StageInput, kinds: Mapping[str, pa.DataType]) -> _Gathered:
+def _file_statistics(stage_input: StageInput, kinds: Mapping[str, pa.DataType]) -> _FileStatistics:
     snapshot = stage_input.snapshot
     by_path = snapshot.path_statistics()
     path_values = snapshot.path_values()
@@ -100,7 +100,7 @@ def _gather(stage_input: StageInput, kinds: Mapping[str, pa.DataType]) -> _Gathe
     present: dict[str, NDArray[np.bool_]] = {}
     missing: dict[str, str] = {}
     for column, kind in kinds.items():
-        # Where a path tells a range only, the index knows better.
+        # Where a path gives a range only, the index is more exact.
         indexed: IndexedColumn | CannotPrune | None = None
         if column in by_path and not isinstance(path_values, CannotPrune) and column in path_values.values:
             of_files = snapshot.partition_index[stage_input.rows]
@@ -109,7 +109,7 @@ def _gather(stage_input: StageInput, kinds: Mapping[str, pa.DataType]) -> _Gathe
                 if not valid_mask(path_values.values[column])[of_files].all():
                     indexed = snapshot.indexed_column(column, kind)
                 if not isinstance(indexed, IndexedColumn) or not indexed.present[stage_input.rows].all():
-                    statistics[column] = _OfPaths(by_path[column], snapshot.partition_index)
+                    statistics[column] = _PathStatistics(by_path[column], snapshot.partition_index)
                     present[column] = np.ones(len(of_files), np.bool_)
                     continue
         indexed = indexed or snapshot.indexed_column(column, kind)
@@ -119,7 +119,7 @@ def _gather(stage_input: StageInput, kinds: Mapping[str, pa.DataType]) -> _Gathe
             continue
         statistics[column] = indexed
         present[column] = indexed.present[stage_input.rows]
-    return _Gathered(statistics, present, missing)
+    return _FileStatistics(statistics, present, missing)
 
 
 def _evaluate(stage_input: StageInput, sources: Mapping[str, _Source]) -> Outcomes:
@@ -133,15 +133,17 @@ def _evaluate(stage_input: StageInput, sources: Mapping[str, _Source]) -> Outcom
         first, last = np.searchsorted(stage_input.rows, (start, end))
         rows = stage_input.rows[first:last]
         if _MANY * len(rows) < end - start:
-            pieces.append(evaluate(stage_input.expression, _taken(sources, rows), len(rows)))
+            pieces.append(evaluate(stage_input.expression, _at_rows(sources, rows), len(rows)))
             continue
-        whole = np.arange(start, end) if any(isinstance(source, _OfPaths) for source in sources.values()) else rows
+        whole = (
+            np.arange(start, end) if any(isinstance(source, _PathStatistics) for source in sources.values()) else rows
+        )
         statistics = {
-            name: source.take(whole) if isinstance(source, _OfPaths) else source.parts[number].statistics
+            name: source.take(whole) if isinstance(source, _PathStatistics) else source.parts[number].statistics
             for name, source in sources.items()
         }
         outcomes = evaluate(stage_input.expression, statistics, end - start)
-        pieces.append(outcomes if len(rows) == end - start else _picked(outcomes, rows - start))
+        pieces.append(outcomes if len(rows) == end - start else _outcomes_at(outcomes, rows - start))
     if len(pieces) == 1:
         return pieces[0]
     true, false, null = (
@@ -150,7 +152,7 @@ def _evaluate(stage_input: StageInput, sources: Mapping[str, _Source]) -> Outcom
     return Outcomes(true, false, null)
 
 
-def _taken(sources: Mapping[str, _Source], rows: FileRows) -> dict[str, ColumnStatistics]:
+def _at_rows(sources: Mapping[str, _Source], rows: FileRows) -> dict[str, ColumnStatistics]:
     taken: dict[str, ColumnStatistics] = {}
     for name, source in sources.items():
         part = source.take(rows)
@@ -158,12 +160,12 @@ def _taken(sources: Mapping[str, _Source], rows: FileRows) -> dict[str, ColumnSt
     return taken
 
 
-def _picked(outcomes: Outcomes, rows: FileRows) -> Outcomes:
+def _outcomes_at(outcomes: Outcomes, rows: FileRows) -> Outcomes:
     return Outcomes(outcomes.can_true[rows], outcomes.can_false[rows], outcomes.can_null[rows])
 
 
 def _refine(
-    stage_input: StageInput, kinds: Mapping[str, pa.DataType], gathered: _Gathered, outcomes: Outcomes
+    stage_input: StageInput, kinds: Mapping[str, pa.DataType], loaded: _FileStatistics, outcomes: Outcomes
 ) -> tuple[dict[int, tuple[bool, bool]], list[str]]:
     """Outcomes by footers, for the remaining files that lack statistics of some column.
 
@@ -171,7 +173,7 @@ def _refine(
         By position among the files that came in, whether to keep it and whether all of it matches; and remarks.
     """
     lacking = np.zeros(len(stage_input.rows), np.bool_)
-    for has in gathered.present.values():
+    for has in loaded.present.values():
         lacking |= ~has
     positions: FileRows = np.flatnonzero(lacking & outcomes.can_true)
     if not len(positions):
@@ -179,12 +181,12 @@ def _refine(
     limit = stage_input.options.footer_limit
     if len(positions) > limit:
         return {}, [f"footers of {len(positions):,} files are not read ({FOOTER_LIMIT} is {limit:,})"]
-    columns = {name: kind for name, kind in kinds.items() if not gathered.present[name][positions].all()}
+    columns = {name: kind for name, kind in kinds.items() if not loaded.present[name][positions].all()}
     read = read_footer_statistics(
         stage_input.snapshot, stage_input.rows[positions], columns, stage_input.options.threads
     )
-    known = {name: source for name, source in gathered.statistics.items() if name not in columns}
-    statistics = _taken(known, stage_input.rows[positions]) | read
+    known = {name: source for name, source in loaded.statistics.items() if name not in columns}
+    statistics = _at_rows(known, stage_input.rows[positions]) | read
     better = evaluate(stage_input.expression, statistics, len(positions))
     # What the index already proved stays proven.
     keep = better.can_true & outcomes.can_true[positions]
@@ -193,17 +195,17 @@ def _refine(
 
 
 def _reason(
-    gathered: _Gathered, kinds: Mapping[str, pa.DataType], footers: int, tried: list[str], keep: NDArray[np.bool_]
+    loaded: _FileStatistics, kinds: Mapping[str, pa.DataType], footers: int, tried: list[str], keep: NDArray[np.bool_]
 ) -> str:
     parts = []
-    if gathered.statistics:
-        parts.append(f"ranges of {', '.join(name for name in kinds if name in gathered.statistics)}")
-    parts += dict.fromkeys(gathered.missing.values())
+    if loaded.statistics:
+        parts.append(f"ranges of {', '.join(name for name in kinds if name in loaded.statistics)}")
+    parts += dict.fromkeys(loaded.missing.values())
     if footers:
         parts.append(f"footers of {footers:,} files were read instead")
     lacking = np.zeros(len(keep), np.bool_)
-    for name, has in gathered.present.items():
-        if name in gathered.statistics:
+    for name, has in loaded.present.items():
+        if name in loaded.statistics:
             lacking |= ~has
     bare = int((lacking & keep).sum())
     if bare and not footers:

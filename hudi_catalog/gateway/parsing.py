@@ -12,7 +12,7 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from hudi_catalog.gateway.lexing import Kind, Lexeme, lexemes_of, same_boundaries
 from hudi_catalog.gateway.statement import NotRewrittenError, Reason, Statement
-from pushdown.sql.lists import take_lists_out
+from pushdown.sql.lists import extract_lists
 
 DIALECT = "trino"
 # sqlglot recurses into parentheses.
@@ -47,7 +47,7 @@ class StatementText:
         """
         if sql.count("/*", sql.rfind("*/") + 1) > _MOST_OPEN:
             raise NotRewrittenError(Reason.NOT_PARSED, "comments are not closed")
-        text, lists = take_lists_out(sql, backslash=False, padded=True)
+        text, lists = extract_lists(sql, backslash=False, padded=True)
         lexemes = lexemes_of(text)
         if lexemes is None:
             raise NotRewrittenError(Reason.NOT_PARSED, "no text of Trino's SQL")

@@ -67,7 +67,7 @@ def next_start(unit: str, day: int) -> int:
     return start if start == day else STARTS[unit](start + _LONGEST[unit])
 
 
-class ClocksUnclearError(ValueError):
+class AmbiguousClockError(ValueError):
     """Clocks change around a time, so that instants and clock times are ordered differently there."""
 
 
@@ -97,7 +97,7 @@ class Zone:
         """The first instant at which the clocks show this time or a later one.
 
         Raises:
-            ClocksUnclearError: they show an earlier one again afterwards.
+            AmbiguousClockError: they show an earlier one again afterwards.
         """
         if self.fixed is not None:
             return clock - self.fixed
@@ -107,9 +107,9 @@ class Zone:
                 first = max(start, clock - offset)
                 earliest = first if first < end else None
             elif start + offset < clock:
-                raise ClocksUnclearError
+                raise AmbiguousClockError
         if earliest is None:
-            raise ClocksUnclearError
+            raise AmbiguousClockError
         return earliest
 
     def instants(self, clock: int) -> tuple[int, int]:

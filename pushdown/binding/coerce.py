@@ -142,7 +142,7 @@ def _in_floats(literal: Any, type_: pa.DataType, column: str) -> Place:
         return Undecided(f"{column}: {literal!r} is beyond the range of a double")
     if math.isinf(value) and not (isinstance(number, float) and math.isinf(number)):
         return Undecided(f"{column}: {literal!r} is beyond the range of a double")
-    # One zero: Spark and Trino do not tell -0.0 from 0.0, and the evaluator allows for those that do.
+    # One zero: Spark and Trino do not distinguish -0.0 from 0.0, and the evaluator allows for engines that do.
     return Point(value + 0.0)
 
 

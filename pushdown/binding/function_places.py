@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pushdown.binding.clocks import DAY, STARTS, ClocksUnclearError, Zone, day_of, next_start, zone_clocks
+from pushdown.binding.clocks import DAY, STARTS, AmbiguousClockError, Zone, day_of, next_start, zone_clocks
 from pushdown.binding.coerce import Place, Point, Span, Undecided, clipped, place
 from pushdown.errors import LiteralTypeError
 from pushdown.functions import UNITS, Function
@@ -58,7 +58,7 @@ def place_through(function: Function, literal: Any, type_: pa.DataType, column: 
         return at if isinstance(at, Undecided) else Undecided(f"{text} is not understood")
     try:
         return _back(at, steps, types)
-    except ClocksUnclearError:
+    except AmbiguousClockError:
         return Undecided(f"{text}: clocks are changed in {time_zone} at the time that it is compared with")
 
 
@@ -79,7 +79,7 @@ def spans_through(function: Function, places: Iterable[Span], type_: pa.DataType
         time_zone: the session's.
 
     Raises:
-        ClocksUnclearError: clocks are changed around a place.
+        AmbiguousClockError: clocks are changed around a place.
     """
     steps = _steps(function, type_, time_zone)
     if steps is None or pa.types.is_float64(steps[-1].output):
@@ -167,11 +167,11 @@ class _Time:
         for start in reversed(days):
             first, last = self.zone.instants(start * DAY)
             if first < second <= last:
-                raise ClocksUnclearError
+                raise AmbiguousClockError
             if first >= second:
                 sure = start
         if sure is None or sure == days[0]:
-            raise ClocksUnclearError
+            raise AmbiguousClockError
         return sure
 
 
@@ -215,7 +215,7 @@ def _even_offset(zone: Zone, second: int, unit: int) -> int:
         return zone.fixed
     offsets = {zone.offset(second + shift) % unit for shift in (-10_800, -3600, 0, 3600, 10_800)}
     if len(offsets) > 1:
-        raise ClocksUnclearError
+        raise AmbiguousClockError
     return offsets.pop()
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pushdown.binding.cast_texts import is_canonical, read_decimal
 from pushdown.binding.casts import WIDE, can_cast, cast_values, numbers_of
-from pushdown.binding.clocks import DAY, ClocksUnclearError, zone_clocks
+from pushdown.binding.clocks import DAY, AmbiguousClockError, zone_clocks
 from pushdown.binding.coerce import Place, Point, Span, exact_in_numbers, float_in_numbers, place
 from pushdown.binding.comparisons import Comparisons
 from pushdown.binding.function_places import result_type, spans_through
@@ -374,7 +374,7 @@ class _Spark(Comparisons):
         )
         try:
             mapped = spans_through(_with_rounding(function, self.own), spans, self.type, self.time_zone)
-        except ClocksUnclearError:
+        except AmbiguousClockError:
             raise unclear from None
         last: Any = function.arguments[0] if function.name in _CASTS else None
         if mapped is None and last in {CLOCK, INSTANT}:

@@ -43,7 +43,7 @@ def matches(expression: HudiExpression, table: pa.Table, *, case_sensitive: bool
         case_sensitive: how columns of a filter that is not bound are found.
 
     Raises:
-        InexactFilterError: a part of the filter is unknown, so rows cannot be told exactly.
+        InexactFilterError: a part of the filter is unknown, so the matching rows are not known.
         RowCastError: a row hangs on a value that cannot be cast.
         ExpressionError: the filter does not fit the table.
     """

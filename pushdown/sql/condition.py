@@ -47,7 +47,7 @@ def translate_condition(
     Args:
         tree: the syntax tree.
         source: its text, for the reasons of what is unknown.
-        dialect: tells LIKE's default escape character.
+        dialect: decides LIKE's default escape character.
         lists: literals of IN lists that were taken out of the text, by what stands for them.
     """
     return _Translator(source, dialect, lists).translate(tree)
@@ -61,7 +61,7 @@ def in_list(tree: exp.Condition, values: tuple[Any, ...], source: str, dialect: 
     operand = read_operand(test.this, dialect) if isinstance(test, exp.In) else None
     if operand is None:
         return Unknown(_shown(source))
-    return operand.asked(Op.NOT_IN if negative else Op.IN, *values)
+    return operand.predicate(Op.NOT_IN if negative else Op.IN, *values)
 
 
 def _evaluated_once(end: HudiExpression) -> HudiExpression:
@@ -149,7 +149,7 @@ class _Translator:
         if isinstance(node, exp.StartsWith):
             operand, prefix = self._operand(node.this), literal_value(node.expression)
             if operand is not None and (prefix is None or isinstance(prefix, str)):
-                return operand.asked(Op.STARTS_WITH, prefix)
+                return operand.predicate(Op.STARTS_WITH, prefix)
         if isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
             return self._called(str(node.this).lower(), node.expressions[0])
         value = literal_value(node)
@@ -160,7 +160,7 @@ class _Translator:
     def _called(self, function: str, argument: Any) -> HudiExpression:
         operand = self._operand(argument)
         if operand is not None and function in {"isnull", "isnotnull"}:
-            return operand.asked(Op.IS_NULL if function == "isnull" else Op.NOT_NULL)
+            return operand.predicate(Op.IS_NULL if function == "isnull" else Op.NOT_NULL)
         reason = literal_value(argument)
         if function == "unknown" and isinstance(reason, str):
             # As `HudiExpression.to_sql` writes it.
@@ -176,7 +176,7 @@ class _Translator:
             operand, value = self._operand(right), self._literal(left)
             op = _FLIPPED.get(op, op)
         if operand is not None and value is not NOT_A_LITERAL:
-            return operand.asked(op, value)
+            return operand.predicate(op, value)
         return self._of_literals(op, literal_value(left), literal_value(right))
 
     def _of_literals(self, op: Op, left: Any, right: Any) -> HudiExpression:
@@ -202,16 +202,16 @@ class _Translator:
         values = [self._literal(member) for member in node.expressions] if taken is None else taken
         if operand is None or any(value is NOT_A_LITERAL for value in values):
             return self._unknown()
-        return operand.asked(Op.IN, *values)
+        return operand.predicate(Op.IN, *values)
 
     def _is(self, node: Any) -> HudiExpression:
         operand = self._operand(node.this)
         if operand is None:
             return self._unknown()
         if isinstance(node.expression, exp.Null):
-            return operand.asked(Op.IS_NULL)
+            return operand.predicate(Op.IS_NULL)
         if isinstance(node.expression, exp.Boolean) and operand.function is None:
-            return operand.asked(Op.NULL_SAFE_EQ, bool(node.expression.this))
+            return operand.predicate(Op.NULL_SAFE_EQ, bool(node.expression.this))
         return self._unknown()
 
     def _regexp(self, node: Any) -> HudiExpression:
@@ -220,7 +220,7 @@ class _Translator:
         match = _REGEX_PREFIX.fullmatch(pattern) if isinstance(pattern, str) else None
         if operand is None or match is None or self.escape is None:
             return self._unknown()
-        return operand.asked(Op.STARTS_WITH, match[1].replace("\\", ""))
+        return operand.predicate(Op.STARTS_WITH, match[1].replace("\\", ""))
 
     def _like(self, node: Any) -> HudiExpression:
         escape = self.escape
@@ -239,7 +239,7 @@ class _Translator:
             canonical = None if pattern is None else canonical_pattern(pattern, escape)
         except ValueError:
             return self._unknown()
-        return operand.asked(Op.NOT_LIKE if negative else Op.LIKE, canonical)
+        return operand.predicate(Op.NOT_LIKE if negative else Op.LIKE, canonical)
 
 
 def row_members(row: exp.Tuple, members: Sequence[Any], dialect: str) -> HudiExpression | None:
@@ -262,12 +262,12 @@ def row_members(row: exp.Tuple, members: Sequence[Any], dialect: str) -> HudiExp
     any_member = any_of(*cases)
     if dialect != "hive":
         return any_member
-    has_null = any_of(*(column.asked(Op.IS_NULL) for column in columns))
+    has_null = any_of(*(column.predicate(Op.IS_NULL) for column in columns))
     return any_of(all_of(any_member, ~has_null), all_of(has_null, Unknown("rows with a null are compared")))
 
 
 def _equal(columns: Sequence[Operand], values: Sequence[Any], op: Op) -> HudiExpression:
-    return all_of(*(column.asked(op, value) for column, value in zip(columns, values, strict=True)))
+    return all_of(*(column.predicate(op, value) for column, value in zip(columns, values, strict=True)))
 
 
 def moved(moment: Any, interval: Any, sign: int, dialect: str) -> dt.date | None:  # noqa: PLR0911

@@ -25,7 +25,7 @@ _SKIPPED = {
 }
 
 
-def take_lists_out(text: str, *, backslash: bool, padded: bool = False) -> tuple[str, dict[str, tuple[Any, ...]]]:
+def extract_lists(text: str, *, backslash: bool, padded: bool = False) -> tuple[str, dict[str, tuple[Any, ...]]]:
     """Replace each long list of plain literals by one number as a placeholder.
 
     Args:

@@ -40,7 +40,7 @@ class Operand:
     function: Function | None = None
     rules: str = ""
 
-    def asked(self, op: Op, *values: Any) -> Predicate:
+    def predicate(self, op: Op, *values: Any) -> Predicate:
         """The predicate with this operator and these literals."""
         return Predicate(op, self.column, values, function=self.function, rules=self.rules)
 

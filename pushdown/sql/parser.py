@@ -16,8 +16,8 @@ from sqlglot.errors import SqlglotError
 from pushdown.errors import ExpressionError, FilterSyntaxError
 from pushdown.expression import And, HudiExpression, Not, Or, Unknown
 from pushdown.sql.condition import in_list, translate_condition
-from pushdown.sql.lists import take_lists_out
-from pushdown.sql.refusals import why_not_cut, why_not_parsed
+from pushdown.sql.lists import extract_lists
+from pushdown.sql.refusals import parse_error, tokenizer_error
 
 DIALECTS = ("spark", "hive", "trino", "presto")
 # sqlglot recurses into the parentheses of one condition.
@@ -48,13 +48,13 @@ def parse_sql(text: str, dialect: str = "spark") -> HudiExpression:
     if dialect not in DIALECTS:
         raise ExpressionError(f"there is no SQL dialect {dialect!r}; use one of {', '.join(DIALECTS)}")
     reader = Dialect.get_or_raise(dialect)
-    text, lists = take_lists_out(text, backslash=dialect in BACKSLASH_DIALECTS)
+    text, lists = extract_lists(text, backslash=dialect in BACKSLASH_DIALECTS)
     try:
         tokens = reader.tokenize(text)
     except SqlglotError:
-        raise FilterSyntaxError(why_not_cut(text, dialect)) from None
+        raise FilterSyntaxError(tokenizer_error(text, dialect)) from None
     if dialect in BACKSLASH_DIALECTS:
-        tokens = with_own_strings(tokens, text)
+        tokens = decode_strings(tokens, text)
     return _Conditions(text, tokens, lists, dialect, reader.parser()).read()
 
 
@@ -192,7 +192,7 @@ class _Conditions:
             trees = self.parser.parse(tokens, self.text)
         except SqlglotError as error:
             details: Any = getattr(error, "errors", None) or [{}]
-            position, reason = why_not_parsed(details[0], tokens, self.text, self.dialect)
+            position, reason = parse_error(details[0], tokens, self.text, self.dialect)
             raise self._error(start + position, reason) from None
         except RecursionError:
             raise self._error(start, "this condition is nested too deeply") from None
@@ -266,7 +266,7 @@ def _character(match: re.Match[str]) -> str:
     return chr(code) if code <= 0x10FFFF else "\ufffd"
 
 
-def with_own_strings(tokens: list[Token], text: str) -> list[Token]:
+def decode_strings(tokens: list[Token], text: str) -> list[Token]:
     """Decode the string tokens, and join adjacent ones: a doubled quote is a quote, as in Spark 4."""
     out: list[Token] = []
     for token in tokens:

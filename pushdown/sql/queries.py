@@ -24,8 +24,8 @@ from sqlglot.errors import SqlglotError
 from pushdown.errors import ExpressionError, FilterSyntaxError
 from pushdown.expression import And, Constant, HudiExpression, Not, Op, Or, Predicate, Unknown, all_of, any_of
 from pushdown.sql.condition import translate_condition
-from pushdown.sql.parser import BACKSLASH_DIALECTS, DIALECTS, with_own_strings
-from pushdown.sql.refusals import why_no_query
+from pushdown.sql.parser import BACKSLASH_DIALECTS, DIALECTS, decode_strings
+from pushdown.sql.refusals import query_error
 from pushdown.sql.scopes import Source, Sources, TableFinder, argument, finder_of, read_source
 from pushdown.walk import fold, leaves
 
@@ -84,7 +84,7 @@ def table_scans(
     Args:
         tree: the query as sqlglot parsed it.
         dialect: spark, hive, trino or presto.
-        find: tells the tables that count.
+        find: finds the tables to report.
         lists: literals of IN lists that were taken out of the text, by what stands for them.
 
     Raises:
@@ -109,12 +109,12 @@ def _parsed(sql: str, dialect: str) -> Any:
     try:
         tokens = reader.tokenize(sql)
         if dialect in BACKSLASH_DIALECTS:
-            tokens = with_own_strings(tokens, sql)
+            tokens = decode_strings(tokens, sql)
         while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
             tokens = tokens[:-1]
         trees = reader.parser().parse(tokens, sql)
     except SqlglotError as error:
-        raise FilterSyntaxError(why_no_query(error, sql, dialect)) from None
+        raise FilterSyntaxError(query_error(error, sql, dialect)) from None
     except RecursionError:
         raise FilterSyntaxError("the query is nested too deeply") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):

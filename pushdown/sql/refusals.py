@@ -12,7 +12,7 @@ _QUOTES = {"'": "text", '"': "quotation", "`": "name"}
 _DIALECT_NAMES = {"spark": "Spark", "hive": "Hive", "trino": "Trino", "presto": "Presto"}
 
 
-def why_not_cut(text: str, dialect: str) -> str:
+def tokenizer_error(text: str, dialect: str) -> str:
     """Why a text could not be tokenised."""
     opened = _open_quote(text, backslash=dialect in {"spark", "hive"})
     if opened is None:
@@ -37,7 +37,7 @@ def _open_quote(text: str, *, backslash: bool) -> int | None:
     return opened
 
 
-def why_not_parsed(details: Mapping[str, Any], tokens: Sequence[Token], text: str, dialect: str) -> tuple[int, str]:
+def parse_error(details: Mapping[str, Any], tokens: Sequence[Token], text: str, dialect: str) -> tuple[int, str]:
     """Where and why a condition was not understood.
 
     Args:
@@ -67,11 +67,11 @@ def why_not_parsed(details: Mapping[str, Any], tokens: Sequence[Token], text: st
     return position, "a condition does not go on like this; AND or OR may be missing before it"
 
 
-def why_no_query(error: SqlglotError, sql: str, dialect: str) -> str:
+def query_error(error: SqlglotError, sql: str, dialect: str) -> str:
     """Why a whole query was not understood."""
     details: list[Any] = getattr(error, "errors", None) or []
     if not details:
-        return why_not_cut(sql, dialect)
+        return tokenizer_error(sql, dialect)
     at = {key: str(details[0].get(key) or "") for key in ("line", "col", "start_context", "highlight", "end_context")}
     shown = f"{at['start_context'][-30:]} >>> {at['highlight']}{at['end_context'][:30]}"
     name = _DIALECT_NAMES[dialect]

@@ -7,7 +7,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
-from catalog import Table, read
+from catalog import Table, scan
 from catalog.rows import slice_rows
 from pushdown import InexactFilterError, RowCastError
 from table_format.errors import MissingPackageError
@@ -50,8 +50,8 @@ def test_whole_files_are_counted_without_reading_rows(
         in_eu = sum(row["part"] == "eu" for row in given.rows)
         assert given.open().scan("part = 'eu'").count() == in_eu > 0
     # many files are counted by the index, without their footers
-    monkeypatch.setattr(read, "_FEW_FILES", 0)
-    with mock.patch.object(read, "footer", side_effect=AssertionError("a footer was read")):
+    monkeypatch.setattr(scan, "_FEW_FILES", 0)
+    with mock.patch.object(scan, "footer", side_effect=AssertionError("a footer was read")):
         assert given.open().scan().count() == len(given.rows)
 
 
