@@ -146,25 +146,24 @@ def measure(folder: Path, repeats: int, *, apache: bool = True) -> tuple[list[Jo
 
 
 def measure_apache(folder: Path, source: Path, batches: dict[str, pa.Table], jobs: dict[tuple[str, str], Job]) -> None:
-    """One counted run of each job in a warm Spark session."""
+    """One counted run of each job in a Spark session that did each operation before."""
+    options = {name: {**lineitem.OPTIONS, "hoodie.datasource.write.operation": name} for name in (BULK, "upsert")}
     with contextlib.closing(ApacheHudi(RIVAL, folder)) as session:
-        for name, batch in {BULK: None, **batches}.items():
-            changes = source
-            if batch is not None:
-                changes = folder / f"local-{abs(hash(name))}.parquet"
-                pq.write_table(batch, changes)
-            operation = BULK if batch is None else "upsert"
-            options = {**lineitem.OPTIONS, "hoodie.datasource.write.operation": operation}
-            # the first round warms up; its session remembers files by path
-            for attempt in ("warm-up", "counted"):
-                path = folder / f"local-apache-{abs(hash(name))}-{attempt}"
-                if batch is not None:
-                    session.write_file(path, source, {**options, "hoodie.datasource.write.operation": BULK})
-                started = time.perf_counter()
-                session.write_file(path, changes, options)
-                seconds = time.perf_counter() - started
-                shutil.rmtree(path) if attempt == "warm-up" else None
+
+        def run(name: str, path: Path, rows: Path, operation: str) -> None:
+            started = time.perf_counter()
+            session.write_file(path, rows, options[operation])
+            seconds = time.perf_counter() - started
             jobs[name, APACHE] = Job(name, APACHE, [seconds], [], lineitem.bytes_on_disk(path) / 1e6)
+
+        # the session remembers files by path, so that each table has a folder of its own
+        base = folder / "local-apache"
+        for path in (folder / "local-apache-first", base):
+            run(BULK, path, source, BULK)
+        for number, (name, batch) in enumerate([next(iter(batches.items())), *batches.items()]):
+            changes = folder / f"local-batch-{number}.parquet"
+            pq.write_table(batch, changes)
+            run(name, copied(base, folder / f"local-apache-{number}"), changes, "upsert")
 
 
 def bounded(folder: Path, rows: pa.Table) -> Memory:
