@@ -1,6 +1,6 @@
-"""Which rows a file holds after a write: new rows against each other, then against the file's rows, by record key.
+"""Merging rows by record key: the rows of a batch with each other, then with the rows of a base file.
 
-All work is on whole columns of keys; the outcome is row positions, so that each column is moved once.
+The work is done on whole columns of keys. Its results are row positions, so that each column is moved only once.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class MergedRows:
-    """The rows of the new file.
+    """The rows of the new version of a file.
 
     Attributes:
-        rows: in key order; position i below the number of old rows is old row i, the others are new rows.
-        places: for each of `rows` the old row whose place it takes: itself, or the one it replaces; -1 for inserts.
-        inserted: new keys.
-        updated: rows of the old file whose values are replaced.
-        deleted: rows of the old file that go.
+        rows: source of each row, in key order: numbers below the count of old rows are old rows, the others new rows.
+        places: for each of `rows` the old row that it is or replaces; -1 for inserts.
+        inserted: number of keys that the old file lacks.
+        updated: number of old rows whose values are replaced.
+        deleted: number of old rows that are removed.
     """
 
     rows: Rows
@@ -45,17 +45,17 @@ class MergedRows:
 
     @property
     def changed(self) -> bool:
-        """Whether the file's content is another one now."""
+        """Whether the merge changes the file."""
         return bool(self.inserted or self.updated or self.deleted)
 
 
 def sorted_rows(keys: Any, *, unique: bool, ordering: Sequence[Any] = ()) -> Rows:
-    """Positions of some rows in the order of their keys.
+    """Positions of rows in the order of their keys.
 
     Args:
         keys: record key of each row, a string array.
-        unique: keep one row a key: the one with the greatest ordering values, of equal ones the last.
-        ordering: ordering values, see `ordering_columns`; without them the last row of a key is kept.
+        unique: keep one row per key: the one with the greatest ordering values; among equals, the last.
+        ordering: ordering values, see `ordering_columns`; without them the last row of a key wins.
     """
     order = text_order(keys)
     if not unique or len(order) < 2:
@@ -67,7 +67,7 @@ def sorted_rows(keys: Any, *, unique: bool, ordering: Sequence[Any] = ()) -> Row
 
 
 def _winners(order: Rows, same: Mask, ordering: Sequence[Any]) -> Rows:
-    """Of rows in key order, where `same` tells those that have the key of the row before, one row a key."""
+    """One row per key, of rows in key order. `same` marks rows with the key of the row before."""
     groups = np.cumsum(~same) - 1
     repeated = same.copy()
     repeated[:-1] |= same[1:]
@@ -75,7 +75,7 @@ def _winners(order: Rows, same: Mask, ordering: Sequence[Any]) -> Rows:
     columns = {"group": from_numpy(group)}
     for number, column in enumerate(ordering):
         values = column.take(from_numpy(rows))
-        # nulls are least; where Arrow puts them is said in different ways by its releases
+        # nulls come first; releases of Arrow name this option differently
         columns[f"known{number}"] = from_numpy(valid_mask(values).astype(np.int8))
         columns[f"ordering{number}"] = values
     columns["row"] = from_numpy(rows)
@@ -91,10 +91,10 @@ def _winners(order: Rows, same: Mask, ordering: Sequence[Any]) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """What a batch does to some rows of a file.
+    """What a batch does to rows of a file.
 
     Attributes:
-        replaced: old rows that take another row's values; several of them where the file holds a key twice.
+        replaced: old rows that take the values of a new row; several for one key if the file holds it several times.
         by: the new row for each of `replaced`.
         gone: old rows that are deleted.
         inserted: new rows that are added.
@@ -107,7 +107,7 @@ class RowChanges:
 
     @property
     def changed(self) -> bool:
-        """Whether the file's content is another one after it."""
+        """Whether the batch changes the file."""
         return bool(len(self.replaced) or len(self.gone) or len(self.inserted))
 
 
@@ -121,24 +121,24 @@ def row_changes(
     old_ordering: Sequence[Any] = (),
     new_ordering: Sequence[Any] = (),
 ) -> RowChanges:
-    """Find what new rows do to a file's rows.
+    """Compute what new rows do to a file's rows.
 
-    A file may hold a key twice, as inserts without merging leave it; an update then replaces every such row, and a
-    delete removes them all, as in Apache's merge handle.
+    Inserts without merging may leave a key in a file twice. An update then replaces each of these rows, and a delete
+    removes all of them, as Apache's merge handle does.
 
     Args:
-        old_keys: record keys of the file's rows, a string array in any order. Rows that have none of the new keys may
-            be missing.
-        new_keys: of the new rows, in key order; unique unless `duplicates` adds rows.
+        old_keys: record keys of the file's rows, a string array in any order. Rows whose keys are not among the new
+            ones may be left out.
+        new_keys: record keys of the new rows, in key order; unique unless `duplicates` adds rows.
         deletes: new rows that delete their key; None for none.
-        gone: new rows that delete their key whatever the ordering values are; None for none.
-        duplicates: what becomes of new rows whose key the file has.
-        old_ordering: ordering values of the old rows where the greater value wins (event time); empty where the later
-            write does.
-        new_ordering: those of the new rows.
+        gone: new rows that delete their key regardless of ordering values; None for none.
+        duplicates: what happens to new rows whose key is in the file.
+        old_ordering: ordering values of the old rows if the greater value wins (event time); empty if the later write
+            wins.
+        new_ordering: ordering values of the new rows.
 
     Raises:
-        RecordError: a key is there already and `duplicates` is FAIL.
+        RecordError: a key is in the file and `duplicates` is FAIL.
     """
     none = np.empty(0, np.int64)
     gone = np.zeros(len(new_keys), np.bool_) if gone is None else gone
@@ -146,9 +146,9 @@ def row_changes(
     if duplicates is not Duplicates.MERGE:
         fresh = ~deletes & _admitted(old_keys, new_keys, duplicates)
         return RowChanges(none, none, none, np.flatnonzero(fresh))
-    found = pc.index_in(old_keys, value_set=new_keys)
-    matched = np.flatnonzero(valid_mask(found))
-    partner = to_numpy(found)[matched].astype(np.int64)
+    new_rows = pc.index_in(old_keys, value_set=new_keys)
+    matched = np.flatnonzero(valid_mask(new_rows))
+    partner = to_numpy(new_rows)[matched].astype(np.int64)
     fresh = ~deletes
     fresh[partner] = False
     wins = np.ones(len(matched), np.bool_)
@@ -162,19 +162,19 @@ def row_changes(
 
 
 def merged_rows(old_keys: Any, new_keys: Any, changes: RowChanges) -> MergedRows:
-    """The rows of the whole new file in key order.
+    """The rows of the new version of a file, in key order.
 
     Args:
-        old_keys: record keys of all of the file's rows, in any order.
-        new_keys: of the new rows, in key order.
+        old_keys: record keys of all rows of the file, in any order.
+        new_keys: record keys of the new rows, in key order.
         changes: see `row_changes`.
     """
     old_count = len(old_keys)
     sources = np.arange(old_count)
     sources[changes.replaced] = old_count + changes.by
-    kept = np.ones(old_count, np.bool_)
-    kept[changes.gone] = False
-    rows, places = _in_key_order(old_keys, sources, new_keys, changes.inserted, kept)
+    remains = np.ones(old_count, np.bool_)
+    remains[changes.gone] = False
+    rows, places = _in_key_order(old_keys, sources, new_keys, changes.inserted, remains)
     return MergedRows(rows, places, len(changes.inserted), len(changes.replaced), len(changes.gone))
 
 
@@ -196,14 +196,14 @@ def _admitted(old_keys: Any, new_keys: Any, duplicates: Duplicates) -> Mask:
     return ~known
 
 
-def _in_key_order(old_keys: Any, sources: Rows, new_keys: Any, inserted: Rows, kept: Mask) -> tuple[Rows, Rows]:
-    """Old rows (those kept, each read from its source) and inserted ones, by key; old rows first among equals.
+def _in_key_order(old_keys: Any, sources: Rows, new_keys: Any, inserted: Rows, remains: Mask) -> tuple[Rows, Rows]:
+    """The remaining old rows and the inserted ones by key; old rows come first among equal keys.
 
     Returns:
-        Where each row is read from, and the old row in whose place it stands or -1.
+        The source of each row, and the old row that it is or replaces, or -1.
     """
     old_count = len(old_keys)
-    old = np.flatnonzero(kept)
+    old = np.flatnonzero(remains)
     added = np.full(len(inserted), -1)
     if not is_sorted(old_keys):
         keys = pa.concat_arrays([old_keys.take(from_numpy(old)), new_keys.take(from_numpy(inserted))])
@@ -211,16 +211,16 @@ def _in_key_order(old_keys: Any, sources: Rows, new_keys: Any, inserted: Rows, k
         rows = np.concatenate([sources[old], old_count + inserted])
         return rows[order], np.concatenate([old, added])[order]
     if len(inserted) == 0:
-        return sources[kept], old
+        return sources[remains], old
     ends = positions_after(old_keys, new_keys.take(from_numpy(inserted)))
-    places = np.insert(np.where(kept, np.arange(old_count), -2), ends, added)
+    places = np.insert(np.where(remains, np.arange(old_count), -2), ends, added)
     rows = np.insert(sources, ends, old_count + inserted)
     left = places != -2
     return rows[left], places[left]
 
 
 def positions_after(ordered: Any, keys: Any) -> Rows:
-    """For each key the number of keys in a sorted array that are at or before it, by one binary search for all."""
+    """For each key, the number of keys in a sorted array that are less or equal; one binary search for all keys."""
     low = np.zeros(len(keys), np.int64)
     high = np.full(len(keys), len(ordered), np.int64)
     while True:
@@ -235,7 +235,7 @@ def positions_after(ordered: Any, keys: Any) -> Rows:
 
 
 def is_sorted(keys: Any) -> bool:
-    """Whether keys rise, equal ones allowed."""
+    """Whether keys are in ascending order; equal neighbours are allowed."""
     if len(keys) < 2:
         return True
     return bool(pc.all(pc.less_equal(keys.slice(0, len(keys) - 1), keys.slice(1))).as_py())

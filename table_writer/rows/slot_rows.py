@@ -130,8 +130,8 @@ class Incoming:
         flags = one_chunk(self.rows.column(name)).take(from_numpy(self.chosen))
         if not pa.types.is_boolean(flags.type):
             raise SchemaError(f"column {name} is {flags.type}; it must be boolean")
-        found: Mask = to_numpy(flags.fill_null(fill_value=False)).astype(np.bool_)
-        return found if found.any() else None
+        marked: Mask = to_numpy(flags.fill_null(fill_value=False)).astype(np.bool_)
+        return marked if marked.any() else None
 
 
 def _ordering(plan: FilePlan, rows: pa.Table, positions: Rows | None) -> list[Any]:

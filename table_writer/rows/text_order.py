@@ -1,4 +1,4 @@
-"""The order of record keys by their bytes, found by numbers of eight bytes instead of comparisons of texts."""
+"""Sorting of record keys by their bytes, eight bytes at a time as numbers instead of by comparing strings."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _FEW_ROWS = 512
 
 
 def text_order(keys: Any) -> Rows:
-    """Positions of some texts in the order of their UTF-8 bytes; equal texts keep their order.
+    """Positions of texts in the order of their UTF-8 bytes; the sort is stable.
 
-    The prefix that all texts share is skipped, and the rest is read as big-endian words of eight bytes. The first word
-    decides between most record keys; rows that are equal up to there are ordered by the next. Few texts, nulls and
-    texts that are equal for long are left to Arrow's sort.
+    The prefix common to all texts is skipped, and the rest is read as big-endian words of eight bytes. The first word
+    orders most record keys; ties are ordered by the next words. Small arrays, arrays with nulls, and texts with long
+    common parts are left to Arrow's sort.
 
     Args:
         keys: a string array.

@@ -1,4 +1,4 @@
-"""The values of merged rows: each column moved once."""
+"""The values of merged rows, each column moved once."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ pc: Any = compute  # the stubs lag behind the functions
 Rows = npt.NDArray[np.int64]
 
 
-def merged_values(old: pa.Table, new: pa.Table, rows: Rows, places: Rows, kept: Collection[str] = ()) -> pa.Table:
-    """Some old and new rows as one table, in the columns of the old rows.
+def merged_values(old: pa.Table, new: pa.Table, rows: Rows, places: Rows, unwritten: Collection[str] = ()) -> pa.Table:
+    """Old and new rows as one table with the columns of the old rows.
 
     Args:
-        old: rows of a file, some columns of it.
-        new: rows of a batch; it has at least these columns.
-        rows: below the number of old rows an old row, else a new one.
-        places: for each of `rows` the old row whose place it takes, -1 for none.
-        kept: columns that keep the value of that old row, and are null in rows without one.
+        old: rows of a file, with some of its columns.
+        new: rows of a batch, with at least these columns.
+        rows: source of each row; see `MergedRows`.
+        places: for each of `rows` the old row that it is or replaces, -1 for none.
+        unwritten: columns that retain the old row's value, and are null in inserted rows.
     """
-    written = [name for name in old.column_names if name not in kept]
+    written = [name for name in old.column_names if name not in unwritten]
     added = _encoded_as(new.select(written), old.select(written).schema)
     both = pa.concat_tables([old.select(written), added]).unify_dictionaries()
-    found: dict[str, Any] = dict(zip(written, both.take(from_numpy(rows)).columns, strict=True))
+    columns: dict[str, Any] = dict(zip(written, both.take(from_numpy(rows)).columns, strict=True))
     if len(written) < old.num_columns:
         places_or_null = from_numpy(places, places >= 0)
-        found |= {name: old.column(name).take(places_or_null) for name in old.column_names if name not in found}
-    columns = [found[name] for name in old.column_names]
-    return pa.table(columns, names=old.column_names)
+        retained = [name for name in old.column_names if name in unwritten]
+        columns |= {name: old.column(name).take(places_or_null) for name in retained}
+    return pa.table([columns[name] for name in old.column_names], names=old.column_names)
 
 
 def with_constants(table: pa.Table, partition: str, name: str) -> pa.Table:
-    """Put partition path and file name back to their places among the meta columns."""
+    """Add partition path and file name at their places among the meta columns."""
     position = len((COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY))
     for column, text in ((PARTITION_PATH, partition), (FILE_NAME, name)):
         values = constant(text, len(table))
