@@ -317,14 +317,14 @@ def _record(record: Mapping[str, Any]) -> str:
 
 
 def _planned(record: Mapping[str, Any]) -> str:
-    kept, total = int(record["files_out"]), int(record["files_in"])
-    share = 100 * kept / total if total else 0
+    selected, total = int(record["files_out"]), int(record["files_in"])
+    share = 100 * selected / total if total else 0
     condition = record["expression"] or "all rows"
     return (
         f"<details><summary><span>{_time(record)}</span><b>{escape(str(record['table']))}</b>"
-        f'<span class="wide" title="{share_text(kept, total)} of the files"><div class="bar">'
+        f'<span class="wide" title="{share_text(selected, total)} of the files"><div class="bar">'
         f'<i style="width:{share:.2f}%"></i></div></span>'
-        f'<span class="n">{kept:,} of {total:,}</span><span class="n wide">{float(record["ms"]):,.1f} ms</span>'
+        f'<span class="n">{selected:,} of {total:,}</span><span class="n wide">{float(record["ms"]):,.1f} ms</span>'
         f'<code class="wide">{escape(condition)}</code></summary>{_funnel(record)}</details>'
     )
 

@@ -97,8 +97,8 @@ class TrinoService(ThriftCalls):
             return [encode_reply(contract, call, metadata)]
         return [encode_reply(contract, call, self._methods[method](call.arguments))]
 
-    def _watched(self, said: TableName) -> AbstractContextManager[None]:
-        named = self._names.find(said)
+    def _watched(self, requested: TableName) -> AbstractContextManager[None]:
+        named = self._names.find(requested)
         return nullcontext() if named is None else self._tables.watched(named.name)
 
     def _splits(self, request: Any) -> Any:

@@ -97,9 +97,9 @@ def test_splits_in_many_batches(
     trino: Engine, catalog: str, serving: ServingTrino, monkeypatch: pytest.MonkeyPatch, kept: bool
 ) -> None:
     """One split a batch; with the plan at hand, and planned anew each time."""
-    monkeypatch.setattr(batches, "_MOST_BYTES", 0)
+    monkeypatch.setattr(batches, "_MAX_BATCH_BYTES", 0)
     if not kept:
-        monkeypatch.setattr(serving.service._planner._batches._kept, "_limit", 0)
+        monkeypatch.setattr(serving.service._planner._batches._plans, "capacity", 0)
     before = len(serving.log.recent())
     assert trino.query(f"SELECT {SUMS} FROM {catalog}.my_shop.orders_1") == NEWEST
     assert len(serving.log.recent()) == before + 1
