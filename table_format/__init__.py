@@ -1,1 +1,1 @@
-"""Hudi's storage format: properties, timeline, file slices, HFile, log files, metadata table, commit protocol."""
+"""Hudi's storage format: properties, timeline, file slices, HFile, log files, metadata table."""

@@ -49,7 +49,7 @@ def decode_records(
         SchemaError: a column of several types.
     """
     if root.kind != "record":
-        raise SchemaError(f"{path}: the schema of a log block is no record")
+        raise SchemaError(f"{path}: the schema of a log block is not a record")
     decoder = _Decoder(buffer)
     arrays: dict[str, Any] = {}
     at = starts.astype(np.int64, copy=True)

@@ -1,1 +1,1 @@
-"""Config."""
+"""Table properties, index definitions and options."""

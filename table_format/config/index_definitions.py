@@ -1,6 +1,6 @@
-"""Definitions of a table's indexes: `.hoodie/.index_defs/index.json`.
+"""Index definitions of a table: `.hoodie/.index_defs/index.json`.
 
-Tables of versions 8 and up have them; Apache Hudi 1.x writes them beside tables of version 6, too.
+Tables from version 8 on have them; Apache Hudi 1.x writes them for tables of version 6 too.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _DEFINITIONS: Final = "indexDefinitions"
 
 @dataclass(frozen=True, slots=True)
 class IndexDefinition:
-    """One partition of the metadata table that holds an index.
+    """Definition of an index, which is a partition of the metadata table.
 
     Attributes:
         name: of the metadata table's partition, such as `column_stats` or `secondary_index_by_city`.
         kind: `column_stats`, `partition_stats`, `record_index`, `bloom_filters`, `secondary_index`, `expr_index`…
-        function: what the index computes of its fields; `identity` or the name of an expression.
-        source_fields: the columns that it is about.
-        options: further settings, as texts.
-        version: of how its entries are encoded: 1 or 2.
+        function: function of the source fields that is indexed: `identity` or the name of an expression.
+        source_fields: the indexed columns.
+        options: further settings.
+        version: version of the entries' encoding: 1 or 2.
     """
 
     name: str
@@ -42,10 +42,10 @@ class IndexDefinition:
 
 
 def load_index_definitions(storage: Storage, config: TableConfig) -> dict[str, IndexDefinition]:
-    """The indexes that a table defines, by the name of their partition in the metadata table.
+    """Load a table's index definitions, by the name of their partition in the metadata table.
 
     Returns:
-        Empty for tables of older versions, and where nothing was defined.
+        Empty for tables of older versions and tables without definitions.
 
     Raises:
         CorruptFileError: the file is damaged.
@@ -59,7 +59,7 @@ def load_index_definitions(storage: Storage, config: TableConfig) -> dict[str, I
 
 
 def define_index(storage: Storage, config: TableConfig, definition: IndexDefinition) -> dict[str, str]:
-    """Define an index, in place of a definition of that name; all others stay as they are.
+    """Add or replace an index definition.
 
     Callers hold the table's lock.
 
@@ -84,7 +84,7 @@ def define_index(storage: Storage, config: TableConfig, definition: IndexDefinit
 
 
 def forget_indexes(storage: Storage, config: TableConfig, names: Collection[str]) -> None:
-    """Take definitions of indexes out, where there are any. Callers hold the table's lock.
+    """Remove index definitions, if there are any. Callers hold the table's lock.
 
     Raises:
         CorruptFileError: the file is damaged.
@@ -98,7 +98,7 @@ def forget_indexes(storage: Storage, config: TableConfig, names: Collection[str]
 
 
 def _load(storage: Storage, path: str) -> dict[str, Any]:
-    """The whole file, with definitions in it; those by name, empty where there are none."""
+    """Parse the whole file; it has at least an empty object of definitions."""
     try:
         data = storage.read(path)
     except MissingFileError:
@@ -115,11 +115,11 @@ def _save(storage: Storage, path: str, content: Mapping[str, Any]) -> None:
 
 
 def _corrupt(path: str, error: Exception) -> CorruptFileError:
-    return CorruptFileError(path, 0, f"no definitions of indexes: {error!r}")
+    return CorruptFileError(path, 0, f"not a file of index definitions: {error!r}")
 
 
 def _path(storage: Storage, config: TableConfig) -> str:
-    """The configured place is relative to the base folder, or absolute and below it."""
+    """Path of the file; the configured one is relative to the base folder, or absolute and below it."""
     path = config.raw.get(PATH_KEY, "").strip()
     if not path:
         return DEFAULT_PATH
@@ -127,7 +127,7 @@ def _path(storage: Storage, config: TableConfig) -> str:
         return posixpath.normpath(path)
     place = "/" + path.split("://", 1)[-1].removeprefix("file:").lstrip("/")
     base = "/" + storage.base.strip("/") + "/"
-    # a table that was copied elsewhere still names its old place
+    # a copied table still has its old absolute path
     return place.removeprefix(base) if place.startswith(base) else DEFAULT_PATH
 
 

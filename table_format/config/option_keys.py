@@ -1,7 +1,7 @@
-"""Which option keys there are: writers warn of those that nobody reads, and refuse misspelt ones of our own prefix.
+"""Known option keys: writers warn of options without effect, and refuse unknown ones of our own prefix.
 
-A job that moves over from Apache's jar keeps its options, so that keys of Apache's that do not concern us are passed
-over in silence: `apache_option_keys.txt` lists them (`tools/apache_option_keys.py` makes it out of Apache's releases).
+A job that moves over from Apache's jar keeps its options, so Apache's keys that do not concern us are accepted
+silently: `apache_option_keys.txt` lists them (made from Apache's releases by `tools/apache_option_keys.py`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _OTHER_LOCKS: Final = ("zookeeper", "dynamodb", "hivemetastore", "storage")
 
 @dataclass(frozen=True, slots=True)
 class Unserved:
-    """An option whose work is not done.
+    """An option of Apache Hudi's that is not implemented.
 
     Attributes:
-        key: its key; with a dot at the end, all keys that begin so.
-        refused: its neglect would harm data; else it is warned of.
-        reason: what is not done.
+        key: its key; with a dot at the end, all keys with that prefix.
+        refused: raise an error, since ignoring it would harm data; else warn.
+        reason: what is not implemented.
         remedy: what to do instead.
-        harmless: values, in lower case and without a Java package, that ask for nothing.
+        harmless: values (lower case, without Java package) that have no effect in Apache Hudi either.
     """
 
     key: str
@@ -43,22 +43,22 @@ class Unserved:
     harmless: tuple[str, ...] = _OFF
 
     def concerns(self, key: str, value: str) -> bool:
-        """Whether a job that gives the key that value asks for the work."""
+        """Whether the option with this value would have an effect."""
         if not (key == self.key or (self.key.endswith(".") and key.startswith(self.key))):
             return False
         return any(part.strip().rsplit(".", 1)[-1].lower() not in self.harmless for part in value.split(","))
 
 
 def lock_of_others(options: Mapping[str, str]) -> None:
-    """Refuse settings of a lock that is not ours, in a job that does not name a lock provider.
+    """Refuse settings of another lock provider in a job that does not name a lock provider.
 
-    Apache's default provider is ZooKeeper's: a job that gives its address only relies on it.
+    Apache's default provider is ZooKeeper: a job that sets only its address relies on it.
 
     Raises:
         OptionError: there are such settings.
     """
     if _PROVIDER in options:
-        return  # judged by who takes the lock
+        return  # checked by the lock itself
     for key in options:
         kind = key.removeprefix(_LOCK).partition(".")[0]
         if key.startswith(_LOCK) and kind in _OTHER_LOCKS:
@@ -221,7 +221,7 @@ UNSERVED: Final = (
     Unserved("hoodie.metaserver.enabled", False, "the table's own files are its timeline", "leave it out"),
     Unserved("hoodie.table.service.manager.enabled", False, "there is no such service", "leave it out"),
 )
-"""All of them, those that are refused first, in the order of the reference."""
+"""Unserved options, refused ones first, in the order of the reference."""
 
 
 OUR_PREFIX: Final = "hoodie.catalog."
@@ -250,13 +250,13 @@ OUR_WRITER_KEYS: Final = (
     "hoodie.catalog.write.tasks",
     "hoodie.catalog.write.zstd.level",
 )
-"""Keys of ours that writers read."""
+"""Our own keys that writers read."""
 
-# What follows a commit reads these, and checks them itself.
+# Read and checked by steps after the commit.
 _OURS_OF_THE_SYNC: Final = ("hoodie.catalog.sync.", "hoodie.catalog.metastore.", "hoodie.catalog.hive.service")
 
-# Apache's, though its Spark bundle does not declare them: names of RFC-29, of older documentation, of its streamer and
-# its modules for clouds, and keys that go on with a name of the user's.
+# Apache's keys that its Spark bundle does not declare: of RFC-29, of older documentation, of its streamer and
+# cloud modules, and prefixes followed by a user's name.
 _APACHES_OTHERS: Final = frozenset(
     {
         "hoodie.hash.index.bucket.num",
@@ -278,22 +278,22 @@ _APACHES_PREFIXES: Final = (
     "hoodie.metadata.index.expression.",
 )
 
-# declared by the bundle one by one, so that a misspelt one shows
+# declared by the bundle one by one, so that misspelt ones are detected
 _NOT_OPEN: Final = "hoodie.deltastreamer.keygen."
 
-# Long names that begin alike are alike by that alone.
+# Long names with a common prefix would be similar by that alone.
 ALIKE: Final = 0.8
 _PREFIX: Final = "hoodie."
 _PREFIX_ALIKE: Final = 0.7
 
-# Of Spark, Hadoop and its formats; `parquet.block.size` is one of theirs.
+# Keys of Spark, Hadoop and its formats, such as `parquet.block.size`.
 _OTHER_PREFIXES: Final = ("parquet", "spark", "fs", "dfs", "hive", "avro", "orc", "mapreduce", "hadoop")
 _PACKAGES: Final = frozenset({"table_format", "pushdown", "spark_writer", "catalog", "contextlib"})
 
 
 @functools.cache
 def apache_keys() -> frozenset[str]:
-    """The keys of the options that Apache Hudi's releases declare."""
+    """Option keys declared by Apache Hudi's releases."""
     lines = resources.files("table_format.config").joinpath("apache_option_keys.txt").read_text("utf-8").splitlines()
     return _APACHES_OTHERS.union(line for line in lines if not line.startswith("#"))
 
@@ -305,17 +305,17 @@ def is_apaches(key: str) -> bool:
 
 
 def check_writer_options(options: Mapping[str, str], others: Mapping[str, str] | None = None) -> None:
-    """Look at the options that a call of a writer gives, before anything is done.
+    """Check the options of a writer's call, before it does anything.
 
-    Warns, by `OptionWarning`, of keys that neither we nor Apache Hudi know, and of Apache's whose work nobody does
-    here. Keys that do not look like Hudi's are passed over.
+    Warns by `OptionWarning` of keys that neither we nor Apache Hudi have, and of Apache's that are not implemented
+    here. Keys that do not look like Hudi's are ignored.
 
     Args:
-        options: to this call.
-        others: that hold for it as well, and were looked at when they were given.
+        options: options of this call.
+        others: further options that apply to it and were checked before.
 
     Raises:
-        OptionError: an unknown key of our own prefix, or an option whose neglect would harm data.
+        OptionError: an unknown key of our own prefix, or an option that would harm data if ignored.
     """
     for key, value in options.items():
         if key.lower().startswith(OUR_PREFIX):
@@ -333,7 +333,7 @@ def check_writer_options(options: Mapping[str, str], others: Mapping[str, str] |
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the line of the user's that called into these packages, once a line as Python's warnings go."""
+    """Warn at the user's line that called into these packages, once per line by Python's warning filters."""
     frame, depth = inspect.currentframe(), 1
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PACKAGES:
         frame, depth = frame.f_back, depth + 1
@@ -346,7 +346,7 @@ def _warn(message: str) -> None:
 
 def _check_ours(key: str) -> None:
     if key not in OUR_WRITER_KEYS and not key.startswith(_OURS_OF_THE_SYNC):
-        # without the prefix, which alone makes them much alike
+        # without the prefix, which would make all names similar
         names = {known.removeprefix(OUR_PREFIX): known for known in OUR_WRITER_KEYS}
         near = [names[name] for name in nearest(key[len(OUR_PREFIX) :], names, ALIKE)]
         hint = f" (did you mean {' or '.join(near)}?)" if near else f"; there are {', '.join(OUR_WRITER_KEYS)}"
@@ -354,7 +354,7 @@ def _check_ours(key: str) -> None:
 
 
 def _check_foreign(key: str) -> None:
-    """Warn of a key that Hudi would read if its beginning were spelt right."""
+    """Warn of a key that Hudi would read if its prefix were spelt right."""
     first, dot, rest = key.strip().partition(".")
     if not dot or first in _OTHER_PREFIXES:
         return

@@ -1,6 +1,6 @@
-"""Values of options by their keys: texts become numbers and flags, and what does not fit is refused by its key.
+"""Typed values of options: texts become numbers and flags; errors name the key.
 
-Blanks around a value do not count. A key may have synonyms, older names of the same option: see `given`.
+Blanks around a value are ignored. An option may have older names (synonyms): see `alias`.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ Default = TypeVar("Default", int, "int | None")
 Choice = TypeVar("Choice", str, None)
 
 _DIGITS: Final = 18
-"""More than any option needs; Python converts no text of thousands."""
+"""Digits of a number at most; Python refuses to convert texts of thousands."""
 
 
 def known_options(options: Mapping[str, str] | None, keys: Iterable[str], owner: str) -> dict[str, str]:
-    """The options as texts without blanks around them.
+    """Check option keys, and strip values.
 
     Args:
         options: by key; None for none.
-        keys: that there are.
-        owner: what has the options, for the message: ``a scan``.
+        keys: the known keys.
+        owner: owner of the options, for messages: ``a scan``.
 
     Raises:
-        OptionError: a key is none of `keys`.
+        OptionError: an unknown key.
     """
     known = tuple(keys)
     values = {key: str(value).strip() for key, value in (options or {}).items()}
@@ -38,16 +38,16 @@ def known_options(options: Mapping[str, str] | None, keys: Iterable[str], owner:
     return values
 
 
-def given(values: Mapping[str, str], key: str, *synonyms: str) -> str:
-    """The name by which an option is set: the first of them that is; its own where it is not set at all."""
+def alias(values: Mapping[str, str], key: str, *synonyms: str) -> str:
+    """The first of an option's names that is set; its current name if none is."""
     return next((name for name in (key, *synonyms) if name in values), key)
 
 
 def whole_number(values: Mapping[str, str], key: str, default: Default, least: int) -> Default:
-    """The value of an option, or its default.
+    """Value of an integer option, or its default.
 
     Raises:
-        OptionError: it is no whole number, or less than `least`.
+        OptionError: it is not an integer, or less than `least`.
     """
     if key not in values:
         return default
@@ -58,17 +58,17 @@ def whole_number(values: Mapping[str, str], key: str, default: Default, least: i
 
 
 def number(values: Mapping[str, str], key: str, default: float, least: float, what: str = "a number") -> float:
-    """The value of an option that need not be whole, or its default.
+    """Value of a numeric option, or its default.
 
     Args:
         values: of all options.
-        key: of this one.
-        default: where it is not set.
-        least: what it must be.
-        what: its kind, for the message.
+        key: of this option.
+        default: value if it is not set.
+        least: minimum.
+        what: kind of number, for the message.
 
     Raises:
-        OptionError: it is no finite number, or less than `least`.
+        OptionError: it is not a finite number, or less than `least`.
     """
     if key not in values:
         return default
@@ -79,15 +79,15 @@ def number(values: Mapping[str, str], key: str, default: float, least: float, wh
 
 
 def seconds(values: Mapping[str, str], key: str, default: float, least: float = 0.0) -> float:
-    """The value of an option that is a time, or its default; see `number`."""
+    """Value of an option in seconds, or its default; see `number`."""
     return number(values, key, default, least, "a number of seconds")
 
 
 def fraction(values: Mapping[str, str], key: str, default: float) -> float:
-    """The value of an option that is a part of a whole, or its default.
+    """Value of an option from 0 to 1, or its default.
 
     Raises:
-        OptionError: it is no number from 0 to 1.
+        OptionError: it is not a number from 0 to 1.
     """
     if key not in values:
         return default
@@ -98,7 +98,7 @@ def fraction(values: Mapping[str, str], key: str, default: float) -> float:
 
 
 def flag(values: Mapping[str, str], key: str, *, default: bool = False) -> bool:
-    """Whether an option is set to true, or its default.
+    """Value of a boolean option, or its default.
 
     Raises:
         OptionError: it is neither true nor false.
@@ -112,15 +112,15 @@ def flag(values: Mapping[str, str], key: str, *, default: bool = False) -> bool:
 
 
 def names(values: Mapping[str, str], key: str) -> tuple[str, ...]:
-    """The names that an option lists with commas between; none without it."""
+    """Comma-separated names in an option; empty if it is not set."""
     return tuple(name.strip() for name in values.get(key, "").split(",") if name.strip())
 
 
 def choice(values: Mapping[str, str], key: str, default: Choice, allowed: Iterable[str]) -> str | Choice:
-    """The value of an option that names one of several things, in whatever case, or its default.
+    """Value of an option that is one of several names, ignoring case, or its default.
 
     Raises:
-        OptionError: it is none of them.
+        OptionError: it is not one of them.
     """
     if key not in values:
         return default
@@ -132,7 +132,7 @@ def choice(values: Mapping[str, str], key: str, default: Choice, allowed: Iterab
 
 
 def key_value_lines(values: Mapping[str, str], key: str) -> dict[str, str]:
-    """What an option says in lines of `key=value`; nothing without it.
+    """Parse an option of lines `key=value`; empty if it is not set.
 
     Raises:
         OptionError: a line has no equals sign, or nothing before it.

@@ -1,4 +1,4 @@
-"""Java `Properties` text, the form of `hoodie.properties` and `.hoodie_partition_metadata`."""
+"""Java `Properties` text, the format of `hoodie.properties` and `.hoodie_partition_metadata`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def parse_properties(data: bytes, path: str) -> dict[str, str]:
 
     Args:
         data: the file's bytes, UTF-8 (Java's own `\uXXXX` escapes are understood too).
-        path: what to call the file in an error.
+        path: the file, for messages.
 
     Raises:
         CorruptFileError: the bytes are not UTF-8, or an escape is malformed.
@@ -48,10 +48,10 @@ def parse_properties(data: bytes, path: str) -> dict[str, str]:
 def format_properties(values: Mapping[str, str], comment: str = "") -> bytes:
     r"""Write properties text as Java does, keys in the order given.
 
-    The bytes are ASCII: Java reads them as Latin-1, so that other characters must be escapes.
+    The bytes are ASCII: Java reads them as Latin-1, so other characters are escaped.
 
     Raises:
-        OptionError: a text holds half a surrogate pair, which no reader could take back.
+        OptionError: a text has half a surrogate pair, which cannot be encoded.
 
     >>> format_properties({"a:b": " x=1"}, "note")
     b'#note\na\\:b=\\ x\\=1\n'
@@ -62,9 +62,9 @@ def format_properties(values: Mapping[str, str], comment: str = "") -> bytes:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines without comments and blanks, each with the place where it starts.
+    """Logical lines without comments and blank lines, each with its offset.
 
-    A line that ends in an odd number of backslashes goes on in the next.
+    A line that ends in an odd number of backslashes continues in the next.
     """
     start, parts = 0, list[str]()
     for natural in _NATURAL_LINE.finditer(text):
@@ -131,34 +131,34 @@ def _escape(text: str, *, is_key: bool) -> str:
             out.append(char)
         else:
             if _SURROGATE.match(char):
-                raise OptionError(f"{text!r} holds half a surrogate pair, which is no text")
+                raise OptionError(f"{text!r} has half a surrogate pair, which cannot be encoded")
             units = char.encode("utf-16-be").hex().upper()
             out += [f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4)]
     return "".join(out)
 
 
-NAME: Final = ".hoodie_partition_metadata"
+PARTITION_METAFILE: Final = ".hoodie_partition_metadata"
 
-#: Forms that tables with `hoodie.partition.metafile.use.base.format` have instead.
-NAMES: Final = frozenset({NAME, f"{NAME}.parquet", f"{NAME}.orc"})
+#: Names of the file, including those with `hoodie.partition.metafile.use.base.format`.
+PARTITION_METAFILES: Final = frozenset(PARTITION_METAFILE + suffix for suffix in ("", ".parquet", ".orc"))
 
 
 def partition_depth(partition: str) -> int:
-    """Folders between the table's base and the partition; 0 for a table without partitions."""
+    """Number of folders between the table's base folder and the partition; 0 for a table without partitions."""
     return len(partition.split("/")) if partition else 0
 
 
 def ensure_partition_metadata(storage: Storage, partition: str, instant: str) -> bool:
-    """Write a partition's metadata file unless it is there; it precedes the partition's first data file.
+    """Write a partition's metadata file unless it exists; call it before the partition's first data file is written.
 
     Returns:
         Whether the partition is new.
     """
-    path = f"{partition}/{NAME}" if partition else NAME
+    path = f"{partition}/{PARTITION_METAFILE}" if partition else PARTITION_METAFILE
     if storage.exists(path):
         return False
     values = {"commitTime": instant, "partitionDepth": str(partition_depth(partition))}
-    # two tasks may both find it missing; the content is the same
+    # another task may create it at the same time, with the same content
     with contextlib.suppress(AlreadyExistsError):
         storage.create(path, format_properties(values, "partition metadata"))
     return True

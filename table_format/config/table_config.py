@@ -1,4 +1,4 @@
-"""`hoodie.properties`: what a table says of itself, with types; loading, creating and changing it."""
+"""`hoodie.properties`: typed table properties; loading, creating and updating them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROPERTIES_PATH: Final = ".hoodie/hoodie.properties"
 BACKUP_PATH: Final = ".hoodie/hoodie.properties.backup"
 CHECKSUM: Final = "hoodie.table.checksum"
 BASE_FILE_FORMAT: Final = "hoodie.table.base.file.format"
-#: Table versions that are read, with the timeline layout that goes with each.
+#: Table versions that are read, with the timeline layout of each.
 LAYOUTS: Final = {6: 1, 8: 2, 9: 2}
 #: Table versions that are written.
 WRITABLE_VERSIONS: Final = (6,)
@@ -47,7 +47,7 @@ _STRATEGIES: Final = {
 
 
 class KeyGeneratorType(Enum):
-    """How record keys and partition paths come from a row."""
+    """How record keys and partition paths are made from rows."""
 
     SIMPLE = "SIMPLE"
     COMPLEX = "COMPLEX"
@@ -70,10 +70,10 @@ _GENERATOR_CLASSES: Final = {
 
 @dataclass(frozen=True)
 class TableConfig:
-    """The table's properties.
+    """Properties of a table.
 
     Attributes:
-        raw: every key as it stands in the file.
+        raw: all properties as in the file.
     """
 
     raw: Mapping[str, str] = field(repr=False)
@@ -100,17 +100,17 @@ class TableConfig:
 
     @property
     def layout_version(self) -> int:
-        """The timeline's layout: 1 up to table version 7, 2 from version 8 on."""
+        """Timeline layout: 1 up to table version 7, 2 from version 8 on."""
         return self._int("hoodie.timeline.layout.version", LAYOUTS.get(self.version, 1))
 
     @functools.cached_property
     def record_key_fields(self) -> tuple[str, ...]:
-        """Fields of the record key; empty where Hudi makes keys up itself."""
+        """Fields of the record key; empty if Hudi generates keys."""
         return self._list("hoodie.table.recordkey.fields")
 
     @functools.cached_property
     def partition_fields(self) -> tuple[str, ...]:
-        """Fields of the partition path, without the type that a custom key generator adds after a colon."""
+        """Fields of the partition path, without the type suffix of custom key generators."""
         return tuple(name.split(":", 1)[0] for name in self._list("hoodie.table.partition.fields"))
 
     @functools.cached_property
@@ -120,7 +120,7 @@ class TableConfig:
 
     @functools.cached_property
     def key_generator(self) -> KeyGeneratorType:
-        """The key generator, from its type or its class; where neither stands, as Apache infers it."""
+        """The key generator, from its type or its class; inferred as by Apache if neither is set."""
         kind = self.raw.get("hoodie.table.keygenerator.type", "").upper().removesuffix("_AVRO")
         if kind:
             return KeyGeneratorType(kind) if kind in KeyGeneratorType.__members__ else KeyGeneratorType.OTHER
@@ -135,7 +135,7 @@ class TableConfig:
 
     @property
     def written_by_1x(self) -> bool:
-        """Whether a 1.x release made the table: it names the key generator's type, older ones its class."""
+        """Whether a 1.x release created the table: it records the key generator's type, older ones its class."""
         return "hoodie.table.keygenerator.type" in self.raw
 
     @property
@@ -150,7 +150,7 @@ class TableConfig:
 
     @property
     def populate_meta_fields(self) -> bool:
-        """Whether data files hold the five meta columns."""
+        """Whether data files have the five meta columns."""
         return self._bool("hoodie.populate.meta.fields", default=True)
 
     @property
@@ -170,21 +170,21 @@ class TableConfig:
 
     @property
     def payload_class(self) -> str | None:
-        """The payload class, in which tables of version 6 keep their merge rule."""
+        """The payload class, the merge rule of tables of version 6."""
         return self.raw.get("hoodie.compaction.payload.class")
 
     @property
     def merge_mode(self) -> str:
         """`COMMIT_TIME_ORDERING`, `EVENT_TIME_ORDERING` or `CUSTOM`.
 
-        A table that records none follows the release that made it: 0.15 overwrites with the latest unless a job's
-        options say otherwise, 1.x orders by event time where there is an ordering field.
+        If the table records none, that of the release that created it: 0.15 overwrites with the latest unless a job's
+        options differ, 1.x orders by event time if there is an ordering field.
         """
         return self.recorded_merge_mode or (EVENT_TIME if self.written_by_1x and self.ordering_fields else COMMIT_TIME)
 
     @property
     def recorded_merge_mode(self) -> str | None:
-        """The merge mode, where the table records one.
+        """The merge mode, if the table records one.
 
         An explicit mode wins, then the payload class, then (from table version 8 on) the merge strategy's id. Releases
         up to 0.15 record nothing in copy-on-write tables: each job's options decide.
@@ -199,47 +199,47 @@ class TableConfig:
 
     @property
     def partial_update_mode(self) -> str | None:
-        """How records that hold only some values are merged (table version 9), e.g. `IGNORE_DEFAULTS`."""
+        """How partial records are merged (table version 9), e.g. `IGNORE_DEFAULTS`."""
         return self.raw.get("hoodie.table.partial.update.mode") or None
 
     @functools.cached_property
     def merge_properties(self) -> Mapping[str, str]:
-        """Properties for the merging of records (table version 9), without their prefix."""
+        """Merge properties (table version 9), without their prefix."""
         prefix = "hoodie.record.merge.property."
         return {key.removeprefix(prefix): value for key, value in self.raw.items() if key.startswith(prefix)}
 
     @property
     def timeline_folder(self) -> str:
-        """Where the active timeline lies: `.hoodie`, from layout 2 on a folder in it."""
+        """Folder of the active timeline: `.hoodie`, from layout 2 on a folder in it."""
         return (
             ".hoodie" if self.layout_version == 1 else f".hoodie/{self.raw.get('hoodie.timeline.path') or 'timeline'}"
         )
 
     @property
     def history_folder(self) -> str:
-        """Where archived instants lie."""
+        """Folder of archived instants."""
         if self.layout_version == 1:
             return f"{self.timeline_folder}/{self.raw.get('hoodie.archivelog.folder') or 'archived'}"
         return f"{self.timeline_folder}/{self.raw.get('hoodie.timeline.history.path') or 'history'}"
 
     @property
     def index_type(self) -> str | None:
-        """The index, where a writer of ours recorded it."""
+        """The index type, if recorded by our writer."""
         return self.raw.get("hoodie.index.type")
 
     @property
     def bucket_count(self) -> int | None:
-        """Buckets per partition, where a writer of ours recorded it; Apache's writers do not."""
+        """Number of buckets per partition, if recorded by our writer; Apache's writers do not."""
         return self._int("hoodie.bucket.index.num.buckets", 0) or None
 
     @property
     def block_size(self) -> int | None:
-        """Bytes at which writers close a row group, where somebody recorded it."""
+        """Size in bytes at which writers close a row group, if recorded."""
         return self._int("hoodie.parquet.block.size", 0) or None
 
     @property
     def bucket_hash_fields(self) -> tuple[str, ...] | None:
-        """Fields that decide the bucket, where a writer of ours recorded them."""
+        """Hash fields of the bucket index, if recorded by our writer."""
         return self._list("hoodie.bucket.index.hash.field") or None
 
     @property
@@ -249,7 +249,7 @@ class TableConfig:
 
     @property
     def checksum(self) -> int:
-        """What `hoodie.table.checksum` must be: CRC-32 of `<database>.<name>`."""
+        """Expected `hoodie.table.checksum`: CRC-32 of `<database>.<name>`."""
         return zlib.crc32(f"{self.database}.{self.name}".encode())
 
     def _int(self, key: str, default: int) -> int:
@@ -272,7 +272,7 @@ class TableConfig:
 
 
 def merge_mode_of_payload(class_name: str) -> str:
-    """The merge mode of a payload class, with or without its package; `CUSTOM` for those that are not known here."""
+    """Merge mode of a payload class, with or without its package; `CUSTOM` for unknown classes."""
     short = class_name.rsplit(".", 1)[-1]
     if short in _EVENT_TIME_PAYLOADS:
         return EVENT_TIME
@@ -280,17 +280,17 @@ def merge_mode_of_payload(class_name: str) -> str:
 
 
 def merge_mode_of_strategy(strategy: str) -> str | None:
-    """The merge mode of a merge strategy's id; None for one that is not known."""
+    """Merge mode of a merge strategy's id; None for an unknown one."""
     return _STRATEGIES.get(strategy.lower())
 
 
 def load_table_config(storage: Storage) -> TableConfig:
-    """Read a table's properties, from the backup while an update is under way or broke off.
+    """Read a table's properties, from the backup during an update or after an interrupted one.
 
     Raises:
         TableNotFoundError: there are no properties.
-        CorruptFileError: they are no properties text, or the checksum does not match, in the backup too.
-        UnsupportedTableError: a table version, a timeline layout or another kind of table that is not read.
+        CorruptFileError: they are malformed or the checksum does not match, in the backup too.
+        UnsupportedTableError: the table version, timeline layout or kind of table is not supported.
     """
     config = _load_raw(storage)
     version = config.version
@@ -309,7 +309,7 @@ def load_table_config(storage: Storage) -> TableConfig:
 
 
 def _refuse_other_kinds(config: TableConfig, uri: str) -> None:
-    """Refuse tables whose rows, or whose timeline, lie elsewhere."""
+    """Refuse bootstrapped tables and other table formats, whose rows or timeline are elsewhere."""
     bootstrapped = config.raw.get("hoodie.bootstrap.base.path")
     if bootstrapped:
         raise UnsupportedTableError(f"{uri}: a table bootstrapped from {bootstrapped}, where its rows may still lie")
@@ -326,7 +326,7 @@ def _refuse_other_kinds(config: TableConfig, uri: str) -> None:
 
 
 def require_writable(config: TableConfig, uri: str) -> None:
-    """Refuse to change a table of a kind that is only read.
+    """Refuse to change a table that is supported for reading only.
 
     Raises:
         UnsupportedTableError: it is of another version, or merge-on-read.
@@ -342,7 +342,7 @@ def require_writable(config: TableConfig, uri: str) -> None:
 
 def _load_raw(storage: Storage) -> TableConfig:
     failure: CorruptFileError | None = None
-    # the third try is for an update that ended between the first two
+    # the third attempt is for an update that ended between the first two
     for path in (PROPERTIES_PATH, BACKUP_PATH, PROPERTIES_PATH):
         try:
             config = parse_table_config(storage.read(path), path)
@@ -352,7 +352,7 @@ def _load_raw(storage: Storage) -> TableConfig:
             failure = failure or error
             continue
         if path == PROPERTIES_PATH and CHECKSUM not in config.raw and storage.exists(BACKUP_PATH):
-            # a Java writer may be half way through the file, whose checksum is to come
+            # a Java writer may have written only half of the file, without the checksum
             with contextlib.suppress(MissingFileError, CorruptFileError):
                 return parse_table_config(storage.read(BACKUP_PATH), BACKUP_PATH)
         return config
@@ -362,7 +362,7 @@ def _load_raw(storage: Storage) -> TableConfig:
 
 
 def parse_table_config(data: bytes, path: str) -> TableConfig:
-    """Read properties and check their checksum, if they have one.
+    """Parse properties and verify their checksum, if they have one.
 
     Raises:
         CorruptFileError: the checksum does not match, or there is no table name.
@@ -394,7 +394,7 @@ def create_table_config(storage: Storage, values: Mapping[str, str]) -> TableCon
 
 
 def update_table_config(storage: Storage, changes: Mapping[str, str | None]) -> TableConfig:
-    """Change properties by Hudi's protocol: the backup first, so that a reader always finds one of the two.
+    """Update properties by Hudi's protocol: the backup first, so that readers always find one of the two.
 
     Callers with concurrent writers hold the table lock.
 
@@ -403,7 +403,7 @@ def update_table_config(storage: Storage, changes: Mapping[str, str | None]) -> 
         changes: new values by key; None removes a key.
 
     Raises:
-        TransactionError: what was read back is not what was written.
+        TransactionError: another writer changed the file meanwhile.
     """
     recover_table_config(storage)
     current = _load_raw(storage)
@@ -419,7 +419,7 @@ def update_table_config(storage: Storage, changes: Mapping[str, str | None]) -> 
 
 
 def recover_table_config(storage: Storage) -> None:
-    """Finish or undo an update that broke off: bring the properties back from the backup, then drop the backup."""
+    """Recover from an interrupted update: restore the properties from the backup, then delete the backup."""
     if not storage.exists(BACKUP_PATH):
         return
     backup = storage.read(BACKUP_PATH)

@@ -32,9 +32,9 @@ _CHECKSUMS: dict[int, Callable[[bytes], int]] = {1: zlib.crc32, 2: google_crc32c
 _GZIP = 31
 # Ten times as fast as zlib's own sixth level, for files of the record index that are 7 % larger.
 _LEVEL = 1
-_BROKEN_STREAM: type[Exception] = cast("Any", igzip_lib.IsalError)  # the stubs take it for an instance
-# What a block may become. Writers close data blocks at a megabyte by default, and filters of few keys, which are nearly
-# all zeros, have less than one.
+_BROKEN_STREAM: type[Exception] = cast("Any", igzip_lib.IsalError)  # an instance in the stubs
+# Limits of a block's decompressed size. Writers close data blocks at a megabyte by default, and filters of few keys,
+# nearly all zeros, are smaller.
 _FLOOR, _RATIO = 64 * MEBIBYTE, 128
 
 
@@ -45,7 +45,7 @@ class BlockHeader:
     Attributes:
         magic: the block's type.
         size: bytes of the whole block in the file, with this header and the checksums.
-        uncompressed_size: bytes of the content once it is decompressed.
+        uncompressed_size: bytes of the decompressed content.
         checksum_type: 0 none, 1 CRC-32, 2 CRC-32C.
         bytes_per_checksum: bytes that one checksum covers.
         checked_size: bytes of header and compressed content, which the checksums cover.
@@ -60,11 +60,11 @@ class BlockHeader:
 
 
 def read_header(data: memoryview, offset: int, path: str) -> BlockHeader:
-    """The header at the start of a buffer.
+    """Parse the header at the start of a buffer.
 
     Args:
         data: bytes from the block's start on.
-        offset: the block's place in the file, for messages.
+        offset: the block's offset in the file, for messages.
         path: the file, for messages.
 
     Raises:
@@ -82,14 +82,14 @@ def read_header(data: memoryview, offset: int, path: str) -> BlockHeader:
 
 
 def read_block(data: memoryview, offset: int, path: str, codec: int, expected: tuple[bytes, ...]) -> bytes:
-    """The verified and decompressed content of the block at the start of a buffer.
+    """Verify and decompress the block at the start of a buffer.
 
     Args:
         data: bytes from the block's start to at least its end.
-        offset: the block's place in the file, for messages.
+        offset: the block's offset in the file, for messages.
         path: the file, for messages.
         codec: the file's codec by its number in the trailer.
-        expected: the magics that may stand here.
+        expected: the allowed magics.
 
     Raises:
         CorruptFileError: another type of block, a checksum that does not match, content that does not decompress.
@@ -113,11 +113,11 @@ def read_block(data: memoryview, offset: int, path: str, codec: int, expected: t
 
 
 def content_size(data: memoryview, offset: int, path: str, codec: int, magic: bytes) -> int:
-    """How many bytes `read_block` will give, before it reserves them.
+    """Check a block's header and return the size of its decompressed content, before memory is allocated for it.
 
     Args:
         data: exactly the bytes of the block.
-        offset: the block's place in the file, for messages.
+        offset: the block's offset in the file, for messages.
         path: the file, for messages.
         codec: the file's codec by its number in the trailer.
         magic: the block's type.
@@ -134,7 +134,7 @@ def content_size(data: memoryview, offset: int, path: str, codec: int, magic: by
         )
     size = header.uncompressed_size
     _check_growth(header.checked_size - HEADER_SIZE, size, offset, path)
-    # gzip ends with the size as well.
+    # gzip's trailer has the size too.
     if codec == CODEC_IDS["GZ"] and size.to_bytes(4, "little") != data[header.checked_size - 4 : header.checked_size]:
         raise CorruptFileError(path, offset, "an HFile block has two different sizes; restore the file")
     if codec == CODEC_IDS["NONE"] and size != header.checked_size - HEADER_SIZE:
@@ -143,7 +143,7 @@ def content_size(data: memoryview, offset: int, path: str, codec: int, magic: by
 
 
 def _check_growth(compressed: int, size: int, offset: int, path: str) -> None:
-    """Refuse a size that no block of that many compressed bytes has, before memory is reserved for it."""
+    """Refuse a decompressed size that is impossible for the compressed size."""
     if size > most_inflated(compressed, floor=_FLOOR, ratio=_RATIO):
         reason = f"an HFile block of {compressed} bytes promises {size} decompressed ones; restore the file"
         raise CorruptFileError(path, offset, reason)
@@ -153,7 +153,7 @@ def _inflate(body: memoryview, size: int, offset: int, path: str) -> bytes:
     _check_growth(len(body), size, offset, path)
     inflater = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_GZIP)
     try:
-        # gzip's own CRC-32 and length at the end of the stream are compared.
+        # the decompressor verifies gzip's own CRC-32 and length
         content = inflater.decompress(body, size + 1)
         if not inflater.eof and len(content) == size:
             content += inflater.decompress(b"", 1)
@@ -182,14 +182,14 @@ def _verify(block: memoryview, header: BlockHeader, offset: int, path: str) -> N
 
 
 def write_block(magic: bytes, content: bytes, previous: int, codec: str, *, stored: bool = False) -> bytes:
-    """A whole block without checksums (their slots are zero), which every reader accepts.
+    """Encode a block without checksums (their slots are zero), which every reader accepts.
 
     Args:
         magic: the block's type.
         content: its uncompressed content.
         previous: file offset of the previous block of this type, -1 for the first.
         codec: `GZ` or `NONE`.
-        stored: with `GZ`, frame the content only, for what hardly gets smaller and is to be read fast.
+        stored: with `GZ`, store the content uncompressed, if it hardly compresses and must be read fast.
     """
     body = content if codec != "GZ" else _store(content) if stored else isal_zlib.compress(content, _LEVEL, _GZIP)
     checked = HEADER_SIZE + len(body)

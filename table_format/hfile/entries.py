@@ -18,35 +18,35 @@ from table_format.errors import CorruptFileError
 from table_format.hfile.sorted_keys import KeySpans
 
 SUFFIX: Final = b"\x00" + b"\x7f" + b"\xff" * 7 + b"\x04"
-"""Every key ends with an empty family, the greatest timestamp and the type Put."""
+"""End of every key: an empty column family, the greatest timestamp and the type Put."""
 
 KEY_OVERHEAD: Final = 2 + len(SUFFIX)
 LENGTHS: Final = Struct(">II")
 ENTRY_OVERHEAD: Final = LENGTHS.size + 1
-"""Two lengths before key and value, one byte (MVCC version 0) behind them."""
+"""Bytes of an entry besides key and value: two lengths, and the MVCC version 0 at the end."""
 
-# Bytes that are walked one entry at a time before numpy has started.
+# Bytes that are walked entry by entry in the time of a numpy call.
 _FEW_BYTES = 8 * 1024
 _FOUR = np.uint32(0xFFFFFFFF)
 _PATTERN = np.uint64(int.from_bytes(SUFFIX[1:9], "big"))
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 _FRONT = LENGTHS.size + 2
 
-# Lengths of keys that are tried in vain before the walk is the shorter way.
+# After this many key lengths without success, walking is faster.
 _MOST_LENGTHS = 64
 _SAMPLE = 64
 
 
 def find_entries(buffer: Bytes, begins: Positions, ends: Positions) -> tuple[Positions, int | None]:
-    """Where each entry of some data blocks starts.
+    """Find the start of each entry of some data blocks.
 
     Args:
-        buffer: the decompressed content of the blocks, one behind the other.
-        begins: where each block's content begins in it.
-        ends: where it ends, which is where the next one begins.
+        buffer: concatenated decompressed content of the blocks.
+        begins: start of each block's content.
+        ends: end of each block's content, the start of the next.
 
     Returns:
-        The places, ascending; and the number of a block in which lengths lead out of it, None if all is well.
+        Starts, ascending; and the number of a block in which lengths lead out of it, None if there is none.
     """
     if len(begins) and int(ends[-1]) - int(begins[0]) > _FEW_BYTES and bool((begins[1:] == ends[:-1]).all()):
         begin, end = int(begins[0]), int(ends[-1])
@@ -71,7 +71,7 @@ def _one_by_one(buffer: Bytes, begins: Positions, ends: Positions) -> tuple[Posi
 
 
 def _walk(buffer: Bytes, position: int, end: int, positions: list[int], most: int = -1) -> int:
-    """Note the starts of entries between two places, up to a number of them; the place behind the last one."""
+    """Append the starts of entries in a range, `most` at most; returns the end of the last one."""
     note, unpack, overhead = positions.append, LENGTHS.unpack_from, ENTRY_OVERHEAD
     data = memoryview(cast("Any", buffer))
     while position + overhead <= end and len(positions) != most:
@@ -82,7 +82,7 @@ def _walk(buffer: Bytes, position: int, end: int, positions: list[int], most: in
 
 
 def _equally_long(buffer: Bytes, begin: int, end: int) -> Positions | None:
-    """All entries between two places, if each has a key and a value as long as those of the first."""
+    """Starts of all entries in a range if all keys and all values have the lengths of the first; else None."""
     key, value = LENGTHS.unpack_from(memoryview(cast("Any", buffer)), begin)
     size = key + value + ENTRY_OVERHEAD
     count, rest = divmod(end - begin, size)
@@ -95,7 +95,7 @@ def _equally_long(buffer: Bytes, begin: int, end: int) -> Positions | None:
 
 
 def _by_key_ends(buffer: Bytes, begin: int, end: int) -> Positions | None:
-    """All entries between two places, found by the ends of their keys; None where that does not prove itself."""
+    """Starts of all entries in a range by the ends of their keys; None if the result is inconsistent."""
     starts, heads = _starts(buffer, begin, end)
     if not len(starts) or starts[0] != begin:
         return None
@@ -107,7 +107,7 @@ def _by_key_ends(buffer: Bytes, begin: int, end: int) -> Positions | None:
 
 
 def _key_lengths(buffer: Bytes, begin: int, end: int, most: int) -> list[int]:
-    """The distinct lengths of the keys of some first entries, the most frequent first."""
+    """Distinct key lengths of the first entries, most frequent first."""
     starts: list[int] = []
     _walk(buffer, begin, end, starts, most)
     lengths = [LENGTHS.unpack_from(memoryview(cast("Any", buffer)), start)[0] - KEY_OVERHEAD for start in starts]
@@ -115,13 +115,13 @@ def _key_lengths(buffer: Bytes, begin: int, end: int, most: int) -> list[int]:
 
 
 def _key_ends(buffer: Bytes, begin: int, end: int) -> Positions:
-    """Where the ends of keys may begin: seven bytes of ones have four of them in one word of the buffer."""
+    """Candidates for ends of keys: of seven bytes 0xFF, four fill an aligned word of the buffer."""
     words: NDArray[np.uint32] = buffer[: len(buffer) // 4 * 4].view("<u4")
     full = np.flatnonzero(words[begin // 4 : end // 4] == _FOUR)
     full += begin // 4
     full = full[full > _FRONT // 4]
     before = words[full - 1]
-    # how many of the ones stand in the word before
+    # number of 0xFF bytes in the word before
     ahead = (before >= np.uint32(0xFF000000)).view(np.uint8) + (before >= np.uint32(0xFFFF0000)).view(np.uint8)
     ahead += (before >= np.uint32(0xFFFFFF00)).view(np.uint8)
     full <<= 2
@@ -131,9 +131,9 @@ def _key_ends(buffer: Bytes, begin: int, end: int) -> Positions:
 
 
 def _starts(buffer: Bytes, begin: int, end: int) -> tuple[Positions, NDArray[np.uint64]]:
-    """The entries whose keys end where it seems, ascending, and the lengths that stand at their starts."""
+    """Entries whose keys end at candidates, ascending, and the lengths at their starts."""
     heads, key_ends = _heads(buffer), _key_ends(buffer, begin, end)
-    for length in _key_lengths(buffer, begin, end, 1):  # mostly all keys are equally long
+    for length in _key_lengths(buffer, begin, end, 1):  # most files have keys of one length
         starts, words, fits = _with_length(heads, key_ends, length)
         if fits.all():
             return starts, words
@@ -155,7 +155,7 @@ def _starts(buffer: Bytes, begin: int, end: int) -> tuple[Positions, NDArray[np.
 def _with_length(
     heads: NDArray[Any], key_ends: Positions, length: int
 ) -> tuple[Positions, NDArray[np.uint64], NDArray[np.bool_]]:
-    """Starts of entries with keys of one length, what stands there, and where it says that length."""
+    """Starts of entries with keys of one length, their first words, and a mask of words with that length."""
     starts = key_ends - (_FRONT + length)
     inside = starts if not starts.size or int(starts.min()) >= 0 else np.maximum(starts, 0)
     words = heads[inside].astype(np.uint64)
@@ -166,19 +166,19 @@ def _with_length(
 
 
 def _heads(buffer: Bytes) -> NDArray[Any]:
-    """The eight bytes from each place on, as a big-endian number, without a copy."""
+    """The eight bytes from each offset on as a big-endian number, without a copy."""
     return np.ndarray((max(len(buffer) - 7, 0),), dtype=">u8", buffer=cast("Any", buffer), strides=(1,))
 
 
 @dataclass(frozen=True, slots=True)
 class HFileEntries:
-    """Keys and values of HFile entries, in the order of the file, which is that of the keys.
+    """Keys and values of HFile entries, in file order, which is key order.
 
     Attributes:
-        buffer: the decompressed blocks, one behind the other.
-        key_starts: where each key's bytes start in `buffer`.
+        buffer: concatenated decompressed blocks.
+        key_starts: start of each key in `buffer`.
         key_lengths: bytes of each key.
-        value_starts: where each value's bytes start in `buffer`.
+        value_starts: start of each value in `buffer`.
         value_lengths: bytes of each value.
     """
 
@@ -198,15 +198,15 @@ class HFileEntries:
         return len(self.key_starts)
 
     def keys(self) -> pa.BinaryArray:
-        """All keys, copied out."""
+        """All keys, copied."""
         return binary_array(self.buffer, self.key_starts, self.key_lengths)
 
     def values(self) -> pa.BinaryArray:
-        """All values, copied out."""
+        """All values, copied."""
         return binary_array(self.buffer, self.value_starts, self.value_lengths)
 
     def key_spans(self) -> KeySpans:
-        """All keys, in place; what stands behind each in the buffer is read along."""
+        """All keys as spans of the buffer."""
         return KeySpans(self.buffer, self.key_starts, self.key_lengths)
 
     def key(self, index: int) -> bytes:
@@ -238,22 +238,22 @@ class HFileEntries:
         return self.take(rows[begins])
 
     def get(self, keys: Sequence[bytes]) -> HFileEntries:
-        """The entries that have one of these keys; absent keys are left out."""
+        """Entries with one of these keys; absent keys are left out."""
         matches = pc.is_in(self.keys(), value_set=pa.array(keys, pa.binary()))
         return self.take(to_numpy(matches))
 
 
 def split_entries(buffer: Bytes, starts: Positions, path: str, offset_of: Callable[[int], int]) -> HFileEntries:
-    """The spans of keys and values of entries that start at the given places.
+    """Parse entries at the given starts into spans of keys and values.
 
     Args:
-        buffer: the content of data blocks, one behind the other.
-        starts: where each entry starts in it, as `find_entries` found.
+        buffer: concatenated content of data blocks.
+        starts: start of each entry, from `find_entries`.
         path: the file, for messages.
-        offset_of: the place in the file of the block that holds a place of the buffer, for messages.
+        offset_of: maps an offset in the buffer to its block's offset in the file, for messages.
 
     Raises:
-        CorruptFileError: a key has another shape than Hudi writes.
+        CorruptFileError: a key has another form than Hudi's.
     """
     if not len(starts):
         return HFileEntries.empty()
@@ -265,10 +265,10 @@ def split_entries(buffer: Bytes, starts: Positions, path: str, offset_of: Callab
 
 
 def key_spans(buffer: Bytes, starts: Positions) -> KeySpans:
-    """The keys of entries that start at the given places.
+    """Keys of entries at the given starts.
 
     Raises:
-        IndexError: a key is shorter than any that Hudi writes, or the buffer ends before.
+        IndexError: a key is shorter than Hudi's keys, or the buffer ends in it.
     """
     lengths = _big_endian(buffer, starts, 4) - KEY_OVERHEAD
     if len(lengths) and int(lengths.min()) < 0:
@@ -277,7 +277,7 @@ def key_spans(buffer: Bytes, starts: Positions) -> KeySpans:
 
 
 def _split(buffer: Bytes, starts: Positions) -> tuple[HFileEntries, NDArray[np.bool_]]:
-    """The spans of keys and values, and whether each entry has the shape that Hudi writes."""
+    """Spans of keys and values, and whether each entry has the form that Hudi writes."""
     key_sizes = _big_endian(buffer, starts, 4)
     value_lengths = _big_endian(buffer, starts + 4, 4)
     row_lengths = key_sizes - KEY_OVERHEAD
@@ -285,7 +285,7 @@ def _split(buffer: Bytes, starts: Positions) -> tuple[HFileEntries, NDArray[np.b
     value_starts = starts + LENGTHS.size + key_sizes
     entries = HFileEntries(buffer, key_starts, row_lengths, value_starts, value_lengths)
     sound = row_lengths >= 0
-    if not sound.all():  # what follows would look outside the keys
+    if not sound.all():  # the code below would read outside of keys
         return entries, sound
     sound &= _big_endian(buffer, key_starts - 2, 2) == row_lengths
     sound &= _windows(buffer, len(SUFFIX))[key_starts + row_lengths] == np.void(SUFFIX)
@@ -294,7 +294,7 @@ def _split(buffer: Bytes, starts: Positions) -> tuple[HFileEntries, NDArray[np.b
 
 
 def _windows(buffer: Bytes, width: int) -> NDArray[Any]:
-    """Every run of `width` bytes, by its start, without a copy."""
+    """All windows of `width` bytes by start, without a copy."""
     return np.ndarray((max(len(buffer) - width + 1, 0),), dtype=f"V{width}", buffer=buffer, strides=(1,))
 
 

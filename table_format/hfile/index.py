@@ -19,12 +19,12 @@ _COUNT = Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class BlockIndex:
-    """Blocks in file order.
+    """Index of blocks, in file order.
 
     Attributes:
-        offsets: where each block starts in the file.
+        offsets: offset of each block in the file.
         sizes: bytes of each block in the file.
-        first_keys: for each block a key not after its first entry and behind all entries of the block before.
+        first_keys: for each block a key not after its first entry, and after all entries of the previous block.
     """
 
     offsets: list[int]
@@ -35,11 +35,11 @@ class BlockIndex:
         return len(self.offsets)
 
     def block_of(self, key: bytes) -> int:
-        """The one block that can hold a key; -1 when the key stands before all blocks."""
+        """The block that can contain a key; -1 if the key is before all blocks."""
         return bisect.bisect_right(self.first_keys, key) - 1
 
     def blocks_of_prefix(self, prefix: bytes) -> range:
-        """The blocks that can hold keys with a prefix."""
+        """The blocks that can contain keys with a prefix."""
         size = len(prefix)
         low = max(bisect.bisect_left(self.first_keys, prefix) - 1, 0)
         high = bisect.bisect_right(self.first_keys, prefix, lo=low, key=lambda key: key[:size])
@@ -47,17 +47,17 @@ class BlockIndex:
 
 
 def read_entries(content: bytes, start: int, count: int, offset: int, path: str) -> tuple[BlockIndex, int]:
-    """`count` entries of a root index, and where they end in the content.
+    """Parse `count` entries of a root index; entries and their end.
 
     Args:
         content: the decompressed index block.
-        start: where the first entry starts in it.
+        start: start of the first entry.
         count: the number of entries.
-        offset: the block's place in the file, for messages.
+        offset: the block's offset in the file, for messages.
         path: the file, for messages.
 
     Raises:
-        CorruptFileError: the content holds no such entries.
+        CorruptFileError: the content is malformed.
     """
     offsets, sizes, keys = [], [], []
     position = start
@@ -67,7 +67,7 @@ def read_entries(content: bytes, start: int, count: int, offset: int, path: str)
             length, key_start = read_hadoop_vint(content, position + _ENTRY.size)
             position = key_start + length
             require(position <= len(content), key_start, "a key is cut off")
-            require(place >= 0 and size > 0, position, "a block has an impossible place or size")
+            require(place >= 0 and size > 0, position, "a block has an impossible offset or size")
             offsets.append(place)
             sizes.append(size)
             keys.append(content[key_start:position])
@@ -77,24 +77,24 @@ def read_entries(content: bytes, start: int, count: int, offset: int, path: str)
 
 
 def read_root(content: bytes, count: int, offset: int, path: str, *, rows: bool) -> BlockIndex:
-    """A root index (or the meta index, whose keys are plain names).
+    """Parse a root index (or the meta index, whose keys are plain names).
 
     Args:
         content: the decompressed index block.
         count: the number of entries, from the trailer.
-        offset: the block's place in the file, for messages.
+        offset: the block's offset in the file, for messages.
         path: the file, for messages.
-        rows: the keys are HBase keys, of which only the row is wanted.
+        rows: the keys are HBase keys, of which only the row is returned.
 
     Raises:
-        CorruptFileError: the content holds something else.
+        CorruptFileError: the content is malformed.
     """
     if count > len(content):
         raise CorruptFileError(path, offset, "the HFile trailer counts more index entries than the index can hold")
     index, end = read_entries(content, 0, count, offset, path)
-    # Behind the entries of a multi-level root HBase stores its middle key (16 bytes).
+    # After the entries of a multi-level root HBase stores its middle key (16 bytes).
     if end not in (len(content), len(content) - 16):
-        raise CorruptFileError(path, offset, "the HFile index has other bytes behind its entries; restore the file")
+        raise CorruptFileError(path, offset, "the HFile index has unknown bytes after its entries; restore the file")
     return _sorted(_with_rows(index, offset, path), offset, path) if rows else index
 
 
@@ -109,10 +109,10 @@ def _with_rows(index: BlockIndex, offset: int, path: str) -> BlockIndex:
 
 
 def order_is_doubtful(key: bytes) -> bool:
-    """Whether a writer may have put a key elsewhere than its bytes say.
+    """Whether Java may order a key differently from its bytes.
 
-    Java compares strings by UTF-16 units. That order is the one of the UTF-8 bytes, but for the characters from U+E000
-    on, and nothing in the format keeps a writer of log blocks from it.
+    Java compares strings by UTF-16 units. This is the order of the UTF-8 bytes, except for characters from U+E000
+    on, and the format does not prevent a writer of log blocks from using it.
     """
     return bool(key) and max(key) >= DISORDERED_BYTE
 
@@ -128,13 +128,13 @@ def _sorted(index: BlockIndex, offset: int, path: str) -> BlockIndex:
 
 
 def read_lower_level(content: bytes, offset: int, path: str) -> BlockIndex:
-    """An intermediate or leaf index block, as HBase writes them once the root would get too large.
+    """Parse an intermediate or leaf index block, which HBase writes once the root gets too large.
 
-    A count; for each entry where it starts among the entries, and where the last one ends; then the entries: place and
+    A count; the start of each entry, and the end of the last one; then the entries: offset and
     size of a block, and a key without a length, which follows from the starts (HBase, HFileBlockIndex.writeNonRoot).
 
     Raises:
-        CorruptFileError: the content holds something else.
+        CorruptFileError: the content is malformed.
     """
     if len(content) < _COUNT.size:
         raise CorruptFileError(path, offset, "an HFile index block is cut off; restore the file")
@@ -162,8 +162,8 @@ def expand_levels(
     Args:
         index: the root.
         levels: the number of levels, 1 when the root points to data blocks.
-        read_lower: gives the decompressed index blocks that an index points to.
-        offset: the root's place in the file, for messages.
+        read_lower: returns the decompressed index blocks that an index points to.
+        offset: the root's offset in the file, for messages.
         path: the file, for messages.
 
     Raises:

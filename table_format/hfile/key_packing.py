@@ -1,8 +1,8 @@
-"""Keys as short rows of bytes in the same order: what all keys have in common takes no room, digits take half a byte.
+"""Order-preserving packing of keys into short rows of bytes: constant bytes take no space, digits half a byte.
 
-At each position of a key a file's keys have certain bytes: always the same one, as the dashes of UUIDs, at most
-sixteen, as hexadecimal digits, or more. The first are left out, two of the second share a byte, the rest stay. Shorter
-keys end with zeros, which no key contains. So rows compare as the keys do, and are the same only for the same key.
+At each position the keys of a file have certain bytes: always the same one, as the dashes of UUIDs, at most
+sixteen, as hexadecimal digits, or more. The first are left out, two of the second share a byte, others stay. Shorter
+keys end with zeros, which no key contains. So rows compare as the keys do, and only equal keys have equal rows.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from table_format.codecs.arrow_numpy import DISORDERED_BYTE, Bytes, Mask, Positi
 
 Matrix = NDArray[np.uint8]
 LONGEST: Final = 256
-"""Bytes of the longest key that is packed."""
+"""Length in bytes of the longest key that is packed."""
 HALF_BYTE: Final = 16
 """Different bytes at a position that fit into half a byte."""
-_WIDEST = 32  # bytes of a packed key; wider ones are hardly shorter than the file's own
+_WIDEST = 32  # bytes of a packed key; wider ones save hardly anything
 _SAMPLE = 4096
-_CHUNK = 16 * 1024  # rows whose bytes stay in the core's cache
+_CHUNK = 16 * 1024  # rows that fit into the core's cache
 _FAULT = np.uint16(0xFFFF)
 
 
 @dataclass(frozen=True)
 class KeyPacking:
-    """How the keys of a file are packed.
+    """Packing of the keys of a file.
 
     Attributes:
-        alphabets: the bytes that keys have at each position, ascending, zero for those that end before; empty for any.
-        shortest: bytes of the shortest key; the positions tell of the longest.
+        alphabets: bytes that occur at each position, ascending, zero for keys that end before; empty for any byte.
+        shortest: length of the shortest key; the number of positions is that of the longest.
     """
 
     alphabets: tuple[bytes, ...]
@@ -42,7 +42,7 @@ class KeyPacking:
 
     @classmethod
     def of(cls, keys: Bytes, starts: Positions, lengths: Positions) -> tuple[Self, Matrix] | None:
-        """The packing of some keys and the packed keys; None where it does not pay, or would not keep their order.
+        """Compute a packing and pack keys; None if it saves too little or would not keep the order.
 
         Args:
             keys: the bytes of all keys.
@@ -55,7 +55,7 @@ class KeyPacking:
         rows = padded_rows(keys, starts, lengths, longest)
         if bool((np.count_nonzero(rows, axis=1) != lengths).any() if shortest < longest else not rows.all()):
             return None
-        for sample in (rows[:: len(rows) // _SAMPLE + 1], rows):  # a rare byte is seen among all keys only
+        for sample in (rows[:: len(rows) // _SAMPLE + 1], rows):  # rare bytes may be missing in the sample
             packing = cls(tuple(_alphabets(sample)), shortest)
             if packing.width > _WIDEST:
                 return None
@@ -82,13 +82,13 @@ class KeyPacking:
             lengths: bytes of each key; those that are longer may be cut in `rows`.
 
         Returns:
-            Rows of `width` bytes, and which of them are sound; others have bytes that none of the file's keys has.
+            Rows of `width` bytes, and a mask of valid ones; others have bytes that none of the file's keys has.
         """
         count = len(rows)
         packed = np.zeros((count, self.width), np.uint8)
         sound = (lengths >= self.shortest) & (lengths <= self.longest)
         if self.shortest < self.longest:
-            # a zero in a key is no end of it
+            # a zero byte in a key is not its end
             sound &= np.count_nonzero(rows, axis=1) == lengths
         for begin in range(0, count, _CHUNK):
             part = slice(begin, begin + _CHUNK)
@@ -108,7 +108,7 @@ class KeyPacking:
                 sound &= halves != _FAULT
 
     def has_doubtful(self, packed: Matrix) -> bool:
-        """Whether one of the packed keys has a byte that Java's and Python's orders of text place differently."""
+        """Whether a packed key may have a byte that Java's text order sorts differently from byte order."""
         if any(alphabet and alphabet[-1] >= DISORDERED_BYTE for alphabet in self.alphabets):
             return True
         whole = [place for place, (_, second) in enumerate(self._steps) if second is None]
@@ -120,13 +120,13 @@ class KeyPacking:
 
     @cached_property
     def _steps(self) -> list[tuple[int, int | None]]:
-        """The positions that each byte of a packed key holds."""
+        """Key positions in each byte of a packed key."""
         varying = [position for position, alphabet in enumerate(self.alphabets) if len(alphabet) != 1]
         return list(_paired(varying, self.alphabets))
 
     @cached_property
     def _tables(self) -> list[NDArray[np.uint16]]:
-        """For each pair of positions the byte that its two bytes make."""
+        """For each pair of positions, the packed byte of each pair of bytes."""
         none = np.empty(0, np.uint16)
         return [
             none if second is None else _table(self.alphabets[first], self.alphabets[second])
@@ -135,11 +135,11 @@ class KeyPacking:
 
 
 def padded_rows(keys: Bytes, starts: Positions, lengths: Positions, width: int) -> Matrix:
-    """Keys as the rows of a matrix; shorter ones end with zeros, longer ones are cut.
+    """Keys as rows of a matrix; shorter ones are padded with zeros, longer ones are cut.
 
     Args:
         keys: the bytes of all keys.
-        starts: where each key starts.
+        starts: start of each key.
         lengths: bytes of each key.
         width: bytes of a row, at least one.
     """

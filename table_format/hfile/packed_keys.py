@@ -1,9 +1,9 @@
-"""A second, columnar copy of an HFile's keys, in a meta block of its own: many look-ups need no data block at all.
+"""A columnar copy of an HFile's keys in an extra meta block, with which many look-ups read no data blocks.
 
-Finding one key in a hundred means to decompress all data blocks and to walk over every entry. The copy holds the packed
-keys (`key_packing`) as columns of numbers, and for each key which of the few distinct values it has. It is not
-compressed, so that a look-up is a search in sorted numbers. Readers that do not know the block pass over it, as they do
-over any meta block they do not ask for; a file that somebody else writes has none.
+Looking up one key in a hundred decompresses all data blocks and walks every entry. The copy has the packed
+keys (`key_packing`) as columns of numbers, and for each key the code of its value, one of few distinct ones. It is not
+compressed, so a look-up is a search in sorted numbers. Other readers ignore the block, as they do
+with any unknown meta block; files of other writers have none.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from table_format.hfile.key_packing import HALF_BYTE, LONGEST, KeyPacking, Matri
 from table_format.hfile.sorted_keys import KeySpans, bisect_ranges
 
 NAME: Final = "catalog.packedKeys"
-"""Of the meta block; behind `bloomFilter`, since names of meta blocks ascend."""
+"""Name of the meta block; sorts after `bloomFilter`, since names of meta blocks ascend."""
 
 _VERSION = 1
 _WORD = 8
 _PADDING = 8
 _MOST_VALUES = 1 << 16
-_KEYS_PER_VALUE = 4  # where fewer share a value, the copy of the values would be as large as the values
+_KEYS_PER_VALUE = 4  # if fewer keys share a value, the copy would be as large as the values
 _FEW = 16
 Numbers = NDArray[np.unsignedinteger[Any]]
 
 
 @dataclass(frozen=True)
 class PackedKeys:
-    """The copy.
+    """Packed keys of an HFile and their values.
 
     Attributes:
         packing: of the keys.
-        words: columns of numbers, most significant first; in each row one key's, ascending.
-        codes: for each key the number of its value.
+        words: columns of numbers, most significant first; one row per key, ascending.
+        codes: for each key the index of its value.
         values: the distinct values.
     """
 
@@ -53,7 +53,7 @@ class PackedKeys:
 
     @classmethod
     def of(cls, keys: pa.BinaryArray, values: pa.BinaryArray) -> Self | None:
-        """The copy for some entries; None where the keys are too long or too diverse, or share too few values.
+        """Pack some entries; None if the keys are too long or too diverse, or share too few values.
 
         Args:
             keys: ascending by their bytes, each once.
@@ -74,7 +74,7 @@ class PackedKeys:
         return len(self.codes)
 
     def to_bytes(self) -> bytes:
-        """The content of the meta block: a JSON header with its length before it, the columns, the values."""
+        """Content of the meta block: length of a JSON header, the header, columns, values."""
         head = json.dumps(
             {
                 "version": _VERSION,
@@ -92,16 +92,16 @@ class PackedKeys:
 
     @classmethod
     def from_bytes(cls, content: bytes, entries: int, path: str, offset: int) -> Self | None:
-        """Take the content apart, without a copy; None when a later release wrote it in another way.
+        """Parse the content without a copy; None for a version of a later release.
 
         Args:
-            content: of the meta block.
-            entries: of the file, as its trailer says.
+            content: content of the meta block.
+            entries: number of entries by the trailer.
             path: the file, for messages.
-            offset: the block's place in it, for messages.
+            offset: the block's offset in it, for messages.
 
         Raises:
-            CorruptFileError: it is broken, or has another number of entries.
+            CorruptFileError: it is malformed, or has another number of entries.
         """
         try:
             size = int.from_bytes(content[:4], "big")
@@ -130,7 +130,7 @@ class PackedKeys:
         return cls(packing, tuple(words), codes, values)
 
     def agree(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> bool:
-        """Whether the copy says what the entries of the file say, in the order of the file."""
+        """Whether the copy equals the entries of the file, in file order."""
         data, starts, lengths = spans_of(keys)
         rows = padded_rows(data, starts, lengths, self.packing.longest)
         packed, sound = self.packing.pack(rows, lengths)
@@ -139,7 +139,7 @@ class PackedKeys:
         return same and bool(sound.all()) and bool(copied.equals(values))
 
     def find(self, keys: KeySpans) -> tuple[Positions, Any]:
-        """The values of some keys.
+        """Look up the values of some keys.
 
         Args:
             keys: ascending by their bytes, each once.
@@ -159,13 +159,13 @@ class PackedKeys:
 
 
 def _possible(packing: KeyPacking) -> bool:
-    """Whether keys can be packed so."""
+    """Whether the packing is allowed for keys."""
     proper = all(len(a) <= HALF_BYTE and sorted(set(a)) == list(a) for a in packing.alphabets)
     return proper and 0 < packing.longest <= LONGEST and 0 <= packing.shortest <= packing.longest
 
 
 def _kinds(width: int) -> Iterator[np.dtype[Any]]:
-    """The types of the columns that hold rows of so many bytes."""
+    """Integer types of the columns for rows of `width` bytes."""
     for begin in range(0, width, _WORD):
         size = min(_WORD, width - begin)
         yield np.dtype(f"u{1 << math.ceil(math.log2(size))}")
@@ -176,7 +176,7 @@ def _code_kind(distinct: int) -> np.dtype[Any]:
 
 
 def _words(packed: Matrix) -> Iterator[Numbers]:
-    """Rows of bytes as columns of numbers that compare as the bytes do."""
+    """Convert rows of bytes to columns of integers with the same order."""
     for number, kind in enumerate(_kinds(packed.shape[1])):
         part = packed[:, number * _WORD : (number + 1) * _WORD]
         if part.shape[1] < kind.itemsize:
@@ -185,13 +185,13 @@ def _words(packed: Matrix) -> Iterator[Numbers]:
 
 
 def _search(words: Sequence[Numbers], wanted: Sequence[Numbers]) -> Positions:
-    """The row of each wanted key among ascending ones, -1 for those that are not there."""
+    """Row of each wanted key among ascending ones, -1 for absent keys."""
     low = np.searchsorted(words[0], wanted[0])
     inside = np.minimum(low, len(words[0]) - 1)
     same = words[0][inside] == wanted[0]
     for word, aim in zip(words[1:], wanted[1:], strict=True):
         same &= word[inside] == aim
-    if len(words) > 1:  # the same first numbers may go on behind the first row that has them
+    if len(words) > 1:  # several rows may have the same first number
         following = np.minimum(low + 1, len(words[0]) - 1)
         tied = np.flatnonzero(~same & (following > low) & (words[0][following] == wanted[0]))
         if tied.size:
@@ -202,12 +202,12 @@ def _search(words: Sequence[Numbers], wanted: Sequence[Numbers]) -> Positions:
 def _among_ties(
     words: Sequence[Numbers], wanted: Sequence[Numbers], low: Positions
 ) -> tuple[Positions, NDArray[np.bool_]]:
-    """Rows in which keys stand or would stand, and whether they do.
+    """Insertion rows of keys, and whether they are present.
 
     Args:
         words: of the ascending keys.
-        wanted: of those that are looked for.
-        low: for each of these the first row with its first number.
+        wanted: of the keys to look up.
+        low: for each of them the first row with its first number.
     """
     high = np.searchsorted(words[0], wanted[0], side="right")
     for word, aim in zip(words[1:], wanted[1:], strict=True):

@@ -21,20 +21,20 @@ from table_format.hfile.packed_keys import PackedKeys
 from table_format.hfile.sorted_keys import KeySpans, matches, matches_by_hash
 from table_format.mapping import compute_threads
 
-# Trailer, index and file info of most files fit into this; one read gets them all.
+# Trailer, index and file info of most files fit into one read of this size.
 _TAIL = 64 * 1024
 _FEW = 4
 _READERS = 8
-# Share of a file's blocks from which on all of them are read. A block costs the same wherever it lies, so that this
-# costs a tenth at most; it saves requests, and proves that no block is missing.
+# Share of a file's blocks from which on all of them are read. The cost of a block is constant, so this
+# costs a tenth at most; it saves requests, and verifies that no block is missing.
 _SCAN_FROM = 0.9
-# Share of the blocks from which on the packed keys, if there are any, take less time than decompressing the blocks.
+# Share of the blocks from which on packed keys, if present, are faster than decompressing the blocks.
 _PACKED_FROM = 0.1
-# Where fewer blocks are at stake, or more keys are looked for in each, asking the bloom filter takes longer.
+# For fewer blocks, or more keys per block, the bloom filter takes longer.
 _MANY_BLOCKS, _KEYS_PER_BLOCK = 8, 4
-# Bytes that are read along rather than asking the storage once more.
+# Gap between blocks that is read rather than making another request.
 _GAP = 256 * 1024
-# What the blocks that are read at once may become.
+# Limit of the decompressed size of blocks that are read together.
 _FLOOR, _RATIO = 512 * MEBIBYTE, 128
 _TOO_LONG = "an HFile entry reaches past the end of its block; restore the file"
 T = TypeVar("T")
@@ -43,16 +43,16 @@ ReadRange = Callable[[int, int], "bytes | memoryview"]
 
 
 class HFileReader:
-    """An HFile of version 3, as HBase (Hudi up to 1.0) or Hudi's own writer (1.1 on) leave it.
+    """An HFile of version 3, written by HBase (Hudi up to 1.0) or Hudi's own writer (from 1.1 on).
 
-    Checksums are verified where the file has them (CRC-32, CRC-32C, and gzip's own), lengths everywhere.
+    Verifies checksums if the file has them (CRC-32, CRC-32C, and gzip's own), and lengths.
 
     Args:
         data: the whole file.
-        name: how messages call it.
+        name: the file, for messages.
 
     Raises:
-        CorruptFileError: the bytes are no whole HFile.
+        CorruptFileError: the bytes are not a whole HFile.
         UnsupportedTableError: another version, codec, or encryption.
     """
 
@@ -62,15 +62,15 @@ class HFileReader:
 
     @classmethod
     def open(cls, read_range: ReadRange, size: int, name: str) -> HFileReader:
-        """Read only what is asked for, for large files.
+        """Open a large file, of which only the needed blocks are read.
 
         Args:
-            read_range: gives up to `length` bytes from `offset` on.
+            read_range: returns up to `length` bytes from `offset` on.
             size: bytes of the whole file.
-            name: how messages call it.
+            name: the file, for messages.
 
         Raises:
-            CorruptFileError: the bytes are no whole HFile.
+            CorruptFileError: the bytes are not a whole HFile.
             UnsupportedTableError: another version, codec, or encryption.
         """
         reader = cls.__new__(cls)
@@ -83,7 +83,7 @@ class HFileReader:
         tail_start = max(size - _TAIL, 0)
         tail = memoryview(read_range(tail_start, size - tail_start))
         if len(tail) != size - tail_start:
-            raise CorruptFileError(name, tail_start + len(tail), "the file is shorter than the storage says")
+            raise CorruptFileError(name, tail_start + len(tail), "the file is shorter than its size in the storage")
         self._trailer_offset = size - trailer.SIZE
         self.trailer = trailer.read_trailer(bytes(tail[-trailer.SIZE :]), self._trailer_offset, name)
         load_offset = self.trailer.root_index_offset
@@ -95,12 +95,12 @@ class HFileReader:
 
     @property
     def entry_count(self) -> int:
-        """Entries of the whole file, as its trailer says."""
+        """Number of entries in the file, by its trailer."""
         return self.trailer.entry_count
 
     @property
     def schema_json(self) -> str | None:
-        """The Avro schema of the values, which Hudi keeps in the file info."""
+        """The Avro schema of the values, from the file info."""
         text = self.file_info.get(b"schema")
         if text is None:
             return None
@@ -126,7 +126,7 @@ class HFileReader:
         """All entries.
 
         Raises:
-            CorruptFileError: a broken block, or another number of entries than the trailer says.
+            CorruptFileError: a broken block, or another number of entries than in the trailer.
         """
         entries = self._read_blocks(range(len(self.block_index)))
         if len(entries) != self.entry_count:
@@ -135,17 +135,17 @@ class HFileReader:
         return entries
 
     def check_packed_keys(self, entries: HFileEntries) -> None:
-        """Compare the packed keys, if there are any, with all entries of the file.
+        """Compare the packed keys, if present, with all entries of the file.
 
         Raises:
-            CorruptFileError: they say something else.
+            CorruptFileError: they differ.
         """
         packed = self._packed_keys()
         if packed is not None and not packed.agree(entries.keys(), entries.values()):
             raise CorruptFileError(self.name, 0, "its packed keys are not those of its entries; rebuild the index")
 
     def prefix(self, prefix: bytes) -> HFileEntries:
-        """The entries whose keys start with a prefix; only the blocks that can hold them are read.
+        """Entries whose keys start with a prefix; reads only the blocks that can contain them.
 
         Raises:
             CorruptFileError: one of these blocks is broken.
@@ -155,7 +155,7 @@ class HFileReader:
         return self._read_blocks(self.block_index.blocks_of_prefix(prefix)).prefix(prefix)
 
     def get(self, keys: Sequence[bytes]) -> HFileEntries:
-        """The entries that have one of these keys, in the order of the file; absent keys are left out.
+        """Entries with one of these keys, in file order; absent keys are left out.
 
         Raises:
             CorruptFileError: a block that can hold one of the keys is broken.
@@ -166,17 +166,17 @@ class HFileReader:
         return self._read_blocks(blocks).get(keys)
 
     def find(self, keys: KeySpans, *, scan: bool | None = None, bloom: bool = False) -> tuple[Positions, Any]:
-        """The values of some keys.
+        """Look up the values of some keys.
 
         Args:
             keys: ascending by their bytes, each once.
-            scan: true to read the packed keys, or all blocks at once where the file has none; false to read only blocks
-                that can hold one of the keys; None to choose by the share of the blocks that are needed.
-            bloom: ask the file's bloom filter, if it has one, before many blocks are read for few keys.
+            scan: true to read the packed keys, or all blocks at once if the file has none; false to read only blocks
+                that can contain one of the keys; None to decide by the share of needed blocks.
+            bloom: check the file's bloom filter, if present, before many blocks are read for few keys.
 
         Returns:
-            Rows of `keys`, in no order, and the value of each, a chunked array (dictionary-encoded where it comes from
-            packed keys); where a key stands more than once, its last value. Rows of absent keys are left out.
+            Rows of `keys`, unordered, and the value of each, a chunked array (dictionary-encoded if it comes from
+            packed keys); the last value of a repeated key. Rows of absent keys are left out.
 
         Raises:
             CorruptFileError: a block that was read is broken.
@@ -221,7 +221,7 @@ class HFileReader:
         return np.concatenate([np.empty(0, np.int64), *(rows for _, rows, _ in matches_by_block)]), values
 
     def _possible(self, keys: KeySpans) -> Positions:
-        """Rows of the keys that the file's bloom filter does not rule out."""
+        """Rows of the keys that may be in the file by its bloom filter."""
         if self._bloom is None:
             return np.arange(len(keys))
         return np.flatnonzero(self._bloom.may_contain(keys.to_arrow()))
@@ -240,12 +240,12 @@ class HFileReader:
         bloom = parse_bloom(
             text, self.file_info.get(trailer.BLOOM_TYPE, b"").decode(errors="replace") or None, self.name
         )
-        # one that took more keys than it was made for holds nearly everything
+        # an overfull filter contains nearly everything
         room = bloom.records_per_vector * len(bloom.vectors)
         return None if room and room < self.entry_count else bloom
 
     def _cuts(self, keys: KeySpans) -> Positions:
-        """For each data block the row of the first key that it, or one behind it, can hold; then the number of keys."""
+        """For each data block the row of the first key that it or a later block can contain; then the key count."""
         blocks = self.block_index
         if len(keys) < len(blocks):
             owners = np.array([blocks.block_of(keys.key(row)) for row in range(len(keys))], dtype=np.int64)
@@ -253,7 +253,7 @@ class HFileReader:
         return np.append(keys.first_from_each(blocks.first_keys), len(keys))
 
     def _look_into(self, number: int, raw: memoryview, keys: KeySpans) -> tuple[int, Positions, pa.BinaryArray]:
-        """Entries of a block, rows of the keys that it holds, and their values."""
+        """Number of entries of a block, rows of the keys in it, and their values."""
         place = self.block_index.offsets[number]
         content = block.read_block(raw, place, self.name, self.trailer.codec, (block.DATA,))
         buffer = np.frombuffer(content, dtype=np.uint8)
@@ -268,7 +268,7 @@ class HFileReader:
             raise CorruptFileError(self.name, place, _TOO_LONG) from error
 
     def meta_block(self, name: str) -> bytes | None:
-        """A named extra block, e.g. `bloomFilter`; None when the file has none of that name.
+        """Content of a meta block, e.g. `bloomFilter`; None if the file has none of that name.
 
         Raises:
             CorruptFileError: the block or its index is broken.
@@ -277,7 +277,7 @@ class HFileReader:
         return None if location is None else self._read_meta(*location)
 
     def _find_meta(self, name: str) -> tuple[int, int] | None:
-        """Place and size of a named extra block."""
+        """Offset and size of a meta block."""
         if not self.trailer.meta_index_count:
             return None
         start = self._load_offset + block.read_header(self._loaded, self._load_offset, self.name).size
@@ -300,7 +300,7 @@ class HFileReader:
         return block.read_block(part, place, self.name, self.trailer.codec, (magic,))
 
     def _read_lower_index(self, above: index.BlockIndex) -> list[bytes]:
-        """The index blocks that a level of the index points to; leaf blocks lie among the data blocks."""
+        """Index blocks that a level of the index points to; leaf blocks are among the data blocks."""
         magics = (block.LEAF_INDEX, block.INTERMEDIATE_INDEX)
 
         places = above.offsets
@@ -313,7 +313,7 @@ class HFileReader:
         ]
 
     def _check_growth(self, raw: Sequence[memoryview], sizes: Sequence[int], places: Sequence[int]) -> None:
-        """Refuse blocks that together become far more than they are, which each of them may."""
+        """Limit the decompressed size of several blocks together, since each alone may grow to a fixed size."""
         compressed, size = sum(map(len, raw)), sum(sizes)
         if size > most_inflated(compressed, floor=_FLOOR, ratio=_RATIO):
             reason = f"{len(raw)} HFile blocks of {compressed} bytes promise {size} decompressed ones; restore the file"
@@ -324,7 +324,7 @@ class HFileReader:
             raise CorruptFileError(self.name, place, "an HFile block reaches past the end of the file")
         data = memoryview(self._read_range(place, size))
         if len(data) != size:
-            raise CorruptFileError(self.name, place + len(data), "the file is shorter than the storage says")
+            raise CorruptFileError(self.name, place + len(data), "the file is shorter than its size in the storage")
         return data
 
     def _read_blocks(self, numbers: Sequence[int]) -> HFileEntries:
@@ -333,7 +333,7 @@ class HFileReader:
         return self._parse(list(raw.values()), [self.block_index.offsets[number] for number in raw])
 
     def _raw_blocks(self, numbers: Sequence[int], gap: int = 0) -> dict[int, memoryview]:
-        """Some data blocks; those that lie at most `gap` bytes apart come in one read."""
+        """Read data blocks; blocks at most `gap` bytes apart in one request."""
         places, sizes = self.block_index.offsets, self.block_index.sizes
         runs: list[list[int]] = []
         for number in numbers:
@@ -389,6 +389,6 @@ def _map(function: Callable[[T], R], items: Sequence[T], threads: int | None = N
     count = threads or compute_threads()
     if len(items) <= _FEW or count == 1:
         return [function(item) for item in items]
-    # Decompression, numpy and storage let go of the interpreter lock.
+    # Decompression, numpy and storage release the interpreter lock.
     with concurrent.futures.ThreadPoolExecutor(count) as pool:
         return list(pool.map(function, items))

@@ -1,7 +1,7 @@
-"""Looking up many sorted keys among the sorted entries of an HFile, without copying a key out.
+"""Sorting keys, and looking up sorted keys among the sorted entries of an HFile, without copying keys.
 
-Keys are compared eight bytes at a time, as big-endian numbers, behind what all keys of a block start with. One binary
-search over the first such numbers finds nearly all of them; what is the same so far is looked at further.
+Keys are compared eight bytes at a time, as big-endian numbers, after the common prefix of a block's keys. One binary
+search over the first numbers finds nearly all keys; ties are compared further.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class KeySpans:
-    """Keys by their places in a buffer in which eight bytes can be read from the end of any of them.
+    """Keys as spans of a buffer, which has at least eight bytes after each key.
 
     Attributes:
         buffer: the bytes.
-        starts: where each key starts.
+        starts: start of each key.
         lengths: bytes of each key.
     """
 
@@ -66,11 +66,11 @@ class KeySpans:
         return KeySpans(self.buffer, self.starts[rows], self.lengths[rows])
 
     def to_arrow(self) -> pa.BinaryArray:
-        """The keys, copied out."""
+        """The keys, copied."""
         return binary_array(self.buffer, self.starts, self.lengths)
 
     def first_from_each(self, keys: Sequence[bytes]) -> Positions:
-        """The row of the first of these ascending keys that is not before each of some others."""
+        """For each of some other keys, the row of the first of these ascending keys that is not before it."""
         words = self.words(0)
         aims = np.array([int.from_bytes(key[:_WORD].ljust(_WORD, b"\x00"), "big") for key in keys], dtype=np.uint64)
         low, high = (np.searchsorted(words, aims, side=side) for side in ("left", "right"))
@@ -79,7 +79,7 @@ class KeySpans:
         return low
 
     def first_from(self, key: bytes, low: int = 0, high: int | None = None) -> int:
-        """The row of the first of these ascending keys, from row `low` on, that is not before a key."""
+        """Row of the first of these ascending keys, from row `low` on, that is not before a key."""
         high = len(self) if high is None else high
         while low < high:
             middle = (low + high) // 2
@@ -90,7 +90,7 @@ class KeySpans:
         return low
 
     def words(self, at: int, rows: Any = slice(None)) -> Words:
-        """Eight bytes of some keys from a place on, as numbers; zeros stand for bytes behind a key's end."""
+        """Eight bytes of keys from position `at` on, as numbers; zeros after a key's end."""
         starts, lengths = self.starts[rows], self.lengths[rows]
         windows: NDArray[Any] = np.ndarray(
             (len(self.buffer) - _WORD + 1,), dtype=">u8", buffer=cast("Any", self.buffer), strides=(1,)
@@ -109,20 +109,20 @@ class KeySpans:
 
 
 def matches(entries: KeySpans, wanted: KeySpans) -> tuple[Positions, Positions]:
-    """Which of some keys are among the keys of entries.
+    """Look up keys among the keys of entries.
 
     Args:
-        entries: in the order of their file; where a key stands more than once, its last entry counts.
+        entries: in file order; of a repeated key the last entry counts.
         wanted: ascending by their bytes, each once.
 
     Returns:
-        Rows of `wanted`, ascending, and the row of the entry of each.
+        Rows of `wanted` that were found, ascending, and the entry row of each.
     """
     if not len(entries) or not len(wanted):
         nothing = np.empty(0, np.int64)
         return nothing, nothing
     prefix = _common_start(entries.key(0), entries.key(len(entries) - 1))
-    if len(prefix) < _SHORT:  # it is not worth to verify that all keys have it
+    if len(prefix) < _SHORT:  # verifying that all keys have it would cost more than it saves
         prefix = b""
     at = len(prefix)
     words = entries.words(at)
@@ -155,7 +155,7 @@ def _common_start(one: bytes, other: bytes) -> bytes:
 
 
 def _starting_with(keys: KeySpans, prefix: bytes) -> int:
-    """How many of the first ascending keys, none of which is before a prefix, start with it."""
+    """How many of these ascending keys start with a prefix; none is before it."""
     low, high = 0, len(keys)
     while low < high:
         middle = (low + high) // 2
@@ -167,10 +167,10 @@ def _starting_with(keys: KeySpans, prefix: bytes) -> int:
 
 
 def _ascend(entries: KeySpans, words: Words, at: int) -> bool:
-    """Whether entries ascend, or stay the same, by their bytes from a place on.
+    """Whether entries ascend (or are equal) by their bytes from position `at` on.
 
-    A writer may have put keys elsewhere than their bytes say; see `index.order_is_doubtful`. What all keys start with
-    was taken from the first and the last one, and must be verified as well.
+    A writer may have used another order than that of bytes; see `index.order_is_doubtful`. The common prefix
+    was taken from the first and the last key, and must be verified as well.
     """
     if not bool((words[1:] >= words[:-1]).all()):
         return False
@@ -192,7 +192,7 @@ def _share_start(entries: KeySpans, size: int) -> bool:
     if int(entries.lengths.min()) < size:
         return False
     places = [*range(0, size - _WORD + 1, _WORD), max(size - _WORD, 0)]
-    # Short starts are compared together with what follows them, less those bytes.
+    # Short prefixes are compared together with the bytes after them.
     shift = np.uint64(max(_WORD - size, 0) * 8)
     for place in places:
         words = entries.words(place) >> shift
@@ -202,7 +202,7 @@ def _share_start(entries: KeySpans, size: int) -> bool:
 
 
 def _equal(entries: KeySpans, keys: KeySpans, at: int) -> NDArray[np.bool_]:
-    """Which pairs of keys are the same, when they are so up to a place."""
+    """Which pairs of keys are equal, given that they are equal before position `at`."""
     same: NDArray[np.bool_] = entries.lengths == keys.lengths
     if not same.all():
         rows = np.flatnonzero(same)
@@ -219,25 +219,25 @@ def _equal(entries: KeySpans, keys: KeySpans, at: int) -> NDArray[np.bool_]:
         np.ndarray((len(of.buffer) - 7,), "<u8", cast("Any", of.buffer), strides=(1,)) for of in (entries, keys)
     )
     for place in range(at, longest, _WORD):
-        # the last eight bytes of a key overlap those before
+        # the last eight bytes of a key overlap the previous ones
         inside = np.minimum(keys.lengths - _WORD, place)
         same &= left[entries.starts + inside] == right[keys.starts + inside]
     return same
 
 
 def _last_of_ties(entries: KeySpans, keys: KeySpans, spans: tuple[Positions, Positions], at: int) -> Positions:
-    """For each key the last entry of a range that is not behind it, when both are the same up to a place.
+    """For each key the last entry of a range that is not after it; all are equal before position `at`.
 
     Args:
         entries: ascending.
-        keys: those looked for.
-        spans: for each key where its range begins and ends.
+        keys: the keys to look up.
+        spans: for each key the start and end of its range.
         at: the place.
     """
     low, high = (part.astype(np.int64, copy=True) for part in spans)
     longest = max(entries.longest(), keys.longest())
     while at <= longest + _WORD:
-        last = at > longest  # behind all bytes the lengths decide
+        last = at > longest  # after all bytes the lengths decide
         aim = keys.lengths.astype(np.uint64) if last else keys.words(at)
 
         def numbers(rows: Positions, at: int = at, last: bool = last) -> Words:
@@ -252,14 +252,14 @@ def _last_of_ties(entries: KeySpans, keys: KeySpans, spans: tuple[Positions, Pos
 def bisect_ranges(
     numbers: Callable[[Positions], NDArray[Any]], aim: NDArray[Any], low: Positions, high: Positions, *, right: bool
 ) -> Positions:
-    """Where in each of some ranges of ascending rows a number belongs, left or right of its equals.
+    """Insertion row of numbers in ranges of ascending rows, left or right of equal numbers.
 
     Args:
         numbers: of some rows.
-        aim: the number of each range.
-        low: where each range begins.
-        high: where it ends.
-        right: behind the rows with the same number.
+        aim: the number to search in each range.
+        low: start of each range.
+        high: end of each range.
+        right: insert after equal rows.
     """
     low, high = low.copy(), high.copy()
     left = np.flatnonzero(low < high)
@@ -273,8 +273,8 @@ def bisect_ranges(
 
 
 def matches_by_hash(entries: KeySpans, wanted: KeySpans) -> tuple[Positions, Positions]:
-    """The same without an order of the entries."""
-    # the last of equal entries is the first of the reversed ones
+    """As `matches`, for entries in any order."""
+    # the last of equal entries is the first in reverse order
     keys: Any = entries.take(slice(None, None, -1)).to_arrow()
     places: Any = pc.index_in(wanted.to_arrow(), value_set=keys)
     rows = np.flatnonzero(valid_mask(places))
@@ -282,7 +282,7 @@ def matches_by_hash(entries: KeySpans, wanted: KeySpans) -> tuple[Positions, Pos
 
 
 def sorted_order(keys: pa.BinaryArray) -> Positions:
-    """The row numbers in the order of the keys' bytes; rows of one key keep their order.
+    """Row numbers sorted by the keys' bytes; a stable sort.
 
     Args:
         keys: of 32- or 64-bit offsets, strings or bytes, without nulls.
@@ -298,13 +298,13 @@ def sorted_order(keys: pa.BinaryArray) -> Positions:
 
 
 def _refined(order: Positions, words: Words, spans: KeySpans, at: int) -> Positions:
-    """Sort further where the words so far are the same.
+    """Sort rows with equal words by the bytes after them.
 
     Args:
         order: rows by those words.
         words: the last of them, in that order.
         spans: the keys.
-        at: byte of the keys from which on they are still to be compared.
+        at: position of the first byte that was not compared yet.
     """
     lengths = spans.lengths
     same = words[1:] == words[:-1]
@@ -313,7 +313,7 @@ def _refined(order: Positions, words: Words, spans: KeySpans, at: int) -> Positi
     while tied.size:
         rows = order[tied]
         longest = int(lengths[rows].max())
-        # behind the end of all of them only the length differs, since missing bytes were taken for zeros
+        # after the end of all keys only lengths can differ, since missing bytes counted as zeros
         values = lengths[rows].astype(np.uint64) if at >= longest else spans.words(at, rows)
         if (values != values[0]).any():
             within = np.lexsort((values, groups))
@@ -330,7 +330,7 @@ def _refined(order: Positions, words: Words, spans: KeySpans, at: int) -> Positi
 
 
 def _common_prefix(keys: Any) -> int:
-    """How many bytes all keys start with."""
+    """Length of the common prefix of all keys."""
     ends = pc.min_max(keys).as_py()
     least, most = (end.encode() if isinstance(end, str) else end for end in (ends["min"], ends["max"]))
     for place, (one, other) in enumerate(zip(least, most, strict=False)):

@@ -1,4 +1,4 @@
-"""The end of an HFile: its fixed-size trailer, and the file info block."""
+"""Trailer (of fixed size) and file info block of an HFile."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -13,23 +13,23 @@ COMPARATOR = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
 _VERSION = b"\x03\x00\x00\x03"
 _PROTOBUF = b"PBUF"
 BLOOM_NAME: Final = "bloomFilter"
-"""The extra block with the bloom filter of the keys, as base64 text."""
+"""Name of the meta block with the bloom filter of the keys, as base64 text."""
 BLOOM_TYPE: Final = b"bloomFilterTypeCode"
-"""The entry of the file info with the filter's type."""
+"""Key of the filter's type in the file info."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trailer:
-    """Where things stand in the file.
+    """Trailer of an HFile.
 
     Attributes:
         file_info_offset: bytes from the file's start, like all offsets.
         root_index_offset: offset of the root data index; index, meta index and file info are loaded from here on.
-        index_size: bytes of the root data index once decompressed.
-        uncompressed_size: bytes of all blocks once decompressed, with their headers.
+        index_size: decompressed bytes of the root data index.
+        uncompressed_size: decompressed bytes of all blocks, with their headers.
         data_index_count: entries of the root data index.
         meta_index_count: entries of the meta index.
-        entry_count: entries of the whole file.
+        entry_count: number of entries in the file.
         index_levels: 1 when the root points to data blocks.
         first_data_offset: offset of the first data block.
         last_data_offset: offset of the last data block.
@@ -49,7 +49,7 @@ class Trailer:
     codec: int
 
     def to_bytes(self) -> bytes:
-        """The 4,096 bytes at the file's end."""
+        """Encode the 4,096 bytes at the file's end."""
         values = [
             self.file_info_offset,
             self.root_index_offset,
@@ -73,15 +73,15 @@ def read_trailer(data: bytes, offset: int, path: str) -> Trailer:
 
     Args:
         data: these bytes.
-        offset: their place in the file.
+        offset: their offset in the file.
         path: the file, for messages.
 
     Raises:
-        CorruptFileError: this is no HFile trailer, or it points outside the file.
+        CorruptFileError: it is not an HFile trailer, or points outside the file.
         UnsupportedTableError: another major version, or encryption.
     """
     if len(data) != SIZE or not data.startswith(MAGIC):
-        raise CorruptFileError(path, max(offset, 0), "no HFile trailer; the file is cut off or is no HFile")
+        raise CorruptFileError(path, max(offset, 0), "no HFile trailer; the file is cut off or not an HFile")
     if data[-1] != 3:
         raise UnsupportedTableError(f"{path}: HFile version {data[-1]} is not supported, only version 3")
     numbers: dict[int, int] = {}
@@ -105,10 +105,10 @@ def read_trailer(data: bytes, offset: int, path: str) -> Trailer:
 
 
 def read_file_info(content: bytes, offset: int, path: str) -> dict[bytes, bytes]:
-    """The entries of the file info block.
+    """Parse the file info block.
 
     Raises:
-        CorruptFileError: the content is no such map.
+        CorruptFileError: the content is malformed.
     """
     if not content.startswith(_PROTOBUF):
         raise CorruptFileError(path, offset, "the HFile's info block does not begin with PBUF")
@@ -126,6 +126,6 @@ def read_file_info(content: bytes, offset: int, path: str) -> dict[bytes, bytes]
 
 
 def write_file_info(info: dict[bytes, bytes]) -> bytes:
-    """The content of a file info block."""
+    """Encode a file info block."""
     message = b"".join(write_field(1, write_field(1, key) + write_field(2, value)) for key, value in info.items())
     return _PROTOBUF + write_varint(len(message)) + message

@@ -1,4 +1,4 @@
-"""Writing HFiles that every Hudi reader takes: HBase-shaped keys, one index level, no checksums beside gzip's own."""
+"""Writing HFiles for every Hudi reader: HBase's key format, one index level, no checksums besides gzip's own."""
 
 import concurrent.futures
 import time
@@ -22,7 +22,7 @@ from table_format.mapping import compute_threads
 
 DEFAULT_BLOCK_SIZE = 1024 * 1024
 LONGEST_KEY: Final = 32_767
-"""Bytes of a key: HFiles count them in a signed short."""
+"""Longest key in bytes: HFiles store the length as a signed short."""
 _FALSE_POSITIVES = 1e-9
 Values = Sequence[bytes] | pa.BinaryArray
 
@@ -37,16 +37,16 @@ def write_hfile(
     bloom: bool = False,
     packed_keys: bool = False,
 ) -> bytes:
-    """An HFile of sorted entries.
+    """Write an HFile of sorted entries.
 
     Args:
         keys: ascending by their bytes, each once, at most 32,767 bytes.
         values: one for each key.
         schema_json: the Avro schema of the values; Hudi's readers take it from the file.
-        codec: `GZ` or `NONE`; the other codecs of HBase are not read everywhere.
-        block_size: a data block is closed once it holds this many bytes, uncompressed.
+        codec: `GZ` or `NONE`; not every reader supports HBase's other codecs.
+        block_size: a data block is closed once it has this many uncompressed bytes.
         bloom: add a bloom filter of the keys, as Apache Hudi's writers always do; 5.4 bytes a key.
-        packed_keys: add a copy of the keys for look-ups of many (see `packed_keys`), where they suit it and fill
+        packed_keys: add packed keys for large look-ups (see `packed_keys`) if the keys suit it and fill
             several data blocks; 18 bytes a key for UUIDs.
 
     Raises:
@@ -94,7 +94,7 @@ def write_hfile(
 def _meta_contents(
     keys: pa.BinaryArray, values: pa.BinaryArray, *, bloom: bool, packed_keys: bool
 ) -> Iterator[tuple[str, bytes]]:
-    """The extra blocks by their names, in the order of these."""
+    """Contents of meta blocks, sorted by name."""
     if bloom:
         yield BLOOM_NAME, _bloom(keys)
     packed = PackedKeys.of(keys, values) if packed_keys else None
@@ -103,7 +103,7 @@ def _meta_contents(
 
 
 def _meta_blocks(metas: Mapping[str, bytes], offset: int, codec: str) -> tuple[list[bytes], bytes]:
-    """Extra blocks that stand from a place of the file on, and the content of their index."""
+    """Meta blocks from an offset on, and the content of their index."""
     written, entries = [], []
     for name, content in metas.items():
         written.append(block.write_block(block.META, content, -1, codec, stored=name == PACKED_KEYS))
@@ -113,7 +113,7 @@ def _meta_blocks(metas: Mapping[str, bytes], offset: int, codec: str) -> tuple[l
 
 
 def _bloom(keys: pa.BinaryArray) -> bytes:
-    """The text of a bloom filter of one vector, with the rate of false positives that Apache Hudi takes by default."""
+    """Text of a bloom filter of one vector, with Apache Hudi's default false-positive rate."""
     return dynamic_bloom(keys, *filter_size(len(keys), _FALSE_POSITIVES), len(keys), len(keys)).to_text().encode()
 
 
@@ -144,7 +144,7 @@ def _internal_key(row: bytes) -> bytes:
 
 
 def _data_blocks(keys: pa.BinaryArray, values: pa.BinaryArray, block_size: int) -> list[tuple[bytes, int]]:
-    """The content of each data block and its number of entries."""
+    """Content of each data block and its number of entries."""
     sizes = to_numpy(pc.binary_length(keys)) + to_numpy(pc.binary_length(values))
     ends = np.cumsum(sizes.astype(np.int64) + ENTRY_OVERHEAD + KEY_OVERHEAD)
     blocks: list[tuple[bytes, int]] = []
@@ -159,7 +159,7 @@ def _data_blocks(keys: pa.BinaryArray, values: pa.BinaryArray, block_size: int) 
 
 
 def _entries(keys: pa.BinaryArray, values: pa.BinaryArray) -> bytes:
-    """Entries one behind the other: lengths, key, value, and MVCC version 0."""
+    """Concatenated entries: lengths, key, value, and MVCC version 0."""
     key_lengths = to_numpy(pc.binary_length(keys))
     head = np.empty(len(keys), dtype=[("key", ">u4"), ("value", ">u4"), ("row", ">u2")])
     head["key"] = key_lengths + KEY_OVERHEAD
@@ -176,7 +176,7 @@ def _write_blocks(blocks: list[tuple[bytes, int]], codec: str) -> list[bytes]:
             packed = list(pool.map(lambda part: block.write_block(block.DATA, part[0], -1, codec), blocks))
     else:
         packed = [block.write_block(block.DATA, content, -1, codec) for content, _ in blocks]
-    # The blocks are chained by the offset of the one before, which is known only now.
+    # Each block has the offset of the previous one, which is known only now.
     chained, previous, offset = [], -1, 0
     for data in packed:
         chained.append(data[:16] + previous.to_bytes(8, "big", signed=True) + data[24:])

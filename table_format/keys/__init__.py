@@ -1,1 +1,1 @@
-"""Keys."""
+"""Record keys, partition paths and buckets, as Java computes them."""

@@ -1,4 +1,4 @@
-"""Which bucket a record key belongs to (RFC-29 hash index, simple engine).
+"""The bucket index: bucket of a record key (RFC-29, simple engine), and hash rings of consistent hashing.
 
 Hudi's writers take the hash fields' values out of the record key's *text*, and two generations of releases differ in
 how they split it. They agree on plain keys, and on composite keys whose values hold no comma and no colon.
@@ -26,14 +26,14 @@ from table_format.storage import Storage
 NULL_KEY_PART = "__null__"
 EMPTY_KEY_PART = "__empty__"
 
-#: Where releases from 1.1 on keep rules by which bucket counts differ between partitions.
+#: Folder of rules for bucket counts by partition, from release 1.1 on.
 RULES_FOLDER = ".hoodie/.bucket_index/partition_bucket_index_meta"
 
 
 def partition_bucket_rules(storage: Storage) -> str | None:
-    """The newest file of rules for bucket counts by partition, which are not obeyed here; None without any.
+    """Newest file of rules for bucket counts by partition, which are not supported here; None if there is none.
 
-    A rescale adds a file and moves older ones away; a folder without a file of rules counts as one of them.
+    A rescale adds a file and moves older ones away; a folder without such a file counts as a rule.
 
     Args:
         storage: rooted at the table's folder.
@@ -44,7 +44,7 @@ def partition_bucket_rules(storage: Storage) -> str | None:
 
 
 class BucketHashRule(StrEnum):
-    """How the parts to be hashed are taken out of a record key.
+    """How hash parts are parsed from a record key.
 
     Attributes:
         SPLIT: releases up to 1.0: a key with a colon is split at every comma, and each piece at its first colon;
@@ -58,12 +58,12 @@ class BucketHashRule(StrEnum):
 
     @classmethod
     def of_properties(cls, properties: Mapping[str, str]) -> BucketHashRule:
-        """The rule of the releases that made a table: those from 1.0 on name a generator type in its properties."""
+        """Rule of the release that created a table: from 1.0 on the properties have a generator type."""
         return cls.NAMED if properties.get("hoodie.table.keygenerator.type") else cls.SPLIT
 
 
 def hash_parts(record_key: str, hash_fields: Sequence[str], rule: BucketHashRule) -> list[str | None]:
-    """The parts of one record key that are hashed.
+    """Hash parts of one record key.
 
     >>> hash_parts("a:1,b:x,y", ["b"], BucketHashRule.SPLIT), hash_parts("a:1,b:x,y", ["b"], BucketHashRule.NAMED)
     (['x', 'y'], ['x,y'])
@@ -75,13 +75,13 @@ def hash_parts(record_key: str, hash_fields: Sequence[str], rule: BucketHashRule
 def bucket_ids_of_keys(
     keys: pa.Array[Any], hash_fields: Sequence[str], bucket_count: int, rule: BucketHashRule = BucketHashRule.SPLIT
 ) -> Int32Array:
-    """The bucket of each record key, exactly as Apache's writers of the given generation compute it.
+    """Bucket of each record key, as computed by Apache's writers of a generation.
 
     Args:
         keys: record keys, `string`.
         hash_fields: `hoodie.bucket.index.hash.field`, by default the record key fields.
         bucket_count: `hoodie.bucket.index.num.buckets`.
-        rule: generation of the writers of this table.
+        rule: generation of the table's writers.
 
     Keys without colons (plain keys) and composite keys with plain values go through Arrow; a key whose values hold
     commas or colons is split one by one.
@@ -99,14 +99,14 @@ def bucket_ids_of_keys(
 
 
 def possible_buckets(record_key: str, hash_fields: Sequence[str], bucket_count: int) -> set[int]:
-    """The buckets that a record key may lie in, whichever generation of writers made the table."""
+    """Possible buckets of a record key, for any generation of writers."""
     return {bucket_id_one(hash_parts(record_key, hash_fields, rule), bucket_count) for rule in BucketHashRule}
 
 
 def _composite_buckets(
     keys: pa.Array[Any], hash_fields: Sequence[str], bucket_count: int, rule: BucketHashRule
 ) -> Int32Array:
-    """Buckets of keys that are split; those shaped like the first one are split by columns."""
+    """Buckets of composite keys; those of the same form as the first are split by columns."""
     names = [piece.partition(":")[0] for piece in keys[0].as_py().split(",")]
     plain = pc.and_(
         pc.equal(pc.count_substring(keys, ":"), len(names)), pc.equal(pc.count_substring(keys, ","), len(names) - 1)
@@ -166,7 +166,7 @@ def _named_parts(key: str, fields: Sequence[str]) -> list[str]:
 
 
 def _next_boundary(key: str, colon: int) -> tuple[int, int]:
-    """The next colon that has a comma between it and `colon`, and that comma; (-1, -1) when there is none."""
+    """The next colon after a comma after `colon`, and that comma; (-1, -1) if there is none."""
     following = key.find(":", colon + 1)
     while following >= 0:
         comma = key.rfind(",", 0, following)
@@ -184,11 +184,14 @@ _VERSION = 0
 
 @dataclass(frozen=True, eq=False)
 class HashRing:
-    """The nodes of one partition.
+    """Hash ring of one partition (consistent hashing).
+
+    A partition's file groups are nodes on a ring of hash values. Each version of the ring is a file; a resizing splits
+    or merges nodes.
 
     Attributes:
-        values: each node's hash value, rising; it takes the values above the node before it, up to its own.
-        prefixes: each node's file group: its file id without the number at the end.
+        values: each node's hash value, ascending; a node has the hash values above the previous node's, up to its own.
+        prefixes: each node's file id without the number at the end.
     """
 
     values: NDArray[np.int64]
@@ -196,36 +199,36 @@ class HashRing:
 
     @classmethod
     def of_nodes(cls, nodes: Iterable[tuple[int, str]]) -> HashRing:
-        """A ring of `(hash value, file id prefix)`; of two nodes with one value the later counts."""
+        """A ring of `(hash value, file id prefix)`; of two nodes with the same value the later wins."""
         ring = sorted(dict(nodes).items())
         return cls(np.array([value for value, _ in ring], np.int64), tuple(prefix for _, prefix in ring))
 
     def prefixes_of(self, hashes: NDArray[np.int64]) -> set[str]:
-        """The file groups into which some hash values fall; beyond the last node comes the first."""
+        """File id prefixes of hash values; values beyond the last node belong to the first."""
         nodes = np.unique(np.searchsorted(self.values, hashes, side="left") % len(self.values))
         return {self.prefixes[node] for node in nodes}
 
 
 def hash_on_ring(parts: Sequence[str | None]) -> int:
-    """The hash value of a record's key parts.
+    """Hash value of a record's hash parts.
 
     >>> hash_on_ring(["k1"]) <= 536870912
     True
     """
-    # Java joins a null as the word.
+    # Java joins a null as the word "null".
     text = "".join("null" if part is None else part for part in parts)
     return xxhash.xxh32_intdigest(text.encode("utf-8", "replace"), seed=0) & _LARGEST
 
 
 def load_rings(storage: Storage, partition: str) -> list[HashRing]:
-    """All versions of a partition's ring; empty when none is stored.
+    """Load all versions of a partition's ring; empty if there is none.
 
     Args:
         storage: rooted at the table's folder.
         partition: its path.
 
     Raises:
-        CorruptFileError: a version that is not understood.
+        CorruptFileError: a malformed version.
     """
     folder = f"{METADATA_FOLDER}/{partition}" if partition else METADATA_FOLDER
     entries = [entry for entry in storage.list(folder) if entry.name.endswith(_SUFFIX)]
@@ -233,19 +236,19 @@ def load_rings(storage: Storage, partition: str) -> list[HashRing]:
 
 
 def parse_ring(data: bytes, path: str) -> HashRing:
-    """One version of a ring, from the JSON of a `.hashing_meta` file.
+    """Parse a version of a ring, the JSON of a `.hashing_meta` file.
 
     Raises:
-        CorruptFileError: it is not such a file, or says more than is understood.
+        CorruptFileError: it is malformed, or of an unknown version.
     """
     try:
         stored: Any = json.loads(data)
         nodes = [(int(node["value"]), str(node["fileIdPrefix"]), node.get("tag", "NORMAL")) for node in stored["nodes"]]
         version = stored.get("version", _VERSION)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptFileError(path, 0, f"not the metadata of consistent hashing: {error!r}") from error
+        raise CorruptFileError(path, 0, f"not metadata of consistent hashing: {error!r}") from error
     if version != _VERSION:
-        raise CorruptFileError(path, 0, f"version {version} of consistent hashing metadata is not known")
+        raise CorruptFileError(path, 0, f"unknown version {version} of consistent hashing metadata")
     if not nodes or any(tag != "NORMAL" or not 0 <= value <= _LARGEST for value, _, tag in nodes):
-        raise CorruptFileError(path, 0, "consistent hashing metadata without nodes, or with nodes that are in change")
+        raise CorruptFileError(path, 0, "consistent hashing metadata without nodes, or in the middle of a resizing")
     return HashRing.of_nodes((value, prefix) for value, prefix, _ in nodes)

@@ -3,7 +3,7 @@
 Hudi's simple bucket index takes `(list of key parts).hashCode() & 0x7FFFFFFF` modulo the number of buckets (RFC-29
 hash index). Java hashes the UTF-16 code units of a string, so one character beyond U+FFFF counts as two units.
 
-A polynomial hash of many strings is one pass of arithmetic over their joined units: 31 is odd, hence it has an
+The polynomial hash of many strings is one pass of arithmetic over their concatenated units: 31 is odd, so it has an
 inverse modulo 2^32, and the hash of units `a..b` is `31^(b-1) * sum(unit[j] * 31^-j)`, a difference of prefix sums.
 """
 
@@ -31,7 +31,7 @@ _powers: dict[int, UInt32Array] = {}
 
 
 def java_string_hash(strings: pa.Array[Any] | pa.ChunkedArray[Any]) -> Int32Array:
-    """`String.hashCode()` of each string; 0 for nulls, as Java's lists count them.
+    """`String.hashCode()` of each string; 0 for nulls, as in Java's lists.
 
     Args:
         strings: `string`, `large_string` or `binary` (UTF-8) array; dictionary arrays are hashed by their dictionary.
@@ -93,7 +93,7 @@ def list_hash_one(parts: Sequence[str | None]) -> int:
 
 
 def bucket_ids(parts: Sequence[pa.Array[Any] | pa.ChunkedArray[Any]], bucket_count: int) -> Int32Array:
-    """The bucket of each row, from its hash fields' texts (one column a part).
+    """Bucket of each row, from its hash fields' texts (one column per part).
 
     Raises:
         OptionError: `bucket_count` is not positive.
@@ -102,13 +102,13 @@ def bucket_ids(parts: Sequence[pa.Array[Any] | pa.ChunkedArray[Any]], bucket_cou
 
 
 def buckets_of_hashes(hashes: Int32Array, bucket_count: int) -> Int32Array:
-    """Hash values reduced to bucket numbers: `(hash & 0x7FFFFFFF) % bucket_count`."""
+    """Buckets of hash values: `(hash & 0x7FFFFFFF) % bucket_count`."""
     _check_count(bucket_count)
     return np.asarray((hashes & np.int32(0x7FFFFFFF)) % np.int32(bucket_count), dtype=np.int32)
 
 
 def bucket_id_one(parts: Sequence[str | None], bucket_count: int) -> int:
-    """The bucket of one row, from its hash fields' texts.
+    """Bucket of one row, from its hash fields' texts.
 
     >>> [bucket_id_one(parts, 8) for parts in (["abc"], ["5"], ["id:5"], ["5", "x"], [None, ""], ["日本"], [])]
     [1, 4, 5, 4, 1, 6, 1]
@@ -118,7 +118,7 @@ def bucket_id_one(parts: Sequence[str | None], bucket_count: int) -> int:
 
 
 def _steps(offsets: Int64Array) -> Iterator[tuple[int, int]]:
-    """Ranges of rows that hold about `_STEP_UNITS` units each."""
+    """Ranges of rows with about `_STEP_UNITS` units each."""
     count = len(offsets) - 1
     start = 0
     while start < count:
@@ -138,7 +138,7 @@ def _hash_step(units: npt.NDArray[np.unsignedinteger], ends: Int64Array) -> UInt
     sums[0] = 0
     np.cumsum(scaled, out=sums[1:], dtype=np.uint32)
     differences = sums[ends[1:]] - sums[ends[:-1]]
-    # An empty first row would ask for 31^-1; its difference is 0, so that any power serves.
+    # An empty first row would need 31^-1; its difference is 0, so any power will do.
     return np.asarray(differences * _power_table(_BASE, length)[np.maximum(ends[1:] - 1, 0)], dtype=np.uint32)
 
 
@@ -148,7 +148,7 @@ def _power_table(base: int, length: int) -> UInt32Array:
         table = np.full(max(length, _STEP_UNITS), base, np.uint32)
         table[0] = 1
         np.multiply.accumulate(table, out=table)
-        if length <= _STEP_UNITS:  # the table of one giant string is not worth keeping
+        if length <= _STEP_UNITS:  # the table for one giant string is not cached
             _powers[base] = table
     return table
 
@@ -181,7 +181,7 @@ def _utf16_units(
     except UnicodeDecodeError as error:
         raise RecordError(f"a string to be hashed is not valid UTF-8: {error}") from error
     units = np.frombuffer(text.encode("utf-16-le"), dtype=np.uint16)
-    # A UTF-8 lead byte stands for one unit, or for two from 0xF0 on; continuation bytes for none.
+    # A UTF-8 lead byte is one unit, or two from 0xF0 on; continuation bytes are none.
     widths = ((data < 0x80) | (data >= 0xC0)).astype(np.int64)
     widths += data >= 0xF0
     ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(widths)))

@@ -1,4 +1,4 @@
-"""Time patterns as Joda-Time reads and writes them: Hudi's timestamp-based key generator takes such patterns."""
+"""Joda-Time patterns, used by Hudi's timestamp-based key generator: formatting and parsing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_zone(name: str | None) -> tzinfo | None:
-    """A time zone by its Java name (`UTC`, `GMT+8:00`, `+05:30`, `Europe/Paris`); None for none.
+    """Look up a time zone by its Java name (`UTC`, `GMT+8:00`, `+05:30`, `Europe/Paris`); None for no name.
 
     Raises:
         OptionError: no such zone.
@@ -50,12 +50,12 @@ def parse_zone(name: str | None) -> tzinfo | None:
 
 
 def format_time(epoch_ms: int, pattern: str, zone: tzinfo | None) -> str:
-    """A moment as text.
+    """Format a moment.
 
     Args:
         epoch_ms: milliseconds since 1970-01-01 UTC.
         pattern: Joda-Time pattern.
-        zone: None for the zone of this process.
+        zone: time zone; None for that of this process.
 
     Raises:
         OptionError: the pattern has a letter that is not supported.
@@ -115,24 +115,24 @@ def _offset_text(moment: datetime, *, colon: bool) -> str:
 
 
 def letters_of(pattern: str) -> tuple[tuple[str, int], ...]:
-    """The letters of a pattern in order, and how often each stands there.
+    """Letters of a pattern in order, with their widths.
 
     >>> letters_of("yyyy/MM/dd 'at' HH")
     (('y', 4), ('M', 2), ('d', 2), ('H', 2))
 
     Raises:
-        OptionError: there is no pattern.
+        OptionError: the pattern is empty.
     """
     return tuple((letter, len(run)) for letter, run in _tokens(pattern) if letter)
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedTime:
-    """A moment read from text.
+    """A moment parsed from text.
 
     Attributes:
         epoch_ms: milliseconds since 1970-01-01 UTC.
-        zone: the offset that the text named, else the zone that was assumed.
+        zone: the offset in the text, else the default zone.
     """
 
     epoch_ms: int
@@ -140,12 +140,12 @@ class ParsedTime:
 
 
 def parse_time(text: str, pattern: str, zone: tzinfo | None) -> ParsedTime | None:
-    """A moment from text, or None when the text does not match the pattern.
+    """Parse a moment; None if the text does not match the pattern.
 
     Args:
         text: the whole text.
-        pattern: Joda-Time pattern; letters y M d H h a m s S Z are read.
-        zone: of texts that name no offset; None for UTC.
+        pattern: Joda-Time pattern; letters y M d H h a m s S Z are supported.
+        zone: zone of texts without an offset; None for UTC.
 
     Raises:
         OptionError: the pattern has a letter that is not supported.
@@ -177,7 +177,7 @@ def parse_time(text: str, pattern: str, zone: tzinfo | None) -> ParsedTime | Non
 
 @cache
 def _tokens(pattern: str) -> tuple[tuple[str, str], ...]:
-    """`(letter, run)` of each letter run, `("", text)` of each literal."""
+    """`(letter, run)` for each run of a letter, `("", text)` for each literal."""
     if not pattern:
         raise OptionError("hoodie.keygen.timebased.output.dateformat or input.dateformat is missing")
     result = []
@@ -199,7 +199,7 @@ def _reading(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
         if letter == "":
             parts.append(re.escape(run))
             continue
-        # Directly before another number a run is as wide as its letters; otherwise it takes what is there.
+        # Directly before another number a run has as many digits as letters; otherwise any number of digits.
         fixed = position + 1 < len(tokens) and tokens[position + 1][0] not in ("", "Z", "a")
         parts.append(_reading_part("y" if letter in "Yy" else letter, len(run), fixed=fixed))
         letters.append("y" if letter in "Yy" else letter)

@@ -1,4 +1,4 @@
-"""Record keys and partition paths of rows, as Hudi's key generators make them."""
+"""Key generators: record keys and partition paths of rows, as in Hudi."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _CLASSES = {
 
 
 class HasProperties(Protocol):
-    """Anything that carries a table's properties, such as `TableConfig`."""
+    """An object with table properties, such as `TableConfig`."""
 
     @property
     def raw(self) -> Mapping[str, str]:
-        """The texts of `hoodie.properties`."""
+        """The properties in `hoodie.properties`."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeySpec:
-    """How a table builds keys and partition paths.
+    """Settings of a table's key generator.
 
     Attributes:
         record_key_fields: `hoodie.table.recordkey.fields`, in order.
@@ -49,11 +49,11 @@ class KeySpec:
         generator: one of `GENERATORS`.
         hive_style: partition segments are `field=value`.
         url_encode: partition values are escaped.
-        slash_dates: dashes of partition values become slashes (releases from 1.2 on).
-        complex_single_field_form: what a complex generator writes for one key field. Releases 0.14.1 to 1.0 write the
-            value; 0.14.0, and 1.1 on, write `field:value`. A table must keep to one form.
-        timestamp_fields: the partition fields that are written by `timestamp_format`.
-        timestamp_format: set when there are such fields.
+        slash_dates: replace dashes of partition values by slashes (releases from 1.2 on).
+        complex_single_field_form: form of keys of a complex generator with one field. Releases 0.14.1 to 1.0 write the
+            value; 0.14.0, and from 1.1 on, `field:value`. A table must have one form only.
+        timestamp_fields: the partition fields formatted by `timestamp_format`.
+        timestamp_format: set if there are such fields.
     """
 
     record_key_fields: tuple[str, ...]
@@ -84,24 +84,24 @@ class KeySpec:
 
     @property
     def prefixed(self) -> bool:
-        """Whether record keys are `field:value,…` rather than one plain value."""
+        """Whether record keys are `field:value,…` rather than a plain value."""
         if len(self.record_key_fields) > 1 or self.generator == "GLOBAL_DELETE":
             return True
         return self.generator == "COMPLEX" and self.complex_single_field_form == "field:value"
 
     @property
     def is_partitioned(self) -> bool:
-        """Whether partition paths are not all empty."""
+        """Whether the table has partitions."""
         return bool(self.partition_fields) and self.generator not in ("NON_PARTITION", "GLOBAL_DELETE")
 
 
 def key_spec_of_properties(properties: Mapping[str, str], *, single_field_form: SingleKeyForm | None = None) -> KeySpec:
-    """The key rules that a table's properties tell.
+    """Read the key generator's settings from table properties.
 
     Args:
-        properties: `hoodie.properties`; `hoodie.write.complex.keygen.new.encoding` may stand in them as well.
-        single_field_form: as detected from the table's data (`detect_single_field_form`). Unknown, it follows the
-            releases that wrote such properties: those before 1.0 name a generator class and write the value.
+        properties: `hoodie.properties`, possibly with `hoodie.write.complex.keygen.new.encoding`.
+        single_field_form: detected from the table's data (`detect_single_field_form`). If None, that of the
+            release that wrote the properties: those before 1.0 record a generator class and write the value.
 
     Raises:
         OptionError: a generator or setting that is not supported.
@@ -132,7 +132,7 @@ def key_spec_of_properties(properties: Mapping[str, str], *, single_field_form: 
 
 
 def from_table_config(config: HasProperties, *, single_field_form: SingleKeyForm | None = None) -> KeyGenerator:
-    """The key generator of a table, see `key_spec_of_properties`."""
+    """Make the key generator of a table, see `key_spec_of_properties`."""
     return KeyGenerator(
         key_spec_of_properties(config.raw, single_field_form=single_field_form),
         BucketHashRule.of_properties(config.raw),
@@ -140,10 +140,10 @@ def from_table_config(config: HasProperties, *, single_field_form: SingleKeyForm
 
 
 def detect_single_field_form(record_key: str, value_text: str, field: str) -> SingleKeyForm | None:
-    """Which form a table uses, told by one stored record key and the key field's value text in the same row.
+    """Detect a table's form by one stored record key and the key field's value text in the same row.
 
     Returns:
-        None when the key is neither form, which another key generator explains.
+        None if the key has neither form, as from another key generator.
     """
     if record_key == value_text:
         return "value"
@@ -152,7 +152,7 @@ def detect_single_field_form(record_key: str, value_text: str, field: str) -> Si
 
 @dataclass(frozen=True, slots=True)
 class KeyGenerator:
-    """Record keys, partition paths and hash parts of whole batches."""
+    """Computes record keys, partition paths and buckets of batches."""
 
     spec: KeySpec
     hash_rule: BucketHashRule = BucketHashRule.SPLIT
@@ -161,8 +161,8 @@ class KeyGenerator:
         """`_hoodie_record_key` of each row, a `string` array.
 
         Raises:
-            RecordError: a row without a key: null or empty, or all parts of a composite key so.
-            SchemaError: a key column is missing or of a type without text.
+            RecordError: a row without a key: null or empty, or a composite key whose parts all are.
+            SchemaError: a key column is missing or has an unsupported type.
         """
         texts = [text_column(batch, field) for field in self.spec.record_key_fields]
         if not self.spec.prefixed:
@@ -183,7 +183,7 @@ class KeyGenerator:
 
         Raises:
             RecordError: a value that cannot be a folder name.
-            SchemaError: a partition column is missing or of a type without text.
+            SchemaError: a partition column is missing or has an unsupported type.
         """
         if not self.spec.is_partitioned:
             return pa.repeat(pa.scalar("", pa.string()), batch.num_rows)
@@ -194,13 +194,13 @@ class KeyGenerator:
     def bucket_ids(
         self, batch: Batch, bucket_count: int, hash_fields: Sequence[str] = (), keys: pa.Array[Any] | None = None
     ) -> Int32Array:
-        """The bucket of each row, as Apache's writers compute it from the record key.
+        """Bucket of each row, as computed by Apache's writers from the record key.
 
         Args:
             batch: rows with the key columns.
             bucket_count: `hoodie.bucket.index.num.buckets`.
             hash_fields: `hoodie.bucket.index.hash.field`, a subset of the record key fields; all of them when empty.
-            keys: the record keys, where they are known already.
+            keys: the record keys, if computed already.
         """
         fields = self._hash_fields(hash_fields)
         if keys is None:
@@ -218,7 +218,7 @@ class KeyGenerator:
         return column.null_count == 0 and pa.types.is_integer(column.type)
 
     def _holds_any(self, batch: Batch, separators: str) -> bool:
-        """Whether a key value holds what separates the parts of composite keys; numbers and dates never do."""
+        """Whether a key value has a separator of composite keys; numbers and dates never do."""
         for field in self.spec.record_key_fields:
             kind = raw_column(batch, field).type
             if pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_boolean(kind):

@@ -1,6 +1,6 @@
-"""The text that Hudi makes of a value in a record key or a partition path.
+"""Text of values in record keys and partition paths.
 
-The rules are those of Hudi's Avro key generators, found by running releases 0.15.0 and 1.2.0: numbers in decimal,
+The rules are those of Hudi's Avro key generators, observed with releases 0.15.0 and 1.2.0: numbers in decimal,
 booleans `true` and `false`, dates `yyyy-MM-dd`, timestamps as raw microseconds, decimals by `BigDecimal.toString`,
 floating point by Java's `toString`, binary as hexadecimal digits.
 """
@@ -19,14 +19,14 @@ from table_format.errors import RecordError, SchemaError, did_you_mean
 
 
 def key_texts(values: pa.Array[Any] | pa.ChunkedArray[Any], field: str) -> pa.Array[Any]:
-    """The text of each value, as a `string` array; nulls stay null.
+    """Text of each value, as a `string` array; nulls stay null.
 
     Args:
-        values: a column of any type that a key may have.
+        values: a column of any type that is allowed in keys.
         field: its name, for messages.
 
     Raises:
-        SchemaError: a nested type, which has no text.
+        SchemaError: a nested type.
     """
     values = _in_one_piece(values)
     kind = values.type
@@ -47,7 +47,7 @@ def key_texts(values: pa.Array[Any] | pa.ChunkedArray[Any], field: str) -> pa.Ar
 
 
 def key_text(value: Any, kind: pa.DataType) -> str | None:
-    """The text of one Python value, taken as Arrow type `kind`; None for null.
+    """Text of one Python value of Arrow type `kind`; None for null.
 
     >>> key_text(5, pa.int64()), key_text(True, pa.bool_()), key_text(None, pa.string()), key_text(0.1, pa.float64())
     ('5', 'true', None, '0.1')
@@ -57,16 +57,16 @@ def key_text(value: Any, kind: pa.DataType) -> str | None:
 
 
 def text_column(batch: pa.Table | pa.RecordBatch, field: str) -> pa.Array[Any]:
-    """The key text of one column of a batch; `a.b` names a member of a struct.
+    """Key text of one column of a batch; `a.b` is a member of a struct.
 
     Raises:
-        SchemaError: there is no such column, or its type has no text.
+        SchemaError: there is no such column, or its type is not supported.
     """
     return key_texts(raw_column(batch, field), field)
 
 
 def raw_column(batch: pa.Table | pa.RecordBatch, field: str) -> pa.Array[Any]:
-    """One column of a batch in one piece; `a.b` names a member of a struct.
+    """One column of a batch as a single array; `a.b` is a member of a struct.
 
     Raises:
         SchemaError: there is no such column.
@@ -127,7 +127,7 @@ def _cast(values: Any, *kinds: pa.DataType) -> pa.Array[Any]:
 
 
 def _of_uniques(values: Any, text: Callable[[Any], str]) -> pa.Array[Any]:
-    """Texts made in Python, once for each distinct value."""
+    """Texts computed in Python, once for each distinct value."""
     encoded = pc.dictionary_encode(values.view(_bits_of(values.type)) if pa.types.is_floating(values.type) else values)
     distinct = encoded.dictionary
     if pa.types.is_floating(values.type):
@@ -138,5 +138,5 @@ def _of_uniques(values: Any, text: Callable[[Any], str]) -> pa.Array[Any]:
 
 
 def _bits_of(kind: pa.DataType) -> pa.DataType:
-    # As bits, so that -0.0 and 0.0 are distinct.
+    # Compared as bits, so that -0.0 and 0.0 are distinct.
     return pa.int64() if kind == pa.float64() else pa.int32() if kind == pa.float32() else pa.int16()

@@ -1,7 +1,7 @@
-"""Partition paths: how values become path text, and which values a path stands for.
+"""Partition paths: formatting of values as path text, and parsing of paths.
 
-A path is the values' texts joined by `/` in field order, in hive style `field=value`. Null and the empty string are
-both written `__HIVE_DEFAULT_PARTITION__`. URL encoding is optional, and escapes less than the web does.
+A path has the values' texts joined by `/` in field order, in hive style `field=value`. Null and the empty string are
+both written `__HIVE_DEFAULT_PARTITION__`. URL encoding is optional, and escapes fewer characters than in URLs.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from table_format.codecs.arrow_numpy import pc
 from table_format.errors import RecordError
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""Stands for null and, where the column is a string, for the empty string too."""
+"""Path text of null and, in string columns, of the empty string."""
 
 _ESCAPED = frozenset([*map(chr, range(1, 0x20)), "\x7f", *"\"#%'*/:=?\\{[]^"])
 _PERCENT = re.compile("%([0-9a-fA-F]{2})")
 
 
 def escape_path_name(value: str) -> str:
-    """A value with the characters escaped that Hudi escapes in URL-encoded partition paths (as Hive does).
+    """Escape the characters that Hudi escapes in URL-encoded partition paths (as Hive does).
 
     >>> escape_path_name("a/b=50% ü")
     'a%2Fb%3D50%25 ü'
@@ -34,7 +34,7 @@ def escape_path_name(value: str) -> str:
 
 
 def unescape_path_name(text: str) -> str:
-    """The inverse of `escape_path_name`; a percent sign without two hexadecimal digits stays as it is."""
+    """Inverse of `escape_path_name`; a percent sign without two hexadecimal digits is kept."""
     return _PERCENT.sub(lambda match: chr(int(match.group(1), 16)), text) if "%" in text else text
 
 
@@ -42,7 +42,7 @@ def path_segment(text: str | None, field: str, *, hive_style: bool, url_encode: 
     """One field's part of a partition path.
 
     Raises:
-        RecordError: the value would name another folder than its own, such as `..`, or one inside `.hoodie`.
+        RecordError: the value would lead to another folder, such as `..`, or one inside `.hoodie`.
     """
     value = text or DEFAULT_PARTITION
     if url_encode:
@@ -60,17 +60,17 @@ def path_segment(text: str | None, field: str, *, hive_style: bool, url_encode: 
 def parse_partition_path(
     path: str, fields: Sequence[str], kinds: Sequence[pa.DataType], *, hive_style: bool, url_encode: bool
 ) -> tuple[Any, ...] | None:
-    """The values that a partition path stands for, one a field; None when the path does not tell them.
+    """Values of a partition path, one per field; None if it cannot be parsed.
 
     Args:
-        path: as in `_hoodie_partition_path`, "" for a table without partitions.
+        path: a partition path, "" for a table without partitions.
         fields: partition columns, in order.
         kinds: their Arrow types.
         hive_style: whether segments are `field=value`.
         url_encode: whether values are escaped.
 
     Returns:
-        Python values; a None among them is the default partition: null, or for a string column the empty string.
+        Python values; None for the default partition: null, or in a string column also the empty string.
 
     >>> parse_partition_path("year=2024", ["year"], [pa.int32()], hive_style=True, url_encode=False)
     (2024,)
@@ -87,10 +87,10 @@ KNOWN = "known"
 def parse_partition_paths(
     paths: Sequence[str], fields: Sequence[str], kinds: Sequence[pa.DataType], *, hive_style: bool, url_encode: bool
 ) -> pa.Table:
-    """Like `parse_partition_path` for many paths: one column a field, by position, and a last column `known`.
+    """Like `parse_partition_path` for many paths: one column per field, by position, and a last column `known`.
 
-    Where `known` is false the path does not tell its values (too few parts, or text that is no value of the type),
-    and the partition must be kept by every filter.
+    If `known` is false the path cannot be parsed (too few parts, or text that is not a value of the type),
+    and every filter must keep the partition.
     """
     rows = [_split(path, fields, hive_style=hive_style) for path in paths]
     known = pa.array([row is not None for row in rows], pa.bool_())
@@ -107,11 +107,11 @@ def _split(path: str, fields: Sequence[str], *, hive_style: bool) -> list[str] |
     if not fields:
         return []
     if not hive_style:
-        if len(fields) == 1:  # a value may hold slashes
+        if len(fields) == 1:  # a value may contain slashes
             return [path] if path else None
         parts = path.split("/")
         return parts if len(parts) == len(fields) else None
-    # Values may hold slashes here as well; `/field=` marks where the next one starts.
+    # Values may contain slashes here as well; `/field=` marks the start of the next one.
     pattern = "/".join(f"{re.escape(field)}=(.*)" for field in fields)
     match = re.fullmatch(pattern, path, re.DOTALL)
     if match is None or any(f"/{field}=" in value for field in fields for value in match.groups()):
@@ -126,13 +126,13 @@ def _value_text(text: str, *, url_encode: bool) -> str | None:
 
 
 def _typed(texts: Any, kind: pa.DataType) -> tuple[pa.Array[Any], pa.Array[Any]]:
-    """Texts cast to a type, and which of them are values of it."""
+    """Cast texts to a type; values, and a mask of valid texts."""
     try:
         return _cast(texts, kind), pa.array([True] * len(texts), pa.bool_())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         pass
     values, valid = [], []
-    for text in texts:  # one by one, once a text does not fit
+    for text in texts:  # one by one if a text does not fit
         try:
             values.append(_cast(pa.array([text.as_py()], pa.string()), kind)[0].as_py())
             valid.append(True)
@@ -150,5 +150,5 @@ def _cast(texts: Any, kind: pa.DataType) -> Any:
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         raise pa.ArrowNotImplementedError("hexadecimal text")
     if pa.types.is_boolean(kind) and not pc.all(pc.is_in(texts, pa.array(["true", "false", None]))).as_py():
-        raise pa.ArrowInvalid("not a boolean")  # Arrow also takes 0 and 1, which Hudi never writes
+        raise pa.ArrowInvalid("not a boolean")  # Arrow also accepts 0 and 1, which Hudi never writes
     return pc.cast(texts, kind)

@@ -1,4 +1,4 @@
-"""Partition paths of the timestamp-based key generator: a time column, written in a given pattern."""
+"""Partition paths of the timestamp-based key generator, and the range of times that a path covers."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ _TYPE_UNITS = {
     "MIXED": "SECONDS",
 }
 
-# Zone offsets are whole quarters of an hour since 1972; before, the local mean times of cities were about.
+# Zone offsets are whole quarters of an hour since 1972; before, local mean times of cities were in use.
 _QUARTER_MS = 900_000
 _QUARTERS_SINCE_MS = 63_072_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampFormat:
-    """How a time column becomes a partition path (`hoodie.keygen.timebased.*`).
+    """How a time column is formatted as a partition path (`hoodie.keygen.timebased.*`).
 
     Attributes:
         kind: UNIX_TIMESTAMP, EPOCHMILLISECONDS, EPOCHMICROSECONDS, SCALAR, DATE_STRING or MIXED.
-        unit: of SCALAR numbers.
+        unit: unit of SCALAR numbers.
         input_patterns: Joda-Time patterns of strings, tried in order.
         output_pattern: Joda-Time pattern of the path.
-        input_zone: of strings that name no offset.
-        output_zone: of the path; unset, numbers are written in this process' zone, strings in their own.
+        input_zone: zone of strings without an offset.
+        output_zone: zone of the path; if unset, numbers are formatted in this process' zone, strings in their own.
     """
 
     kind: str
@@ -64,7 +64,7 @@ class TimestampFormat:
         """Read it from table properties or write options.
 
         Raises:
-            OptionError: a type or unit that is not known, or no output format.
+            OptionError: an unknown type or unit, or no output format.
         """
         get = _getter(options)
         kind = (get("timestamp.type", "type") or "").upper()
@@ -79,7 +79,7 @@ class TimestampFormat:
         return cls(kind, unit, inputs, pattern, both or get("input.timezone"), both or get("output.timezone"))
 
     def partition_texts(self, column: pa.Array[Any]) -> pa.Array[Any]:
-        """The path text of each value of a time column (before URL encoding and `field=`)."""
+        """Path text of each value of a time column (before URL encoding and `field=`)."""
         if isinstance(column, pa.DictionaryArray):
             return self.partition_texts(column.dictionary).take(column.indices)
         types = pa.types
@@ -92,7 +92,7 @@ class TimestampFormat:
     def _of_strings(self, column: pa.Array[Any]) -> pa.Array[Any]:
         encoded = pc.dictionary_encode(column)
         texts = [self._of_string(value.as_py()) for value in encoded.dictionary]
-        if encoded.null_count:  # null: one millisecond after the epoch
+        if encoded.null_count:  # Hudi formats null as one millisecond after the epoch
             utc = parse_zone("UTC")
             zone = parse_zone(self.output_zone) or parse_zone(self.input_zone) or utc
             texts.append(format_time(1, self.output_pattern, zone))
@@ -134,13 +134,13 @@ class TimestampFormat:
         factor = _UNITS_IN_MS[self.unit]
         if factor < 1:
             divisor = round(1 / factor)
-            # Java's unit conversion drops the fraction towards zero.
+            # Java's unit conversion rounds towards zero.
             return np.asarray(np.sign(numbers) * (np.abs(numbers) // divisor), dtype=np.int64)
         return np.asarray(numbers * int(factor), dtype=np.int64)
 
 
 def milliseconds_of_unit(unit: str) -> float:
-    """Milliseconds in one unit of time, by Java's name of it, such as `SECONDS`."""
+    """Milliseconds in a Java time unit, such as `SECONDS`."""
     return _UNITS_IN_MS[unit]
 
 
@@ -162,10 +162,10 @@ _MONTH_DIGITS = 2
 _DAY = dt.timedelta(days=1)
 _MILLISECOND = dt.timedelta(milliseconds=1)
 
-# No clock was ever further from UTC: the local mean times of Manila and Alaska.
+# Greatest offsets from UTC ever: the local mean times of Manila and Alaska.
 _ANY_ZONE = dt.timedelta(hours=16)
 
-# The writer's rules of a zone may be of another year than ours; countries moved their clocks by up to two hours.
+# The writer's time zone database may differ from ours; countries changed their offset by up to two hours.
 _RULES_DIFFER = dt.timedelta(hours=3)
 _MEAN_TIMES_END = dt.datetime(1972, 1, 1)  # noqa: DTZ001 - local time
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - local time
@@ -174,25 +174,25 @@ _NUMBERS = frozenset({"UNIX_TIMESTAMP", "EPOCHMILLISECONDS", "EPOCHMICROSECONDS"
 
 @dataclass(frozen=True, slots=True)
 class TimeStretch:
-    """A stretch of time, both ends within it, in milliseconds since 1970-01-01 UTC."""
+    """A closed range of time, in milliseconds since 1970-01-01 UTC."""
 
     first: int
     last: int
 
 
 def stretch_of_path(text: str, time_format: TimestampFormat) -> TimeStretch | None:
-    """The moments whose path text this is, or a few more.
+    """Range of the moments that have a path text, or slightly more.
 
     Args:
-        text: the field's part of the path, without `field=` and unescaped.
-        time_format: how the table writes it.
+        text: the field's part of the path, unescaped, without `field=`.
+        time_format: the table's format.
 
     Returns:
-        None when the pattern does not name a stretch (no four-digit year, a week, an hour without a day), or the text
-        is not one that the pattern gives.
+        None if the pattern does not define a range (no four-digit year, a week, an hour without a day), or the text
+        does not match it.
 
     Raises:
-        OptionError: a time zone that is not known.
+        OptionError: an unknown time zone.
     """
     finest = _finest(time_format.output_pattern)
     if finest is None:
@@ -216,16 +216,16 @@ def bounds_of_paths(
     """Bounds of a time column in each partition.
 
     Args:
-        texts: the field's part of each path; None where it is not known.
-        time_format: how the table writes it.
+        texts: the field's part of each path; None if unknown.
+        time_format: the table's format.
         kind: the column's type.
 
     Returns:
-        Lower and upper bounds of the column's type, null where the path tells none; None for a type whose values
-        releases do not all take for the same moments.
+        Lower and upper bounds of the column's type, null if unknown; None for a type whose values
+        not all releases interpret as the same moments.
 
     Raises:
-        OptionError: a time zone that is not known.
+        OptionError: an unknown time zone.
     """
     parse_zone(time_format.output_zone)
     unit = _unit_of(time_format, kind)
@@ -236,7 +236,7 @@ def bounds_of_paths(
     least, most = _limits(kind)
     lower = [None if s is None else max(least, _first_number(s.first, unit)) for s in stretches]
     upper = [None if s is None else min(most, _last_number(s.last, unit)) for s in stretches]
-    # A stretch beyond what the type holds tells nothing that could be trusted.
+    # A range beyond the type's limits has no reliable bounds.
     sound = [a is not None and b is not None and a <= b for a, b in zip(lower, upper, strict=True)]
     arrays = [
         pa.array([value if ok else None for value, ok in zip(side, sound, strict=True)], storage).cast(kind)
@@ -246,15 +246,15 @@ def bounds_of_paths(
 
 
 def path_of_text(text: str, time_format: TimestampFormat) -> str | None:
-    """The path text of a time that the column holds as text.
+    """Path text of a value of a string column.
 
     Args:
         text: a value of the column.
-        time_format: how the table writes it.
+        time_format: the table's format.
 
     Returns:
-        None when releases may read the text or write its path in another way: it is not as its pattern would write it,
-        there are several patterns, time zones come in, or names of months or days.
+        None if releases may parse the text or format its path differently: the text differs from its pattern's output,
+        there are several patterns, or time zones or names of months or days are involved.
     """
     patterns, zones = time_format.input_patterns, (time_format.input_zone, time_format.output_zone)
     if time_format.kind != "DATE_STRING" or len(patterns) != 1 or zones[1] not in (None, zones[0]):
@@ -271,7 +271,7 @@ def path_of_text(text: str, time_format: TimestampFormat) -> str | None:
 
 
 def _is_plain(pattern: str, letters: str) -> bool:
-    """Whether a pattern has these letters only, each once, as numbers of any language and century."""
+    """Whether a pattern has only these letters, each once, as numbers that depend on neither language nor century."""
     runs = letters_of(pattern)
     widths = dict(runs)
     plain = len(widths) == len(runs) and set(widths) <= set(letters)
@@ -279,21 +279,21 @@ def _is_plain(pattern: str, letters: str) -> bool:
 
 
 def _finest(pattern: str) -> str | None:
-    """The finest part of a pattern that names every coarser one too."""
+    """Finest part of a pattern that also has every coarser part."""
     letters = letters_of(pattern)
     names = [letter for letter, _ in letters]
     if len(set(names)) != len(names) or set(names) != set(_ORDER[: len(names)]) or not names:
         return None
     widths = dict(letters)
-    if widths["y"] < _YEAR_DIGITS or widths.get("M", 1) > _MONTH_DIGITS:  # names of months are those of a language
+    if widths["y"] < _YEAR_DIGITS or widths.get("M", 1) > _MONTH_DIGITS:  # names of months depend on the language
         return None
     return _ORDER[len(names) - 1]
 
 
 def _zone(name: str | None) -> dt.tzinfo | None:
-    """The zone in which a path is written; None when releases, or we, may take another one for it."""
+    """Zone of path texts; None if releases or this one may differ about it."""
     zone = parse_zone(name)
-    # Java takes an offset that does not follow "GMT" for a name that it does not know, and then for UTC.
+    # Java takes an offset without "GMT" for an unknown name, and thus for UTC.
     bare = isinstance(zone, dt.timezone) and zone != dt.UTC and not str(name).startswith("GMT")
     return None if bare else zone
 
@@ -317,7 +317,7 @@ def _earliest_offset(begin: dt.datetime, end: dt.datetime, zone: dt.tzinfo | Non
 def _offsets(
     begin: dt.datetime, end: dt.datetime, zone: dt.tzinfo | None, any_zone: dt.timedelta, slack: dt.timedelta
 ) -> list[dt.timedelta]:
-    """How far the writer's clock may have been ahead of UTC around a stretch of local time."""
+    """Possible offsets of the writer's clock from UTC around a local time."""
     if isinstance(zone, dt.timezone):
         return [zone.utcoffset(None)]
     if zone is None or begin < _MEAN_TIMES_END:
@@ -328,13 +328,13 @@ def _offsets(
 
 
 def _unit_of(time_format: TimestampFormat, kind: pa.DataType) -> float | None:
-    """Milliseconds in one unit of the column's numbers."""
+    """Milliseconds per unit of the column's numbers."""
     if time_format.kind not in _NUMBERS:
         return None
     unit = milliseconds_of_unit(time_format.unit)
     if pa.types.is_signed_integer(kind) or kind == pa.date32():
         return unit
-    # Of timestamps some releases take the raw number and some the moment; with microseconds both are the same.
+    # For timestamps some releases use the raw number and some the moment; with microseconds both are equal.
     is_micros = isinstance(kind, pa.TimestampType) and kind.unit == "us"
     return unit if is_micros and time_format.unit == "MICROSECONDS" else None
 
@@ -347,7 +347,7 @@ def _limits(kind: pa.DataType) -> tuple[int, int]:
 def _first_number(moment: int, unit: float) -> int:
     if unit >= 1:
         return -(-moment // int(unit))
-    # Java drops fractions of a millisecond towards zero, so that a moment before 1970 has numbers below it.
+    # Java rounds fractions of a millisecond towards zero, so a moment before 1970 has numbers below it.
     return moment * round(1 / unit) - (round(1 / unit) - 1)
 
 

@@ -1,4 +1,4 @@
-"""The blocks of a Hudi log file."""
+"""Blocks of Hudi log files: parsing, the blocks that apply, and writing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VERSION = 1
 
 
 class BlockType(IntEnum):
-    """What a log block holds; the values are on disk."""
+    """Type of a log block; the values are part of the format."""
 
     COMMAND = 0
     DELETE = 1
@@ -26,7 +26,7 @@ class BlockType(IntEnum):
 
 
 class HeaderKey(IntEnum):
-    """Keys of a block's header; the values are on disk. Tables of version 6 know those up to BLOCK_IDENTIFIER."""
+    """Keys of a block's header; the values are part of the format. Table version 6 has those up to BLOCK_IDENTIFIER."""
 
     INSTANT_TIME = 0
     TARGET_INSTANT_TIME = 1
@@ -47,13 +47,13 @@ class LogBlock:
     """One block of a log file.
 
     Attributes:
-        type: what it holds. CORRUPT stands for bytes that are no whole block, such as a torn append: readers skip it.
-        header: values by `HeaderKey`; of a CORRUPT block what could still be read, to tell whose block it was.
+        type: block type. CORRUPT marks bytes that are not a whole block, such as a torn append: readers skip it.
+        header: values by `HeaderKey`; of a CORRUPT block those that could be read, to identify its instant.
         content: the bytes between header and footer.
-        offset: where the block starts in the file.
-        size: its bytes in the file.
+        offset: start of the block in the file.
+        size: bytes of the block in the file.
         path: the file.
-        content_offset: where the content starts in the file.
+        content_offset: start of the content in the file.
     """
 
     type: BlockType
@@ -72,7 +72,7 @@ class LogBlock:
 
     @property
     def target_instant(self) -> str | None:
-        """The instant that a rollback block takes back; None for every other block."""
+        """The instant that a rollback block rolls back; None for any other block."""
         if self.type is BlockType.COMMAND and self.header.get(HeaderKey.COMMAND_BLOCK_TYPE) == ROLLBACK_COMMAND:
             return self.header.get(HeaderKey.TARGET_INSTANT_TIME)
         return None
@@ -87,7 +87,7 @@ _INT = Struct(">i")
 _LONG = Struct(">q")
 _PAIR = Struct(">ii")
 
-# Version, type, header count, content length, footer count, whole length: what an empty block has behind its length.
+# Version, type, header count, content length, footer count, whole length: fields of an empty block after its length.
 _SMALLEST = 4 + 4 + 4 + 8 + 4 + 8
 
 
@@ -98,19 +98,19 @@ class _BrokenBlockError(ValueError):
 
 
 def read_log_blocks(data: bytes | memoryview, path: str) -> list[LogBlock]:
-    """The blocks of a log file, in file order.
+    """Parse the blocks of a log file, in file order.
 
-    As Hudi's own reader does, a block counts as corrupt when it reaches past the end of the file, when its two lengths
-    differ, or when no other block (nor the end) follows; the bytes up to the next magic are then one CORRUPT block.
-    Such a block is what a crash during an append leaves; its writer's instant never completed. What its header still
-    tells is kept, so that the caller can refuse when a completed instant lost its block.
+    As in Hudi's reader, a block is corrupt if it reaches past the end of the file, if its two lengths
+    differ, or if neither another block nor the end follows; the bytes up to the next magic are then one CORRUPT block.
+    A crash during an append leaves such a block; its writer's instant never completed. Its header is parsed as far as
+    possible, so that the caller can refuse a corrupt block of a completed instant.
 
     Args:
         data: the whole file.
         path: the file, for messages.
 
     Raises:
-        CorruptFileError: the file does not start with a block, or a block is whole and yet makes no sense.
+        CorruptFileError: the file does not start with a block, or a whole block is malformed.
         UnsupportedTableError: a block of format version 0 (before 2018).
     """
     view = memoryview(data)
@@ -121,7 +121,7 @@ def read_log_blocks(data: bytes | memoryview, path: str) -> list[LogBlock]:
         if whole[position : position + len(MAGIC)] != MAGIC:
             torn = MAGIC.startswith(whole[position : position + len(MAGIC)])
             if not torn:
-                raise CorruptFileError(path, position, "no Hudi log block starts here; the file is no log file")
+                raise CorruptFileError(path, position, "no Hudi log block starts here; the file is not a log file")
             end = len(view)
         else:
             end = _block_end(view, whole, position)
@@ -138,7 +138,7 @@ def read_log_blocks(data: bytes | memoryview, path: str) -> list[LogBlock]:
 
 
 def _block_end(view: memoryview, whole: bytes, position: int) -> int:
-    """Where the block ends, or -1 when it is corrupt."""
+    """End of the block, or -1 if it is corrupt."""
     start = position + len(MAGIC) + _LONG.size
     if start > len(view):
         return -1
@@ -218,23 +218,23 @@ _CONTENT = (BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.HFILE_DATA, B
 
 
 def surviving_blocks(blocks: Iterable[LogBlock], counts: Callable[[str], bool]) -> list[LogBlock]:
-    """The data and delete blocks that count, in the order in which they apply (Hudi format, log files).
+    """Data and delete blocks that apply, in order (Hudi format, log files).
 
-    A rollback block drops the blocks of its target before it. A block made of others by log compaction takes their
-    place. Blocks of change data are none of a query's.
+    A rollback block drops earlier blocks of its target. A block made of others by log compaction takes their
+    place. Blocks of change data are ignored.
 
     Args:
         blocks: of all log files of a slice, in merge order.
-        counts: whether the blocks of an instant count: it completed, and not after the query's instant.
+        counts: whether the blocks of an instant apply: it completed, and not after the query's instant.
 
     Raises:
-        CorruptFileError: a completed instant's block is broken, or a block names no instant.
-        UnsupportedTableError: a command that is not known.
+        CorruptFileError: a completed instant's block is broken, or a block has no instant.
+        UnsupportedTableError: an unknown command.
     """
     queue: list[LogBlock] = []
     for block in blocks:
         if block.type is BlockType.CORRUPT:
-            # what a torn append leaves; its instant never completed, or rows are lost
+            # left by a torn append, whose instant never completed; else rows are lost
             if block.instant is not None and counts(block.instant):
                 reason = f"the log block of the completed instant {block.instant} is broken; restore the file"
                 raise CorruptFileError(block.path, block.offset, reason)
@@ -245,20 +245,20 @@ def surviving_blocks(blocks: Iterable[LogBlock], counts: Callable[[str], bool]) 
             queue = [queued for queued in queue if queued.instant != target]
         elif block.type in _CONTENT:
             if block.instant is None:
-                raise CorruptFileError(block.path, block.offset, "a log block names no instant; restore the file")
+                raise CorruptFileError(block.path, block.offset, "a log block has no instant; restore the file")
             if counts(block.instant):
                 queue = with_block(queue, block)
     return queue
 
 
 def with_block(queue: list[LogBlock], block: LogBlock) -> list[LogBlock]:
-    """The queue with one more block; one that log compaction made of others takes their place."""
+    """Append a block to the queue; a block made by log compaction replaces the blocks that it was made of."""
     replaced = block.header.get(HeaderKey.COMPACTED_BLOCK_TIMES)
     if replaced is None:
         return [*queue, block]
     times = {time.strip() for time in replaced.split(",")}
     remaining = [queued for queued in queue if queued.instant not in times]
-    # What the compacted blocks followed stays before them, what followed the last of them stays behind.
+    # Blocks before the compacted ones stay before the new block, blocks after the last of them stay after it.
     last = max((place for place, queued in enumerate(queue) if queued.instant in times), default=len(queue))
     place = sum(1 for queued in queue[:last] if queued.instant not in times)
     return [*remaining[:place], block, *remaining[place:]]
@@ -268,10 +268,10 @@ _PAIR = Struct(">ii")
 
 
 def write_log_block(kind: BlockType, header: Mapping[int, str], content: bytes) -> bytes:
-    """One block, to be appended to a log file.
+    """Encode a block, to be appended to a log file.
 
     Args:
-        kind: what the content is.
+        kind: block type.
         header: values by `HeaderKey`; INSTANT_TIME is mandatory, SCHEMA for data blocks.
         content: the block's bytes.
     """
@@ -285,13 +285,13 @@ def write_log_block(kind: BlockType, header: Mapping[int, str], content: bytes) 
 
 
 def write_hfile_block(instant: str, schema_json: str, hfile: bytes) -> bytes:
-    """A data block that holds a whole HFile, as the metadata table's logs do."""
+    """Encode a data block with an HFile, as in the metadata table's logs."""
     header: dict[int, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema_json}
     return write_log_block(BlockType.HFILE_DATA, header, hfile)
 
 
 def write_rollback_block(instant: str, target_instant: str) -> bytes:
-    """A command block by which readers drop all blocks of `target_instant` before it."""
+    """Encode a command block, which makes readers drop all earlier blocks of `target_instant`."""
     header: dict[int, str] = {
         HeaderKey.INSTANT_TIME: instant,
         HeaderKey.COMMAND_BLOCK_TYPE: ROLLBACK_COMMAND,

@@ -1,4 +1,4 @@
-"""Delete blocks of Hudi log files: the keys that a writer removed, in the block's third version (Avro)."""
+"""Delete blocks of Hudi log files: deleted keys, in version 3 of the block (Avro)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _wrapper(name: str, value: Any) -> dict[str, Any]:
 
 
 def _schema() -> Any:
-    """The list of deleted records; 1.x appended the last branch, for several ordering fields, to 0.15's union."""
+    """Schema of the list of deleted records; 1.x added the union's last branch, for several ordering fields."""
     wrappers = [_wrapper(name, value) for name, value in _WRAPPED]
     names = ["null", *(f"{name}Wrapper" for name, _ in _WRAPPED)]
     items = [*names, _wrapper("LocalDate", "int")]
@@ -72,9 +72,9 @@ class DeletedRecord:
 
     Attributes:
         key: the record key.
-        partition: the partition's path, or the partition of the metadata table.
-        ordering: value of the ordering field, a list for several; None, like Java's int 0, for a delete that wins
-            over all before it. A 0 of another type is a value like others.
+        partition: the partition path, or the partition of the metadata table.
+        ordering: value of the ordering field, a list for several; None, like Java's int 0, for a delete that always
+            wins over earlier versions. A 0 of another type is an ordinary value.
     """
 
     key: str | None
@@ -83,7 +83,7 @@ class DeletedRecord:
 
 
 def write_deletes(records: Sequence[DeletedRecord]) -> bytes:
-    """The content of a delete block for records without ordering values, as the metadata table has them.
+    """Encode the content of a delete block for records without ordering values, as in the metadata table.
 
     Args:
         records: the deleted keys; may be empty. Their `ordering` must be None.
@@ -101,17 +101,17 @@ def write_deletes(records: Sequence[DeletedRecord]) -> bytes:
 
 
 def write_key_deletes(keys: pa.BinaryArray, partition: str) -> bytes:
-    """What `write_deletes` makes of many keys, by whole columns.
+    """As `write_deletes` for many keys of one partition, vectorized.
 
     Args:
         keys: UTF-8, without nulls.
-        partition: of all of them.
+        partition: partition of all keys.
     """
     if not len(keys):
         return write_deletes([])
     counts = encode_longs(to_numpy(pc.binary_length(keys)))
     name = partition.encode()
-    # the second branch of a nullable text, and the third of the ordering value, the int 0
+    # the second branch of a nullable string, and the third of the ordering value, the int 0
     tail = _PRESENT + (encode_longs(np.array([len(name)]))[0].as_py() or b"") + name + _NATURAL
     data, starts, lengths = spans_of(join_bytes(_PRESENT, counts, keys, tail))
     head = encode_longs(np.array([len(keys)]))[0].as_py() or b""
@@ -120,11 +120,11 @@ def write_key_deletes(keys: pa.BinaryArray, partition: str) -> bytes:
 
 
 def read_deletes(block: LogBlock) -> list[DeletedRecord]:
-    """The deleted keys of a delete block.
+    """Parse the deleted keys of a delete block.
 
     Raises:
         CorruptFileError: the content does not follow the format.
-        UnsupportedTableError: versions 1 and 2, which hold Java objects in Kryo's encoding.
+        UnsupportedTableError: versions 1 and 2, which contain Java objects in Kryo's encoding.
     """
     content = bytes(block.content)
     if not content:
@@ -141,12 +141,12 @@ def read_deletes(block: LogBlock) -> list[DeletedRecord]:
     stream = io.BytesIO(content[_HEAD.size :])
     try:
         listed: Any = fastavro.schemaless_reader(stream, _SCHEMA, None, return_record_name=True)
-    except Exception as error:  # fastavro raises whatever the broken bytes lead to
+    except Exception as error:  # fastavro raises many kinds of errors on damaged bytes
         raise CorruptFileError(
             block.path, block.content_offset, f"a delete block does not follow its Avro schema ({error!r})"
         ) from error
     if stream.tell() != length:
-        raise CorruptFileError(block.path, block.content_offset, "bytes stand behind the list of a delete block")
+        raise CorruptFileError(block.path, block.content_offset, "bytes follow the list of a delete block")
     return [
         DeletedRecord(record["recordKey"], record["partitionPath"], _ordering(record["orderingVal"]))
         for record in listed["deleteRecordList"]
@@ -154,7 +154,7 @@ def read_deletes(block: LogBlock) -> list[DeletedRecord]:
 
 
 def read_deleted_keys(block: LogBlock) -> list[bytes]:
-    """The keys of a delete block, those that are null left out; many times as fast as `read_deletes` where it can be.
+    """Keys of a delete block without nulls; many times as fast as `read_deletes` in common cases.
 
     Raises:
         CorruptFileError: the content does not follow the format.
@@ -169,10 +169,10 @@ def read_deleted_keys(block: LogBlock) -> list[bytes]:
 
 
 def _uniform_keys(payload: bytes) -> list[bytes] | None:
-    """Keys of records that all end alike, as those of one partition without ordering values do; None for others.
+    """Keys of records that all have the same end, as those of one partition without ordering values; else None.
 
-    The payload is split at the end of the first record. Each part must then be as long as its key says, or a key
-    holds such an end itself.
+    The payload is split at the end of the first record. Each part must have the length of its key, or else a key
+    contains such an end itself.
     """
     count, at = _long(payload, 0)
     length, key = _long(payload, at + 1)
@@ -203,7 +203,7 @@ def _uniform_keys(payload: bytes) -> list[bytes] | None:
 
 
 def _long(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint and the place behind it; -1 where there is none of up to five bytes."""
+    """A zigzag varint and its end; -1 if there is none of up to five bytes."""
     value = 0
     for place, byte in enumerate(data[at : at + 5]):
         value |= (byte & 0x7F) << (7 * place)
@@ -222,17 +222,17 @@ def _ordering(wrapped: Any) -> Any:
 
 
 def write_empty_block(instant: str) -> bytes:
-    """The 80 bytes by which the metadata table founds a file group: a delete block without records."""
+    """Encode a delete block without records: the 80 bytes by which the metadata table creates a file group."""
     return write_log_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant}, write_deletes([]))
 
 
 def write_delete_block(instant: str, schema_json: str, records: Sequence[DeletedRecord]) -> bytes:
-    """A block that removes keys."""
+    """Encode a delete block."""
     header: dict[int, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema_json}
     return write_log_block(BlockType.DELETE, header, write_deletes(records))
 
 
 def write_key_delete_block(instant: str, schema_json: str, keys: pa.BinaryArray, partition: str) -> bytes:
-    """A block that removes many keys (UTF-8), all of one partition."""
+    """Encode a delete block of many keys (UTF-8) of one partition."""
     header: dict[int, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema_json}
     return write_log_block(BlockType.DELETE, header, write_key_deletes(keys, partition))

@@ -1,4 +1,4 @@
-"""The records of data blocks of log files, as Arrow tables."""
+"""Records of log files' data blocks (Avro, Parquet, HFile) as Arrow tables."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from table_format.errors import CorruptFileError, HudiError, SchemaError, Unsupp
 from table_format.hfile.reader import HFileReader
 from table_format.log.blocks import BlockType, HeaderKey, LogBlock
 
-parquet: Any = pq  # the stubs know too little of it
+parquet: Any = pq  # the stubs lack much of it
 _INT = Struct(">i")
 _AVRO_VERSION = 3
-# Its value is left out of the records of HFile blocks.
+# HFile blocks omit this field's value in their records.
 _HFILE_KEY = "key"
 
 
 def is_partial(block: LogBlock) -> bool:
-    """Whether the block's records hold only the columns that an update changed (version 8 and later)."""
+    """Whether the block's records have only the columns that an update changed (version 8 and later)."""
     return block.header.get(HeaderKey.IS_PARTIAL, "").lower() == "true"
 
 
 def read_records(block: LogBlock, columns: Collection[str]) -> pa.Table:
-    """Some columns of a data block's records, in their order.
+    """Read columns of a data block's records, in the block's order.
 
     Args:
         block: of Avro, Parquet or HFile data.
-        columns: names; those that the block does not have are left out. One at least must be there.
+        columns: names; missing ones are left out. At least one must exist.
 
     Raises:
         CorruptFileError: the content breaks its format.
-        SchemaError: a column of a type that Arrow has not.
-        UnsupportedTableError: a version or kind of block that is not read.
+        SchemaError: a column's type has no Arrow type.
+        UnsupportedTableError: an unsupported version or type of block.
     """
     if block.type is BlockType.PARQUET_DATA:
         return _parquet(block, columns)
     if block.type is BlockType.HFILE_DATA:
         return _hfile(block, columns)
     if block.type is not BlockType.AVRO_DATA:
-        raise UnsupportedTableError(f"{block.path}: a {block.type.name} block holds no records")
+        raise UnsupportedTableError(f"{block.path}: a {block.type.name} block has no records")
     buffer = np.frombuffer(block.content, dtype=np.uint8)
     starts, lengths = _avro_records(block)
     return decode_records(buffer, starts, lengths, _schema(block), columns, path=block.path)
@@ -60,14 +60,16 @@ def _schema(block: LogBlock) -> Node:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         if isinstance(error, HudiError):
             raise
-        raise CorruptFileError(block.path, block.offset, f"a log block's schema is no Avro schema: {error}") from error
+        raise CorruptFileError(
+            block.path, block.offset, f"the block's schema is not an Avro schema: {error}"
+        ) from error
     if node.kind != "record":
-        raise SchemaError(f"{block.path}: the schema of a log block is no record")
+        raise SchemaError(f"{block.path}: the schema of a log block is not a record")
     return node
 
 
 def _avro_records(block: LogBlock) -> tuple[Positions, Positions]:
-    """Where the records of an Avro block stand: each has its length before it."""
+    """Starts and lengths of the records of an Avro block: each follows its length."""
     content = block.content
     if len(content) < 2 * _INT.size:
         raise CorruptFileError(block.path, block.content_offset, "an Avro block is cut off; restore the file")
@@ -76,7 +78,9 @@ def _avro_records(block: LogBlock) -> tuple[Positions, Positions]:
         raise UnsupportedTableError(f"{block.path}: an Avro block of content version {version}")
     end, position = len(content), 2 * _INT.size
     if not 0 <= count <= (end - position) // _INT.size:
-        raise CorruptFileError(block.path, block.content_offset, f"an Avro block of {count} records cannot be")
+        raise CorruptFileError(
+            block.path, block.content_offset, f"impossible count of {count} records in an Avro block"
+        )
     starts, read = [], _INT.unpack_from
     for _ in range(count):
         position += _INT.size
@@ -88,7 +92,7 @@ def _avro_records(block: LogBlock) -> tuple[Positions, Positions]:
             break
         position += length
     if len(starts) != count or position != end:
-        raise CorruptFileError(block.path, block.content_offset, "records are cut off, or bytes stand behind them")
+        raise CorruptFileError(block.path, block.content_offset, "records are cut off, or bytes follow them")
     record_starts = np.array(starts, dtype=np.int64)
     return record_starts, np.diff(np.append(record_starts, end + _INT.size)) - _INT.size
 

@@ -1,4 +1,4 @@
-"""Reading a merge-on-read file slice: a base file and the log files over it, as one table."""
+"""Reading a merge-on-read file slice: merges a base file and its log files into one table."""
 
 from __future__ import annotations
 
@@ -42,33 +42,33 @@ def read_file_slice(
     history: SchemaHistory | None = None,
     log_sizes: Sequence[int | None] | None = None,
 ) -> pa.Table:
-    """The rows of a file slice as a query sees them (Hudi format, merging).
+    """Read the merged rows of a file slice (Hudi format, merging).
 
-    Base rows keep their order, records that only logs have follow them.
+    Base rows keep their order; records that are only in logs follow.
 
     Args:
         storage: rooted at the table's base folder.
         base_path: the base file, or None for a slice of logs only.
         log_paths: log files in merge order.
-        schema: the table's columns, meta columns included where its files have them.
-        columns: names wanted, in this order; None for all.
-        rules: how versions of a record are merged.
-        timeline: the table's; tells which blocks count.
+        schema: the table's columns, meta columns included if its files have them.
+        columns: names to read, in this order; None for all.
+        rules: the table's merge rules.
+        timeline: the table's; decides which blocks apply.
         as_of: instant of the query, or None for the newest.
-        history: the table's renamed columns, if any.
-        log_sizes: bytes that each log file has according to a listing; a log file may have grown since.
+        history: the table's schema history, if any.
+        log_sizes: size of each log file by a listing; a log file may have grown since.
 
     Raises:
-        CorruptFileError: a file breaks the format or is cut off, or a completed instant lost its log block.
-        MissingFileError: a file is not there.
-        UnsupportedTableError: blocks or merge rules that are not known.
+        CorruptFileError: a file is malformed or cut off, or a completed instant's log block is lost.
+        MissingFileError: a file does not exist.
+        UnsupportedTableError: unknown blocks or merge rules.
     """
     wanted = schema.names if columns is None else list(columns)
     result = pa.schema([schema.field(name) for name in wanted])
     blocks = _read_logs(storage, log_paths, log_sizes, timeline)
 
     def counts(instant: str) -> bool:
-        # from layout 2 on whole files of other instants were left out
+        # from layout 2 on, files of other instants were left out before
         done = timeline.layout != _UNMERGED_LAYOUT or timeline.is_committed(instant)
         return done and (as_of is None or instant <= as_of)
 
@@ -129,7 +129,7 @@ def _merged(logs: LogRows, base: pa.Table, rules: MergeRules, path: str) -> pa.T
     chosen = choose_logs(log_keys, len(distinct), versions, rules)
     choose_with_base(chosen, base_keys, matched, versions, rules)
 
-    # where each base row and each key of logs alone comes from, in the order of the result
+    # source row of each base row, and of each key that is only in logs, in the order of the result
     gone = versions.deleted[chosen.head]
     keep = np.ones(len(base), dtype=np.bool_)
     keep[base_rows] = ~gone[base_keys]
@@ -149,7 +149,7 @@ def _merged(logs: LogRows, base: pa.Table, rules: MergeRules, path: str) -> pa.T
 
 
 def _matches(keys: Any, distinct: Any) -> tuple[Positions, Positions]:
-    """Base rows that logs change, and the numbers of their keys; of several rows of one key the first counts."""
+    """Base rows changed by logs, and the indexes of their keys; of several rows of one key the first counts."""
     positions = pc.index_in(keys, value_set=distinct)
     rows = np.flatnonzero(valid_mask(positions)).astype(np.int64)
     numbers = to_numpy(positions).astype(np.int64)[rows]
@@ -178,7 +178,7 @@ def _versions(logs: LogRows, whole: pa.Table, matched: Positions, rules: MergeRu
 
 
 def _own_values(column: Any, rules: MergeRules) -> Mask | None:
-    """Where a row has a value that counts, under rules by which some values leave the older one as it is."""
+    """Mask of values that replace the older one, under rules by which some values keep it."""
     array = column.combine_chunks()
     if rules.nulls_keep:
         return valid_mask(array)
@@ -191,14 +191,14 @@ def _own_values(column: Any, rules: MergeRules) -> Mask | None:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Versions of records, one a row: those of the logs in merge order, behind them the base file's.
+    """Versions of records, one per row: those of the logs in merge order, then the base file's.
 
     Attributes:
-        ranks: by ordering value.
-        deleted: the version removes its key.
-        natural: it does so whatever the ordering values are.
-        by_block: it comes from a delete block rather than from a record that is marked as deleted.
-        present: for columns that a version may leave as they were: where it has a value of its own.
+        ranks: rank by ordering value.
+        deleted: the version deletes its key.
+        natural: it does so regardless of ordering values.
+        by_block: it is from a delete block rather than a record that is marked as deleted.
+        present: for columns that a version may keep as they were: mask of its own values.
     """
 
     ranks: Positions
@@ -210,11 +210,11 @@ class Versions:
 
 @dataclass(slots=True)
 class Chosen:
-    """For each key the row that it has in the end.
+    """Winning versions by key.
 
     Attributes:
-        head: row of the version that won; -1 before the first.
-        sources: by column, for those that may come from other versions than the winning one.
+        head: row of the winning version; -1 if there is none yet.
+        sources: by column, source rows of columns that may be from another version than the winning one.
     """
 
     head: Positions
@@ -222,13 +222,13 @@ class Chosen:
 
 
 def choose_logs(keys: Positions, count: int, versions: Versions, rules: MergeRules) -> Chosen:
-    """Reduce the log records of each key to one.
+    """Merge the log records of each key.
 
     Args:
-        keys: number of the key of each log row, in merge order.
-        count: how many keys there are.
+        keys: index of the key of each log row, in merge order.
+        count: number of keys.
         versions: log rows first.
-        rules: of the table.
+        rules: the table's merge rules.
     """
     chosen = Chosen(np.full(count, -1, np.int64), {name: np.full(count, -1, np.int64) for name in versions.present})
     order = np.argsort(keys, kind="stable")
@@ -244,7 +244,7 @@ def choose_logs(keys: Positions, count: int, versions: Versions, rules: MergeRul
 
 def _apply(chosen: Chosen, keys: Positions, rows: Positions, versions: Versions, rules: MergeRules) -> None:
     held = chosen.head[keys]
-    if held.size and held[0] < 0:  # the first round, in which every key has its first version
+    if held.size and held[0] < 0:  # first round: every key gets its first version
         chosen.head[keys] = rows
         for source in chosen.sources.values():
             source[keys] = rows
@@ -256,20 +256,20 @@ def _apply(chosen: Chosen, keys: Positions, rows: Positions, versions: Versions,
         if rules.deletes_forget:
             wins |= versions.by_block[held]
         else:
-            # a natural delete stays one when a delete with an ordering value follows
+            # a natural delete stays natural if a delete with an ordering value follows
             wins &= ~(versions.natural[held] & versions.by_block[rows])
     _merge(chosen, keys, rows, wins, versions)
 
 
 def choose_with_base(chosen: Chosen, keys: Positions, rows: Positions, versions: Versions, rules: MergeRules) -> None:
-    """Merge what the logs came to over the base file's rows, in place.
+    """Merge the logs' result over the base file's rows, in place.
 
     Args:
-        chosen: of the logs.
-        keys: those that the base file has.
+        chosen: result of `choose_logs`.
+        keys: keys that are in the base file.
         rows: their rows among the versions.
-        versions: of logs and base file.
-        rules: of the table.
+        versions: versions of logs and base file.
+        rules: the table's merge rules.
     """
     held = chosen.head[keys]
     stays = np.zeros(len(rows), dtype=np.bool_)
@@ -281,7 +281,7 @@ def choose_with_base(chosen: Chosen, keys: Positions, rows: Positions, versions:
 
 
 def _merge(chosen: Chosen, keys: Positions, rows: Positions, wins: Mask, versions: Versions) -> None:
-    """Put rows in place of the chosen ones where they win, and fill what the winner leaves open from the loser."""
+    """Replace the chosen rows where the new ones win, and fill the winner's missing columns from the loser."""
     held = chosen.head[keys]
     chosen.head[keys] = np.where(wins, rows, held)
     whole = versions.deleted[rows] | versions.deleted[held]
@@ -296,17 +296,17 @@ types = pa.types
 
 
 def ranks(columns: Sequence[Any], count: int) -> Positions:
-    """One rank a row, by the first column, then by the next ones.
+    """Rank of each row, by the first column, then by the next ones.
 
-    Values compare as Java's do: a null number counts as 0 (any other null comes first), NaN is the greatest, and -0.0
+    Values compare as in Java: a null number counts as 0 (any other null is first), NaN is the greatest, and -0.0
     is less than 0.0. Text compares by its UTF-8 bytes.
 
     Args:
-        columns: arrays of one length.
+        columns: arrays of equal length.
         count: the length.
 
     Raises:
-        UnsupportedTableError: a column whose type has no order.
+        UnsupportedTableError: a column's type has no order.
     """
     result = np.zeros(count, dtype=np.int64)
     for column in columns:
@@ -323,7 +323,7 @@ def _dense(column: Any) -> Positions:
         return _numbers(array)
     if types.is_nested(kind) or types.is_null(kind):
         raise UnsupportedTableError(f"records cannot be ordered by a column of type {kind}")
-    ranked: Any = pc.rank(array, sort_keys="ascending", tiebreaker="dense")  # from 1 on, nulls last
+    ranked: Any = pc.rank(array, sort_keys="ascending", tiebreaker="dense")  # ranks from 1 on, nulls last
     numbers: Positions = np.where(valid_mask(array), to_numpy(ranked).astype(np.int64), 0)
     return numbers
 

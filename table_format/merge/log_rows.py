@@ -1,4 +1,4 @@
-"""The log records of a file slice in one table: data and deletes, with what decides between them."""
+"""Log records of a file slice as one table: data and deletes, with their ordering values."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class LogRows:
     """The records of log blocks, in merge order.
 
     Attributes:
-        table: their columns; null in delete blocks' records, but for the ordering values.
+        table: their columns; records of delete blocks are null except for ordering values.
         keys: record keys.
-        deleted: the record removes its key.
-        by_block: it comes from a delete block.
-        natural: it removes its key whatever the ordering values are.
-        held: for columns that not every data block has: where the record's block has them.
+        deleted: the record deletes its key.
+        by_block: the record is from a delete block.
+        natural: it deletes its key regardless of ordering values.
+        held: for columns that not every data block has: whether the record's block has them.
     """
 
     table: pa.Table
@@ -50,12 +50,12 @@ class LogRows:
 
 @dataclass(frozen=True, slots=True)
 class BlockReader:
-    """Brings blocks to the columns that a merge needs.
+    """Reads blocks in the columns that a merge needs.
 
     Attributes:
-        schema: columns to read: those wanted, and those that merging looks at. All nullable.
-        rules: of the table.
-        history: the table's renamed columns, if any.
+        schema: columns to read: the query's, and those used by merging. All nullable.
+        rules: the table's merge rules.
+        history: the table's schema history, if any.
     """
 
     schema: pa.Schema
@@ -63,12 +63,12 @@ class BlockReader:
     history: SchemaHistory | None = None
 
     def read(self, blocks: Sequence[LogBlock]) -> LogRows:
-        """The records of data and delete blocks.
+        """Read the records of data and delete blocks.
 
         Raises:
-            CorruptFileError: a block breaks the format.
+            CorruptFileError: a block is malformed.
             SchemaError: a block's columns do not fit the table's.
-            UnsupportedTableError: a block of a kind that is not read.
+            UnsupportedTableError: an unsupported type of block.
         """
         tables, keys, by_block, natural, held = [], [], [], [], []
         for block in blocks:
@@ -125,7 +125,7 @@ class BlockReader:
         return pa.table(columns, schema=self.schema), keys, natural
 
     def _check_form(self, records: Sequence[DeletedRecord], path: str) -> None:
-        """Releases write a complex key of one field in two forms, of which only deletes show the one used."""
+        """Check the form of deleted keys: releases write complex keys of one field in two forms."""
         spec = None if self.rules.keys is None else self.rules.keys.spec
         if spec is None or spec.generator != "COMPLEX" or len(spec.record_key_fields) > 1:
             return
@@ -134,7 +134,7 @@ class BlockReader:
             raise UnsupportedTableError(f"{path}: deleted keys of another form than the table's rows get")
 
     def _ordering(self, records: Sequence[DeletedRecord], place: int, field: Any, path: str) -> Any:
-        """A delete block's values of one ordering field, which are wrapped in other types than the column has."""
+        """A delete block's values of one ordering field, cast from their wrapper types to the column's type."""
         values = [record.ordering for record in records]
         if any(isinstance(value, list) for value in values):
             values = [value[place] if isinstance(value, list) and place < len(value) else None for value in values]
@@ -148,7 +148,7 @@ class BlockReader:
             ) from error
 
     def _marked(self, table: pa.Table) -> Mask:
-        """Records that say in a column that their key is to go."""
+        """Records that are marked as deleted in a column."""
         marked = np.zeros(len(table), dtype=np.bool_)
         if IS_DELETED in table.column_names and pa.types.is_boolean(table.schema.field(IS_DELETED).type):
             marked |= _mask(table.column(IS_DELETED))
@@ -160,7 +160,7 @@ class BlockReader:
         return marked
 
     def _without_order(self, table: pa.Table) -> Mask:
-        """Records whose ordering value is Java's default, an int 0, or missing."""
+        """Records whose ordering value is missing or Java's default, an int 0."""
         if not self.rules.by_ordering:
             return np.ones(len(table), dtype=np.bool_)
         none = np.ones(len(table), dtype=np.bool_)
@@ -180,7 +180,7 @@ class BlockReader:
 
 
 def _check_defaults(block: LogBlock) -> None:
-    """Refuse values that partial update mode IGNORE_DEFAULTS may take for missing ones.
+    """Refuse defaults other than null under partial update mode IGNORE_DEFAULTS.
 
     Hudi compares a value with its column's default by the identity of Java objects, which is exact for null alone.
     """
@@ -199,20 +199,20 @@ def _with_default(schema_json: str) -> str | None:
 
 
 def merge_columns(schema: pa.Schema, rules: MergeRules) -> list[str]:
-    """The columns that merging looks at besides the record key."""
+    """Columns used by merging besides the record key."""
     names = list(rules.ordering_fields) if rules.by_ordering else []
     names += [name for name in (IS_DELETED, OPERATION, rules.delete_field) if name]
     missing = [name for name in (rules.ordering_fields if rules.by_ordering else ()) if name not in schema.names]
     if missing:
-        raise UnsupportedTableError(f"the ordering field {missing[0]!r} is no column of the table; log files need it")
+        raise UnsupportedTableError(f"the ordering field {missing[0]!r} is not a column; merging of log files needs it")
     return [name for name in schema.names if name in names]
 
 
 def record_keys(table: pa.Table, keys: KeyGenerator | None, path: str) -> Any:
-    """The record keys of rows, which files without meta columns leave to the key generator.
+    """Record keys of rows; without meta columns they are computed by the key generator.
 
     Raises:
-        CorruptFileError: the rows have none.
+        CorruptFileError: the rows have no keys.
     """
     if keys is not None:
         return keys.record_keys(table).cast(pa.string())
@@ -222,12 +222,12 @@ def record_keys(table: pa.Table, keys: KeyGenerator | None, path: str) -> Any:
 
 
 def has_operations(blocks: Sequence[LogBlock]) -> bool:
-    """Whether records name the operation that they are of; such a column is not in the table's schema."""
+    """Whether records have the operation column, which is not in the table's schema."""
     return any(f'"{OPERATION}"' in (block.schema_json or "") for block in blocks)
 
 
 def _stored_as(values: Any, kind: pa.DataType) -> Any:
-    """Ordering values as delete blocks wrap them (days, microseconds), in the column's type."""
+    """Cast ordering values from delete blocks' wrapper types (days, microseconds) to the column's type."""
     if pa.types.is_integer(values.type):
         if pa.types.is_date32(kind):
             return values.cast(pa.int32()).cast(kind)

@@ -1,4 +1,4 @@
-"""How the versions of a record are merged in a table."""
+"""Merge rules of a table."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _LAST_VERSION_OF_PAYLOADS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class MergeRules:
-    """What decides between versions of a record (Hudi format, merging).
+    """Rules that decide between versions of a record (Hudi format, merging).
 
     Attributes:
         ordering_fields: columns that order versions; the first decides first.
-        logs_by_ordering: among log records the greater ordering value wins, the later one of equal ones; else the
-            later one always.
-        base_by_ordering: a log record replaces a base file's only unless that one's ordering value is greater.
-        deletes_forget: a delete block's record takes its place whatever the base file's ordering value is, and any
-            record after it replaces it: what releases before 1.0 do.
-        delete_field: a column by which a record deletes its key.
-        delete_marker: its text in such a record.
-        nulls_keep: a null leaves the value of the older version as it is.
-        unavailable: a text or binary value that does the same.
-        keys: makes record keys for tables whose files have none.
+        logs_by_ordering: among log records the greater ordering value wins, of equal ones the later; else always the
+            later one.
+        base_by_ordering: a log record replaces a base file's unless the latter's ordering value is greater.
+        deletes_forget: a delete block's record wins regardless of the base file's ordering value, and any later
+            record replaces it, as in releases before 1.0.
+        delete_field: a column that marks deleted records.
+        delete_marker: its value in deleted records.
+        nulls_keep: a null keeps the value of the older version.
+        unavailable: a string or binary value that does the same.
+        keys: key generator for tables without meta columns.
     """
 
     ordering_fields: tuple[str, ...] = ()
@@ -48,19 +48,19 @@ class MergeRules:
 
     @property
     def by_ordering(self) -> bool:
-        """Whether ordering values are looked at."""
+        """Whether ordering values are used."""
         return self.logs_by_ordering or self.base_by_ordering
 
     @classmethod
     def of(cls, config: TableConfig) -> MergeRules:
-        """The rules of a table.
+        """Merge rules of a table.
 
-        Releases before 1.0 compare log records of one key by ordering value under every payload class; those of 1.x
-        only where the table says so.
+        Releases before 1.0 compare log records of one key by ordering value for every payload class; 1.x
+        only if the table has that merge mode.
 
         Raises:
-            UnsupportedTableError: a merge mode, payload class or partial update mode that runs code of the user's, or
-                whose rules are not known.
+            UnsupportedTableError: a merge mode, payload class or partial update mode that runs user code, or
+                is unknown.
         """
         mode = config.merge_mode
         if mode not in (COMMIT_TIME, EVENT_TIME):

@@ -1,1 +1,1 @@
-"""Schema."""
+"""Schema evolution, and schemas whose columns have ids."""

@@ -1,1 +1,1 @@
-"""Slices."""
+"""File names and file slices, from a listing of data files."""

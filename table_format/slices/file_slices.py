@@ -66,11 +66,11 @@ def list_data_files(storage: Storage, partitions: Sequence[str] | None = None) -
         else [entry for partition in partitions for entry in storage.list(partition)]
     )
     files = [entry for entry in entries if not entry.is_dir and not entry.path.startswith(".hoodie/")]
-    folders = {posixpath.dirname(entry.path) for entry in files if entry.name in properties.NAMES}
+    folders = {posixpath.dirname(entry.path) for entry in files if entry.name in properties.PARTITION_METAFILES}
     data_files = [
         (posixpath.dirname(entry.path), entry.name, entry.size)
         for entry in files
-        if posixpath.dirname(entry.path) in folders and entry.name not in properties.NAMES
+        if posixpath.dirname(entry.path) in folders and entry.name not in properties.PARTITION_METAFILES
     ]
     columns = list(zip(*data_files, strict=True)) if data_files else [(), (), ()]
     return pa.table(list(map(pa.array, columns, FILES_SCHEMA.types)), schema=FILES_SCHEMA)

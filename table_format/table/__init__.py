@@ -1,1 +1,1 @@
-"""Table."""
+"""One table: its client and the history of its schema."""

@@ -1,1 +1,1 @@
-"""Timeline."""
+"""The active and the archived timeline."""

@@ -261,7 +261,7 @@ def _listed(storage: Storage, instant: str) -> list[tuple[str, str]]:
 def _drop_new_partition(storage: Storage, partition: str, instant: str) -> None:
     """Delete the partition metadata file that the failed write created, if the folder holds nothing else."""
     entries = storage.list(partition)
-    if not partition or [entry.name for entry in entries] != [properties.NAME]:
+    if not partition or [entry.name for entry in entries] != [properties.PARTITION_METAFILE]:
         return
     values = parse_properties(storage.read(entries[0].path), entries[0].path)
     if values.get("commitTime") == instant:

@@ -10,7 +10,7 @@ from typing import Final, Self
 
 import pyarrow as pa
 
-from table_format.config.option_values import choice, flag, given, number, whole_number
+from table_format.config.option_values import alias, choice, flag, number, whole_number
 from table_format.errors import OptionError
 from table_format.hfile.writer import write_hfile
 from table_format.metadata_table import layout as names
@@ -244,7 +244,7 @@ def _limits(options: Mapping[str, str], scope: str) -> tuple[int, int]:
     bounds = []
     for word, default in zip(("min", "max"), _LIMITS[scope], strict=True):
         newest, *older = (key.format(word) for key in reversed(_LIMIT_KEYS[scope]))
-        bounds.append(whole_number(options, given(options, newest, *older), default, 1))
+        bounds.append(whole_number(options, alias(options, newest, *older), default, 1))
     least, most = bounds
     if least > most:
         raise OptionError(f"{_LIMIT_KEYS[scope][0].format('min')}={least} is more than the maximum of {most}")

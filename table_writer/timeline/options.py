@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
-from table_format.config.option_values import choice, flag, given, whole_number
+from table_format.config.option_values import alias, choice, flag, whole_number
 from table_format.errors import OptionError
 
 _Policy = TypeVar("_Policy", bound=Enum)
@@ -130,7 +130,7 @@ def _is_optimistic(options: Mapping[str, str]) -> bool:
 
 
 def _failed_writes(options: Mapping[str, str], *, optimistic: bool) -> FailedWrites:
-    key = given(options, "hoodie.clean.failed.writes.policy", "hoodie.cleaner.policy.failed.writes")
+    key = alias(options, "hoodie.clean.failed.writes.policy", "hoodie.cleaner.policy.failed.writes")
     policy = _policy(options, key, FailedWrites.LAZY)
     if optimistic and policy is FailedWrites.EAGER:
         raise OptionError(
@@ -152,11 +152,14 @@ def _lock(options: Mapping[str, str], silence_ms: int) -> LockOptions:
         path=path or None,
         expire_minutes=whole_number(options, "hoodie.write.lock.filesystem.expire", 0, 0),
         retries=whole_number(
-            options, given(options, "hoodie.write.lock.client.num_retries", "hoodie.write.lock.num_retries"), 50, 0
+            options,
+            alias(options, "hoodie.write.lock.client.num_retries", "hoodie.write.lock.num_retries"),
+            50,
+            0,
         ),
         wait_ms=whole_number(
             options,
-            given(
+            alias(
                 options,
                 "hoodie.write.lock.client.wait_time_ms_between_retry",
                 "hoodie.write.lock.wait_time_ms_between_retry",
@@ -169,24 +172,29 @@ def _lock(options: Mapping[str, str], silence_ms: int) -> LockOptions:
 
 
 def _clean(options: Mapping[str, str]) -> CleanOptions:
-    if flag(options, given(options, "hoodie.clean.async.enabled", "hoodie.clean.async")):
+    if flag(options, alias(options, "hoodie.clean.async.enabled", "hoodie.clean.async")):
         raise OptionError(
             "hoodie.clean.async=true: there is no background cleaning; call clean() or leave it automatic"
         )
     return CleanOptions(
         automatic=flag(options, "hoodie.clean.automatic", default=True),
-        policy=_policy(options, given(options, "hoodie.clean.policy", "hoodie.cleaner.policy"), CleaningPolicy.COMMITS),
+        policy=_policy(options, alias(options, "hoodie.clean.policy", "hoodie.cleaner.policy"), CleaningPolicy.COMMITS),
         commits=whole_number(
-            options, given(options, "hoodie.clean.commits.retained", "hoodie.cleaner.commits.retained"), 10, 1
+            options, alias(options, "hoodie.clean.commits.retained", "hoodie.cleaner.commits.retained"), 10, 1
         ),
         hours=whole_number(
-            options, given(options, "hoodie.clean.hours.retained", "hoodie.cleaner.hours.retained"), 24, 0
+            options, alias(options, "hoodie.clean.hours.retained", "hoodie.cleaner.hours.retained"), 24, 0
         ),
         versions=whole_number(
-            options, given(options, "hoodie.clean.fileversions.retained", "hoodie.cleaner.fileversions.retained"), 3, 1
+            options,
+            alias(options, "hoodie.clean.fileversions.retained", "hoodie.cleaner.fileversions.retained"),
+            3,
+            1,
         ),
         incremental=flag(
-            options, given(options, "hoodie.clean.incremental.enabled", "hoodie.cleaner.incremental.mode"), default=True
+            options,
+            alias(options, "hoodie.clean.incremental.enabled", "hoodie.cleaner.incremental.mode"),
+            default=True,
         ),
     )
 

@@ -3,10 +3,10 @@
 import pytest
 
 from table_format.config.option_values import (
+    alias,
     choice,
     flag,
     fraction,
-    given,
     known_options,
     names,
     number,
@@ -79,6 +79,6 @@ def test_a_number_that_need_not_be_whole() -> None:
 
 
 def test_the_first_name_that_is_set_counts() -> None:
-    assert given({"old": "1", "older": "2"}, "new", "old", "older") == "old"
-    assert given({"new": "1", "old": "2"}, "new", "old") == "new"
-    assert given({}, "new", "old") == "new"
+    assert alias({"old": "1", "older": "2"}, "new", "old", "older") == "old"
+    assert alias({"new": "1", "old": "2"}, "new", "old") == "new"
+    assert alias({}, "new", "old") == "new"
