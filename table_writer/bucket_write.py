@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Final
 
+from table_format.base_file.writer import BaseFileOptions
 from table_format.metadata_table.record_index_layout import PARTITION
+from table_format.table.client import TableClient
 from table_writer.early_checks import refuse_clustered, refuse_clustered_buckets
+from table_writer.execution.executor import Executor, RowSource
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Duplicates, Operation
 from table_writer.plan.options import WriteOptions
@@ -15,7 +19,12 @@ from table_writer.plan.properties import bucket_count
 from table_writer.slots.current import current_files
 from table_writer.slots.slot import write_slots
 from table_writer.slots.split import distinct_partitions, split_rows
-from table_writer.write_plans import Outcome, WritePlans, groups_of, in_partitions
+from table_writer.tagging.rows import encoded_width
+from table_writer.write_plans import Outcome, WritePlans, groups_of, in_partitions, key_plan
+
+# Encoded bytes of a row's meta columns, about: a record key and a sequence number.
+_META_BYTES: Final = 10
+_MOST_BUCKETS: Final = 10_000
 
 
 def write_by_buckets(plans: WritePlans) -> Outcome:
@@ -60,6 +69,35 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
     cleared = plans.cleared(written)
     replaced = groups_of(in_partitions(current, cleared))
     return Outcome(written, replaced, cleared, plans.index_changes(written, current, replaced), layout)
+
+
+def bucket_count_of_rows(
+    executor: Executor, client: TableClient, options: WriteOptions, source: RowSource
+) -> int | None:
+    """File groups per partition for a new table, by the size of its first rows and of the files that they are to fill.
+
+    Args:
+        executor: runs the tasks.
+        client: the table.
+        options: of the job.
+        source: the rows.
+
+    Returns:
+        The number, at least 1; None where the source does not tell its size.
+    """
+    size = source.size()
+    if size is None:
+        return None
+    rows, sample = size
+    if not rows:
+        return 1
+    most = options.number(registry.FILE_SIZE) or 1
+    width = encoded_width(sample, BaseFileOptions.of(options.texts)) + _META_BYTES
+    files = -(-int(rows * width) // most)
+    keys = key_plan(client, options, CURRENT_SCHEMA.empty_table(), 1)
+    if files > 1 and keys.spec.is_partitioned:
+        files = -(-files // len(distinct_partitions(executor, source, keys, source.schema)))
+    return min(files, _MOST_BUCKETS)
 
 
 def _duplicates(operation: Operation, options: WriteOptions) -> tuple[bool, Duplicates]:

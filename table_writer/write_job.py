@@ -20,7 +20,7 @@ from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.schema.evolution import merge_schemas, storage_schema
 from table_format.table.client import TableClient
 from table_writer.after_commit import AfterCommit
-from table_writer.bucket_write import write_by_buckets
+from table_writer.bucket_write import bucket_count_of_rows, write_by_buckets
 from table_writer.commit.table_properties import lost_properties
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.early_checks import refuse_options
@@ -33,8 +33,9 @@ from table_writer.plan import option_registry as registry
 from table_writer.plan.merge_rule import adopted_rule
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
-from table_writer.plan.properties import check_against_table, index_type
+from table_writer.plan.properties import check_against_table, index_type, lacks_bucket_count
 from table_writer.summary import WriteSummary
+from table_writer.tagging.files import indexed_files
 from table_writer.write_plans import Outcome, WritePlans
 
 _T = TypeVar("_T")
@@ -65,6 +66,7 @@ class WriteJob:
     partitions: Sequence[str] = ()
     renew: Callable[[], RowSource] | None = None
     started: float = field(default_factory=time.monotonic)
+    _buckets: int | None = None
 
     def run(self) -> WriteSummary:
         """Write and commit; nothing is visible unless all of it succeeds.
@@ -77,6 +79,7 @@ class WriteJob:
             HudiError: the rows, options or table do not allow it.
         """
         mode = self.options.text(registry.PROGRESS) or "auto"
+        self._decide_bucket_count()
         batch = self._refuse_early()
         after = AfterCommit.prepare(self.executor.setting, self.client, self.options)
         with self.executor.progress(mode) as progress:
@@ -100,6 +103,18 @@ class WriteJob:
         progress.finish(summary)
         progress.tell(after.run(instant))
         return summary
+
+    def _decide_bucket_count(self) -> None:
+        """Find the bucket count of a table that has none yet, because this is its first write of rows."""
+        if not lacks_bucket_count(self.options, self._config()):
+            return
+        if indexed_files(self.client, self.client.timeline()).table.num_rows:
+            return  # somebody took the number away: only the user knows it
+        if self.operation in (Operation.DELETE, Operation.DELETE_PARTITION):
+            # there is nothing to delete, and the number remains to be decided
+            self.options = self.options.with_values({registry.BUCKETS.key: 1})
+        elif self.source is not None:
+            self._buckets = bucket_count_of_rows(self.executor, self.client, self.options, self.source)
 
     def _refuse_early(self) -> pa.Schema | None:
         """Refuse what can be refused before there is anything to undo; the columns of the rows."""
@@ -144,6 +159,8 @@ class WriteJob:
     def _adopt(self, config: TableConfig) -> dict[str, str]:
         """The properties that the job adds to the table's, once it is checked against them."""
         adopted = adopted_rule(self.options, config, self.operation)
+        if self._buckets is not None and lacks_bucket_count(self.options, config):
+            adopted = {**adopted, registry.BUCKETS.key: str(self._buckets)}
         check_against_table(self.options, TableConfig({**config.raw, **adopted}))
         return adopted
 

@@ -9,7 +9,6 @@ from typing import Any, Self
 import pyarrow as pa
 
 from table_format.config.table_config import TableConfig
-from table_format.errors import OptionError
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_writer.commit.create import create_table
@@ -74,7 +73,8 @@ class TableWriter:
             path: base folder; a local path or a URI of S3, GCS or HDFS.
             schema: columns; None leaves them to the first write.
             record_key: field or fields of the record key.
-            buckets: file groups per partition, for the bucket index; fixed for good. Aim at 100 MB to 1 GB a file.
+            buckets: file groups per partition, for the bucket index; fixed for good. None takes the number from the
+                size of the first write and `hoodie.parquet.max.file.size`.
             index: `BUCKET`, which is the default, or `RECORD_INDEX`.
             name: the table's name; the last part of the path when None.
             partition_by: field or fields of the partition path.
@@ -99,10 +99,11 @@ class TableWriter:
             ordering=ordering,
             options=options,
         )
-        if not merged.given(registry.BUCKETS) and not merged.given(registry.INDEX_TYPE):
-            raise OptionError("a new table needs buckets=… for the bucket index, or index='RECORD_INDEX'")
         columns = None if schema is None else stored_schema(schema)
         properties = new_table_properties(merged, columns)
+        if not merged.given(registry.BUCKETS):
+            # the first write decides
+            properties.pop(registry.BUCKETS.key, None)
         client = create_table(Storage(path, dict(storage_options or {})), properties, dict(merged.texts))
         return cls(client, executor, merged)
 

@@ -103,8 +103,8 @@ class RowSource(Rows[pa.RecordBatch]):
         """
         return False
 
-    def count(self) -> tuple[int, int] | None:
-        """Rows and their bytes in Arrow's form; None where that costs more than reading them."""
+    def size(self) -> tuple[int, pa.Table] | None:
+        """How many rows there are, and some of them in the types that tables store; None where that is not known."""
         return None
 
 

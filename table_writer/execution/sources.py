@@ -12,9 +12,11 @@ import pyarrow.dataset
 
 from table_format.errors import ArgumentError, SchemaError
 from table_format.meta_columns import IS_DELETED, META_COLUMNS
-from table_format.schema.evolution import storage_schema
+from table_format.schema.evolution import conform, storage_schema
 from table_writer.execution.exchange import Segment, Segments, SpillFile, SpillFolder
 from table_writer.execution.executor import RowSource
+
+_SAMPLE_ROWS: Final = 4096
 
 ArrowData = Any
 """`pyarrow` tables, batches, readers and datasets; what has `__arrow_c_stream__`, such as frames of Polars, pandas and
@@ -118,13 +120,16 @@ class ArrowRows(RowSource):
         if chunk:
             yield chunk
 
-    def count(self) -> tuple[int, int]:
-        """Rows and their bytes; reads what can be read only once, and puts it aside."""
-        rows = size = 0
+    def size(self) -> tuple[int, pa.Table]:
+        """How many rows there are, and some of them; reads what can be read only once, and puts it aside."""
+        rows = 0
+        sample = self._schema.empty_table()
         for batch in self._source.batches():
             rows += batch.num_rows
-            size += batch.nbytes
-        return rows, size
+            if sample.num_rows < _SAMPLE_ROWS and batch.num_rows:
+                some = pa.Table.from_batches([batch.select(self._names).slice(0, _SAMPLE_ROWS - sample.num_rows)])
+                sample = pa.concat_tables([sample, conform(some, self._schema)])
+        return rows, sample.combine_chunks()
 
     def __enter__(self) -> Self:
         return self

@@ -155,6 +155,13 @@ def bucket_count(options: WriteOptions, config: TableConfig) -> int:
     return int(options.texts[registry.BUCKETS.key])
 
 
+def lacks_bucket_count(options: WriteOptions, config: TableConfig) -> bool:
+    """Whether a table of ours with buckets has no count of them yet, which its first write then decides."""
+    if config.bucket_count is not None or options.given(registry.BUCKETS):
+        return False
+    return config.index_type is not None and _plain_index(config.index_type) == "BUCKET"
+
+
 def hash_fields(options: WriteOptions, config: TableConfig) -> tuple[str, ...]:
     """Fields that decide the bucket."""
     return config.bucket_hash_fields or _hash_fields(options, config.record_key_fields)

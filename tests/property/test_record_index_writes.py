@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from table_format.errors import RecordError
 from table_writer.record_index.verify import verify_index
 from tests.property.profile import examples
-from tests.support.local_writes import LocalTable
+from tests.support.local_writes import EXECUTORS, LocalTable
 from tests.support.reading import current_rows
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int32()), ("ts", pa.int64())])
@@ -130,12 +130,15 @@ def user(row: Row) -> Row:
 
 @pytest.mark.parametrize("ordered", [False, True])
 @examples(6)
-@given(steps=STEPS)
-def test_histories_equal_a_dictionary(ordered: bool, steps: list[tuple[str, list[Row], bool, bool]]) -> None:
+@given(steps=STEPS, executor=st.sampled_from([*EXECUTORS]))
+def test_histories_equal_a_dictionary(
+    ordered: bool, steps: list[tuple[str, list[Row], bool, bool]], executor: str
+) -> None:
     options = OPTIONS | ({"hoodie.datasource.write.precombine.field": "ts"} if ordered else {})
     flagged = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
     with tempfile.TemporaryDirectory() as folder:
-        local = LocalTable.create(f"{folder}/t", SCHEMA, options | {"hoodie.index.type": "RECORD_INDEX"})
+        indexed = options | {"hoodie.index.type": "RECORD_INDEX"}
+        local = LocalTable.create(f"{folder}/t", SCHEMA, indexed, executor)
         state: State = {}
         for operation, rows, move, on_driver in steps:
             given_options = {MOVE: str(move), "hoodie.catalog.record.index.driver.rows": "9999" if on_driver else "0"}

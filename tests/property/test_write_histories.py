@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.local_writes import LocalTable
+from tests.support.local_writes import EXECUTORS, LocalTable
 from tests.support.reading import current_rows
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int32()), ("ts", pa.float64())])
@@ -105,9 +105,9 @@ def apply(state: State, step: str, batch: list[Row], partitioned: bool, event_ti
 
 
 @settings(max_examples=60)
-@given(STEPS, st.booleans(), st.booleans())
+@given(STEPS, st.booleans(), st.booleans(), st.sampled_from([*EXECUTORS]))
 def test_a_table_holds_what_a_dictionary_does(
-    steps: list[tuple[str, list[Row], bool]], partitioned: bool, event_time: bool
+    steps: list[tuple[str, list[Row], bool]], partitioned: bool, event_time: bool, executor: str
 ) -> None:
     options = dict(OPTIONS)
     if partitioned:
@@ -116,7 +116,7 @@ def test_a_table_holds_what_a_dictionary_does(
         options["hoodie.record.merge.mode"] = "COMMIT_TIME_ORDERING"
     state: State = {}
     with tempfile.TemporaryDirectory() as folder:
-        local = LocalTable.create(f"{folder}/t", SCHEMA, options)
+        local = LocalTable.create(f"{folder}/t", SCHEMA, options, executor)
         for step, batch, with_flag in steps:
             schema = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_())) if with_flag else SCHEMA
             taken = [{name: row[name] for name in schema.names} for row in batch]

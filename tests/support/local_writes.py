@@ -165,8 +165,19 @@ class FrameExecutor(SparkExecutor):
         return WriteProgress(mode)
 
 
+class FileExecutor(LocalExecutor):
+    """A local executor without memory: all rows wait in files, and slots of more than a few rows come in ranges."""
+
+    task_memory = 400
+
+    def __init__(self) -> None:
+        super().__init__(TASKS)
+        self.memory = 0
+
+
 EXECUTORS: Mapping[str, Callable[[], Executor]] = {
     "threads": lambda: LocalExecutor(TASKS, memory=1 << 30),
+    "files": FileExecutor,
     "spark's workers": FrameExecutor,
 }
 """What can run the tasks of a `LocalTable`."""

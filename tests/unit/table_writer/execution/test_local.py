@@ -19,6 +19,7 @@ from table_format.errors import (
     CorruptFileError,
     HudiError,
     NoSpaceError,
+    OptionError,
     RecordError,
     SchemaError,
 )
@@ -200,7 +201,9 @@ def test_arrow_data_of_every_kind_is_read_again(kind: str) -> None:
         for _ in range(2):
             read = [row for chunk in source.chunks(100) for batch in chunk for row in batch.to_pylist()]
             assert read == rows.to_pylist()
-        assert source.count()[0] == 10
+        count, sample = source.size()
+        assert count == 10
+        assert sample.to_pylist() == rows.to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -227,3 +230,41 @@ def test_times_without_a_zone_are_refused_wherever_they_are() -> None:
 def test_numbers_that_are_too_small_are_refused(arguments: dict[str, int]) -> None:
     with pytest.raises(ArgumentError):
         LocalExecutor(**arguments)
+
+
+def created(folder: Path, **arguments: Any) -> TableWriter:
+    return TableWriter.create(folder / "t", part(0).schema, **{"record_key": "id", "options": OPTIONS} | arguments)
+
+
+def test_three_rows_make_one_file_and_the_number_is_recorded(tmp_path: Path) -> None:
+    writer = created(tmp_path)
+    assert writer.delete(part(0).select(["id"])).rows_deleted == 0
+    assert writer.config.bucket_count is None
+    assert writer.upsert(part(0).slice(0, 3).to_reader()).files_written == 1
+    assert writer.config.bucket_count == 1
+    assert writer.upsert(part(0)).rows_inserted == ROWS - 3
+    assert writer.config.bucket_count == 1
+
+
+@pytest.mark.parametrize(("partition_by", "partitions"), [((), 1), ("p", 3)])
+def test_the_first_write_decides_how_many_files_there_are(
+    tmp_path: Path, partition_by: tuple[str, ...] | str, partitions: int
+) -> None:
+    most = 40_000
+    writer = created(tmp_path, partition_by=partition_by, options=OPTIONS | {"hoodie.parquet.max.file.size": str(most)})
+    summary = writer.bulk_insert(part(0))
+    assert writer.config.bucket_count is not None
+    assert summary.files_written == partitions * writer.config.bucket_count > partitions
+    assert 0.25 < summary.bytes_written / summary.files_written / most < 1.5
+
+
+def test_a_count_that_was_taken_away_is_not_guessed_anew(tmp_path: Path) -> None:
+    writer = created(tmp_path, options=OPTIONS | {"hoodie.metadata.enable": "false"})
+    writer.upsert(part(0).slice(0, 3))
+    properties = tmp_path / "t" / ".hoodie" / "hoodie.properties"
+    for path in properties.parent.glob("hoodie.properties*"):
+        path.write_text("".join(line for line in path.open() if "num.buckets" not in line and "checksum" not in line))
+    for commit in properties.parent.glob("*.commit"):
+        commit.write_text(commit.read_text().replace("hoodie.bucket.index.num.buckets", "hoodie.bucket.index.lost"))
+    with pytest.raises(OptionError, match=r"hoodie\.bucket\.index\.num\.buckets"):
+        TableWriter.open(tmp_path / "t", options=OPTIONS).upsert(part(0))
