@@ -119,7 +119,7 @@ class Table:
             OptionError: the text is no time, the state of that time is gone, or there is no such query type.
         """
         if query_type not in QUERY_TYPES:
-            raise OptionError(f"query type {query_type!r}: there are {' and '.join(QUERY_TYPES)}")
+            raise OptionError(f"query type {query_type!r}: use {' or '.join(QUERY_TYPES)}")
         base_only = query_type == READ_OPTIMIZED and self.config.table_type != "COPY_ON_WRITE"
         with self._lock:
             if as_of is None and not base_only:
@@ -184,7 +184,7 @@ class Table:
             snapshot = self.snapshot(as_of, query_type)
         else:
             if as_of is not None or query_type != SNAPSHOT:
-                raise OptionError("incremental goes with neither as_of nor another query type than snapshot")
+                raise OptionError("incremental cannot be combined with as_of or with query type read_optimized")
             instants, snapshot = self._state_of_range(*incremental, end_at_holes=parsed.end_at_holes)
         return Scan(
             snapshot=snapshot.with_block_size(parsed.block_size),

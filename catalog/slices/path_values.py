@@ -125,7 +125,7 @@ def _with_times(config: TableConfig, columns: list[_Column], partitions: Sequenc
                     statistics[column.name] = _ranges(*bounds)
                     known &= valid_mask(bounds[0])
     except OptionError as error:
-        return CannotPrune(f"the key generator's settings do not tell what paths mean: {error}")
+        return CannotPrune(f"partition paths cannot be parsed by the key generator's settings: {error}")
     exact = [position for position, column in enumerate(columns) if not column.field.timed]
     values: Mapping[str, pa.Array[Any]] = {}
     if exact:
@@ -136,7 +136,7 @@ def _with_times(config: TableConfig, columns: list[_Column], partitions: Sequenc
             values, known = exact_values.values, known & exact_values.known
     if not statistics and not times:
         kinds = ", ".join(str(column.kind) for column in columns)
-        return CannotPrune(f"the key generator's pattern does not tell ranges of {kinds}")
+        return CannotPrune(f"the key generator's pattern does not give ranges of {kinds}")
     return PathValues(statistics, values, known, times)
 
 
@@ -169,7 +169,7 @@ def _exact(config: TableConfig, columns: list[_Column], partitions: Sequence[str
     fields = [column.field.name for column in columns]
     unread = [column for column in columns if not _path_tells(column.kind)]
     if len(unread) == len(columns):
-        return CannotPrune(f"paths do not tell values of type {unread[0].kind}")
+        return CannotPrune(f"partition paths do not give values of type {unread[0].kind}")
     paths, original = _without_slashes(columns, partitions), partitions
     # A type whose values paths do not give is read as text, so that the other fields can be parsed.
     read_as = [column.kind if _path_tells(column.kind) else pa.string() for column in columns]

@@ -103,7 +103,7 @@ def _bucket_count(stage_input: StageInput) -> int | CannotPrune:
         return CannotPrune(f"bucket counts differ between partitions, by the rules in {rules}")
     count = config.bucket_count or options.bucket_count
     if count is None:
-        return CannotPrune(f"how many buckets there are is not in hoodie.properties; {BUCKET_COUNT} can say it")
+        return CannotPrune(f"the bucket count is not in hoodie.properties; give it by {BUCKET_COUNT}")
     if config.bucket_count and options.bucket_count and config.bucket_count != options.bucket_count:
         return CannotPrune(f"hoodie.properties say {config.bucket_count} buckets, the options {options.bucket_count}")
     return count
@@ -113,7 +113,7 @@ def _too_large(count: int, buckets: NDArray[np.int64]) -> str | None:
     """The contradiction of a file group numbered beyond the bucket count; None if there is none."""
     if not len(buckets) or int(buckets.max()) < count:
         return None
-    return f"there is a bucket {int(buckets.max())}, although the bucket count is said to be {count}"
+    return f"there is a bucket {int(buckets.max())}, although the bucket count is {count}"
 
 
 def _contradiction(

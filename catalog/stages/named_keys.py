@@ -76,7 +76,7 @@ def _texts_of(
     if len(fields) > 1:
         return NamedKeys(", ".join(fields), tuple(composite_texts(fields, [*zip(*texts, strict=True)])))
     if None in texts[0]:
-        return CannotPrune("no writer makes a key of null: there is no telling where it would be")
+        return CannotPrune("no writer makes a key of null, so where such a row would be is not known")
     return NamedKeys(fields[0], tuple(single_texts(config, texts[0])))
 
 
@@ -194,7 +194,7 @@ def _of_columns(stage_input: StageInput, fields: HashFields) -> HashedKeys | Can
             "change the bucket"
         )
     if len(fields.key_fields) == 1 and any(values[0] is None for values in bindings):
-        return CannotPrune("no writer makes a key of null: there is no telling where it would be")
+        return CannotPrune("no writer makes a key of null, so where such a row would be is not known")
     columns = [
         key_texts(pa.array([values[i] for values in bindings], kinds[field]), field).to_pylist()
         for i, field in enumerate(fields.hashed)

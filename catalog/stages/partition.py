@@ -68,7 +68,7 @@ def prune_by_partition(stage_input: StageInput) -> Verdict:
     reason = f"{kept_count:,} of {len(here):,} partitions can match by {', '.join(used)}"
     unknown = int((~values.known[here]).sum())
     if unknown:
-        reason += f"; {unknown:,} whose path does not tell its values are kept"
+        reason += f"; {unknown:,} whose path gives no values are kept"
     return Candidates(can_true[of_files], reason)
 
 
@@ -123,7 +123,7 @@ def _of_column(snapshot: Snapshot, column: str, kind: pa.DataType) -> ColumnStat
         return path_values.statistics[column]
     before = next(memoize(snapshot, ("plans", column), itertools.count))
     if before < PLANS_BEFORE:
-        return CannotPrune(f"ranges of {column} are gathered when this snapshot is asked about it again")
+        return CannotPrune(f"ranges of {column} by partition are computed at the second plan that asks for it")
     return memoize(snapshot, ("partition statistics", column, str(kind)), lambda: _aggregated(snapshot, column, kind))
 
 

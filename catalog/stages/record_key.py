@@ -111,7 +111,7 @@ def _repeating_write(snapshot: Snapshot) -> str | None:
 
 def _located(snapshot: Snapshot, table: MetadataTable, keys: NamedKeys) -> pa.Table | CannotPrune:
     if not snapshot.is_latest:
-        return CannotPrune("the record index tells where records are now, not where they were")
+        return CannotPrune("the record index locates records in the newest state only")
     try:
         located = table.record_locations(pa.array(keys.texts, pa.string()))
     except (CorruptFileError, MissingFileError) as error:

@@ -101,7 +101,7 @@ def aggregate_statistics(
     may_value = has(believed.may_value)
     may_nan = has(believed.may_nan)
     if believed.lower is None:
-        return CannotPrune(f"no bounds are known of columns of type {kind}")
+        return CannotPrune(f"columns of type {kind} have no bounds")
     unknown = [has(missing & believed.may_value) | may_nan for missing in (believed.no_lower, believed.no_upper)]
     null = pa.scalar(None, statistics.lower.type)
     lower = pc.if_else(from_numpy(believed.no_lower), null, statistics.lower)
@@ -110,7 +110,7 @@ def aggregate_statistics(
     try:
         ranges = table.group_by("group").aggregate([("lower", "min"), ("upper", "max")])
     except pa.ArrowNotImplementedError:
-        return CannotPrune(f"columns of type {kind} have no least and greatest value")
+        return CannotPrune(f"values of type {kind} have no order")
     at = np.full(count, len(ranges), np.int64)
     at[to_numpy(ranges.column("group").combine_chunks())] = np.arange(len(ranges))
     rows = from_numpy(at, at < len(ranges))
