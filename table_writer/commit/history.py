@@ -1,4 +1,4 @@
-"""A table's timeline as rows."""
+"""The timeline of a table as rows with a DDL schema."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DDL = (
 
 
 def history_rows(client: TableClient) -> tuple[list[tuple[Any, ...]], str]:
-    """One row an instant, newest first, and their DDL schema; counts are null where they mean nothing."""
+    """One row an instant, newest first, and their DDL schema; counts are null for instants without write stats."""
     timeline = client.timeline()
     return [_row(timeline, instant) for instant in reversed(timeline.instants)], _DDL
 

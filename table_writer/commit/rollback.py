@@ -6,11 +6,9 @@ import logging
 import posixpath
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
-
-from pyarrow import compute
 
 from table_format.actions.rollback import RollbackMetadata, RollbackPartition, RollbackPlan, RollbackRequest
+from table_format.codecs.arrow_numpy import pc
 from table_format.config import properties
 from table_format.config.properties import parse_properties
 from table_format.errors import (
@@ -42,8 +40,6 @@ from table_writer.timeline.markers import (
     scratch_folder,
 )
 from table_writer.timeline.options import FailedWrites, ProtocolOptions
-
-pc: Any = compute  # the stubs lag behind the functions
 
 _log = logging.getLogger(__name__)
 

@@ -326,10 +326,11 @@ class WriteTransaction:
         own = timeline.find(self.instant, self._requested.action)
         if own is not None and own.state is State.INFLIGHT:
             return own
+        rollback = rollback_of(timeline, self.instant) or "its rollback is not on the timeline"
         raise ConflictError(
             f"{self.storage.uri}: {self.instant} is no longer pending: another writer took this one for dead and "
-            f"rolled it back ({rollback_of(timeline, self.instant) or 'no rollback tells when'}). Nothing was written, "
-            "try again. Writers of this project do so only when heartbeats are missed or under "
+            f"rolled it back ({rollback}). Nothing was written, try again. Writers of this "
+            "project do so only when heartbeats are missed or under "
             "hoodie.clean.failed.writes.policy=EAGER; Apache's do so unless they have "
             "hoodie.write.concurrency.mode=optimistic_concurrency_control"
         )

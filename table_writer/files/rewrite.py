@@ -9,11 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import compute
 
 from table_format.base_file.footer import BaseFileFooter, footer
 from table_format.base_file.writer import BaseFileResult, write_base_file, write_base_file_parts
-from table_format.codecs.arrow_numpy import one_chunk
+from table_format.codecs.arrow_numpy import one_chunk, pc
 from table_format.meta_columns import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
 from table_format.table.schema_history import read_columns
 from table_writer.files.file_change import EncodedWork, FileChange, WrittenFile
@@ -21,8 +20,6 @@ from table_writer.metadata.column_statistics import ColumnValues, collect_statis
 from table_writer.plan.plan import FilePlan
 from table_writer.rows.merge import merged_rows
 from table_writer.rows.values import merged_values, with_constants
-
-pc: Any = compute  # the stubs lag behind the functions
 
 # Bytes a value in a dictionary-encoded chunk, dictionary included: about 1000 distinct values.
 _FEW_VALUES_BYTES = 1.5

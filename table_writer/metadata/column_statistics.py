@@ -17,9 +17,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import compute
 
 from table_format.base_file.footer import BaseFileFooter, FooterStatistics, footer_statistics
+from table_format.codecs.arrow_numpy import pc
 from table_format.codecs.varint import write_varint
 from table_format.errors import OptionError, did_you_mean
 from table_format.meta_columns import COMMIT_TIME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
@@ -158,8 +158,6 @@ def _scaled(value: Decimal, rounding: str) -> Decimal:
 def _sized(data: bytes) -> bytes:
     return encode_long(len(data)) + data
 
-
-pc: Any = compute  # the stubs lag behind the functions
 
 _FIELDS: dict[str, pa.DataType] = {
     "partition": pa.string(),

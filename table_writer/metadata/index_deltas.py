@@ -84,7 +84,7 @@ def read_deltas(storage: Storage, files: Iterable[DeltaFile], group: int) -> pa.
     """The changes of one file group in some delta files, in the files' order; schema `CHANGES_SCHEMA`.
 
     Raises:
-        TransactionError: a delta file is gone: the write was undone by another writer.
+        TransactionError: a delta file is missing: another writer rolled the write back.
         CorruptFileError: a delta file is broken.
     """
     tables = [CHANGES_SCHEMA.empty_table()]
@@ -212,8 +212,8 @@ def _read(storage: Storage, path: str, batches: Sequence[int]) -> pa.Table:
             selected = [reader.get_batch(number) for number in batches]
     except MissingFileError as error:
         raise TransactionError(
-            f"{path}: what this write does to the record index is gone: another writer took it for dead. Nothing was "
-            "written; where several writers work at a time, each needs "
+            f"{path}: the changes of the record index are gone: another writer took this one for dead and rolled it "
+            "back. Nothing was written, try again; where several writers work at a time, each needs "
             "hoodie.write.concurrency.mode=optimistic_concurrency_control"
         ) from error
     except (pa.ArrowInvalid, IndexError) as error:

@@ -88,7 +88,7 @@ def append_changes(
 
     Raises:
         ConflictError: the index was built anew since the write began.
-        TransactionError: a delta file is gone.
+        TransactionError: a delta file is missing.
     """
     storage = client.storage
     layout = changes.layout or current

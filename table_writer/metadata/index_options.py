@@ -84,7 +84,7 @@ GROWTH_FACTOR_KEY: Final = "hoodie.metadata.record.index.growth.factor"
 
 _ENTRY_BYTES = 48
 
-"""What Apache takes an entry to fill (`HoodieBackedTableMetadataWriter.RECORD_INDEX_AVERAGE_RECORD_SIZE`)."""
+"""Apache's estimate of the bytes of an entry (`HoodieBackedTableMetadataWriter.RECORD_INDEX_AVERAGE_RECORD_SIZE`)."""
 
 _ENTRIES_PER_GROUP = 1_000_000
 

@@ -54,7 +54,7 @@ def update_metadata_table(
         files_deleted: columns `partition`, `file_name`.
         column_stats: schema `stats.STATS_SCHEMA`, of files added; dropped when the table has no such index.
         new_partitions: partition paths without files added.
-        deleted_partitions: partition paths that are gone.
+        deleted_partitions: partition paths that were deleted.
         index_changes: what the instant changes in the record index; None where that is not known, which takes the
             index out of use.
         options: see `compact_metadata_table` and `index_files.append_changes`.

@@ -64,13 +64,13 @@ def bootstrap_index(
 ) -> BootstrapReport:
     """Build a table's record index, in place of one that it may have.
 
-    Keys are read while writers go on; only the end is under the table's lock. What a commit changed meanwhile is read
-    as well. A bootstrap that was interrupted goes on where it was when it is called again.
+    Keys are read while other writers go on; only the end is under the table's lock. Slices that commits change
+    meanwhile are read again. An interrupted bootstrap resumes when it is called again.
 
     Args:
         client: the table: copy-on-write, version 6, written by this project or by Apache Hudi.
         options: of the table's writers; those of the lock and `hoodie.metadata.record.index.*` count.
-        groups: file groups of the index; None for as many as the number of keys asks for.
+        groups: file groups of the index; None for a number by the count of keys.
         wait_seconds: how long to wait for writes that are under way.
         mapper: runs the tasks, in threads or in Spark.
         progress: called with each step, as a few words.

@@ -172,7 +172,7 @@ class RunSet:
         """The keys of one file group of the index, with the ordinal of the slice of each.
 
         Raises:
-            RecordIndexError: a run is gone.
+            RecordIndexError: a run is missing.
             CorruptFileError: a run is broken.
         """
         keys: list[Any] = [pa.array([], pa.binary())]

@@ -10,16 +10,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute
 
 from table_format.actions.table_services import CleanerPlan
-from table_format.codecs.arrow_numpy import from_numpy, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, pc, to_numpy
 from table_format.instant import WRITE_ACTIONS, Instant, State, format_instant_time
 from table_format.slices.file_names import parse_base_file_names
 from table_format.timeline.timeline import Timeline
 from table_writer.timeline.options import CleaningPolicy, CleanOptions
-
-pc: Any = compute  # the stubs lag behind the functions
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import compute
 
 from table_format.base_file.writer import BaseFileOptions
-from table_format.codecs.arrow_numpy import one_chunk
+from table_format.codecs.arrow_numpy import one_chunk, pc
 from table_writer.surgery.compact import BINARY, LIST, Struct
 from table_writer.surgery.footer import ChunkField, Footer, MetadataField, chunks_of, parse_footer
 from table_writer.surgery.policy import CannotSplice
 from table_writer.surgery.source import MemorySource
 
-pc: Any = compute  # the stubs lag behind the functions
 parquet: Any = pq
 types: Any = pa.types
 

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyarrow import compute
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, pc, to_numpy, valid_mask
 from table_format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from table_writer.files.file_change import FileChange
 from table_writer.rows.merge import RowChanges, merged_rows
@@ -20,8 +19,6 @@ from table_writer.rows.values import merged_values, with_constants
 from table_writer.surgery.opened import OpenedFile
 from table_writer.surgery.policy import CannotSplice, SurgeryPolicy
 from table_writer.surgery.splice import Dropped, GroupEdit, NewColumns
-
-pc: Any = compute  # the stubs lag behind the functions
 
 types = pa.types
 

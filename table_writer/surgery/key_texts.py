@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import compute
 
 from table_format.base_file.bloom import BloomFilter, filter_size, fitting_size, simple_bloom
 from table_format.base_file.footer import BLOOM, BLOOM_TYPE, MAX_KEY, MIN_KEY, BaseFileFooter, named_corruption
@@ -21,7 +20,6 @@ from table_format.storage import Storage
 from table_writer.metadata.column_statistics import has_whole_bounds, may_be_made_up
 from table_writer.surgery.splice import FileEdit, NewColumns
 
-pc: Any = compute  # the stubs lag behind the functions
 parquet: Any = pq
 
 _OLD_BLOOM = "com.uber.hoodie.bloomfilter"

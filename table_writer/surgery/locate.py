@@ -19,10 +19,10 @@ from table_writer.rows.merge import positions_after
 
 Mask = npt.NDArray[np.bool_]
 
-# So many keys of a batch seldom lie between the pages of a row group in whose range they are.
-_ASKED_KEYS_PER_PAGED_KEY = 100
 # Looking a key up in the bloom filter costs about as much as reading ten keys of the file.
 _ROWS_PER_BLOOM_PROBE = 10
+# With more keys than one in a thousand rows, hardly a row group has no key in the range of a page.
+_ROWS_PER_PAGE_PROBE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def candidate_groups(
     if known is not None and not known.all():
         keys = keys.take(from_numpy(np.flatnonzero(known)))
         candidates = _in_ranges(ranges, keys)
-    if pages is None or len(keys) * _ROWS_PER_BLOOM_PROBE * _ASKED_KEYS_PER_PAGED_KEY >= rows:
+    if pages is None or len(keys) * _ROWS_PER_PAGE_PROBE >= rows:
         return candidates
     return [number for number in candidates if _may_hold(pages(number), keys)]
 

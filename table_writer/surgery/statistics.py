@@ -8,15 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import compute
 
 from table_format.base_file.footer import BaseFileFooter, named_corruption
 from table_format.base_file.reader import as_schema
+from table_format.codecs.arrow_numpy import pc
 from table_format.meta_columns import PARTITION_PATH
 from table_format.storage import Storage
 from table_writer.metadata.column_statistics import ColumnValues, exact_statistics, statistics_of, values_in_use
 
-pc: Any = compute  # the stubs lag behind the functions
 parquet: Any = pq
 types: Any = pa.types
 

@@ -88,7 +88,7 @@ def test_deltas_go_with_the_markers_and_are_none(storage):
     file = write_delta(storage, delta_folder("1"), "a", FIVE, changes(put("a")))
     assert [marker.file_name for marker in read_markers(storage, "1")] == ["f.parquet"]
     delete_markers(storage, "1")
-    with pytest.raises(TransactionError, match="took it for dead"):
+    with pytest.raises(TransactionError, match="took this one for dead"):
         read_deltas(storage, [file], shard_of_key("a", 5))
 
 
