@@ -49,8 +49,8 @@ class Catalog:
 
     Attributes:
         storage: of the warehouse.
-        depth: what was given.
-        late: what was given, or made.
+        depth: greatest depth of the folders searched.
+        late: watches for tables whose storage hangs.
         within: folder that links must not lead out of; None where they may.
     """
 

@@ -41,7 +41,7 @@ class Scan:
 
     Attributes:
         snapshot: the table's state.
-        filter: as given, not bound; None for all rows.
+        filter: not bound; None for all rows.
         columns: names of the columns wanted, in order; None for all.
         options: see `ScanOptions`.
         instants: the writes whose rows are wanted; None for all.

@@ -180,7 +180,7 @@ class Predicate(HudiExpression):
             pattern whose escape character is the backslash.
         column_type: the column's Arrow type once `bind` has resolved it, else None. Bound values have the
             column's type, except that those of a 32-bit float column stay 64-bit floats: rounding them would move them.
-        function: what the operator is asked of instead of the column itself; a bound predicate has none.
+        function: the function of the column that is compared, instead of the column itself; a bound predicate has none.
         rules: whose casts bring the column and the literals to one type: ``spark``, or empty for a comparison that is
             `Unknown` where engines differ. A bound predicate has none. Equality leaves it aside.
     """

@@ -160,7 +160,7 @@ class LruCache(Generic[K, V]):
 
 
 class SingleFlight(Generic[V]):
-    """A value that is loaded anew when asked for; concurrent callers share one load.
+    """A value that is loaded at each call; concurrent callers share one load.
 
     Args:
         load: loads the value.

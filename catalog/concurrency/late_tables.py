@@ -67,7 +67,7 @@ class LateTables:
         seconds: for which a single call to a storage may go unanswered.
 
     Attributes:
-        refused: pieces of work that were refused or given up, since the start.
+        refused: how often work was refused or given up since the start.
     """
 
     def __init__(self, seconds: float = DEFAULT_SECONDS) -> None:
@@ -158,7 +158,7 @@ class LateTables:
                 _LOG.info("%s: still late: %s", job.name, error)
                 continue
             except Exception:  # noqa: BLE001  # it is for a query to fail with it
-                _LOG.exception("%s: it is asked again although that failed", job.name)
+                _LOG.exception("%s: its probe failed otherwise; it is no longer late", job.name)
             break
         with self._lock:
             late = self._late.pop(job.folder)

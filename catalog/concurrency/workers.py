@@ -25,7 +25,7 @@ _LEAVE_SECONDS = 0.5
 class Workers:
     """Threads that run jobs in the order of submission; they are daemons, so the process can end without them.
 
-    No thread can be stopped from outside. When a job is given up, whoever waits for it gets the reason as an exception;
+    No thread can be stopped from outside. When a job is given up, its future raises the reason;
     the thread stays with the job until that ends, and another thread takes its place, up to a bound.
 
     Args:
@@ -33,7 +33,7 @@ class Workers:
         name: of the threads.
 
     Attributes:
-        lost: threads that are with jobs that were given up.
+        lost: threads still busy with jobs that were given up.
     """
 
     def __init__(self, threads: int, name: str) -> None:

@@ -82,7 +82,7 @@ class FileSplit:
 class Splits:
     """The splits of a plan, in the order of partition and file group.
 
-    Iteration and `batches` make them as they are asked for, so that memory does not grow with the plan. Where files are
+    Iteration and `batches` make them one by one, so that memory does not grow with the plan. Where files are
     divided by row groups, `len`, indexing and `to_arrow` need all of them, and open all large files once.
 
     Args:
@@ -123,7 +123,7 @@ class Splits:
         return self._with_texts(self._whole)
 
     def batches(self, size: int = BATCH_SPLITS) -> Iterator[list[FileSplit]]:
-        """The splits in lists of at most `size`, each made when it is asked for."""
+        """The splits in lists of at most `size`, each made when it is reached."""
         for part in self._parts(size):
             yield self._objects(part)
 

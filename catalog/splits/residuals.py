@@ -23,7 +23,7 @@ class Residuals:
     """The residual filters of a plan, by partition.
 
     A predicate on partition columns that has one truth value for all rows of a partition becomes that constant there.
-    Partitions in which the same predicates come out alike share one residual; it is made when it is first asked for.
+    Partitions in which the same predicates come out alike share one residual; it is made at first use.
 
     Args:
         expression: the bound filter; None for all rows.

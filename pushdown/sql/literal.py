@@ -242,7 +242,7 @@ def _typed_cast(value: Any, target: pa.DataType) -> Any:
         return NOT_A_LITERAL
     made, failed = cast_values(pa.array([plain], source), target, "UTC")
     if failed.any():
-        # What Spark stops at is said when the filter is bound.
+        # A cast on which Spark fails is reported when the filter is bound.
         return Typed(str(plain), target) if kind_of(source) is not Kind.FLOAT else NOT_A_LITERAL
     result = made[0].as_py()
     return result if literal_sql_type(result) == target else Typed(result, target)

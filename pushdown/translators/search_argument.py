@@ -43,7 +43,7 @@ LEAF_TYPES = {
     "DATE": HiveType("date"),
     "TIMESTAMP": HiveType("timestamp"),
 }
-# What a padded literal may have been compared with, when the column's type is not given.
+# Types with which a padded literal may have been compared, when the column's type is not known.
 _ANY_CHAR = HiveType("char", 255)
 
 
