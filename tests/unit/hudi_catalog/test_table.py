@@ -211,6 +211,15 @@ def test_no_rows_at_all(table: hudi_catalog.Table) -> None:
     assert content(table) == []
 
 
+def test_buckets_by_the_first_write(tmp_path: Path) -> None:
+    table = hudi_catalog.create_table(tmp_path / "t", "id bigint", record_key="id")
+    table.upsert([{"id": number} for number in range(3)])
+    assert table.config.bucket_count == 1
+    assert len(data_files(table)) == 1
+    table.upsert([{"id": number} for number in range(1000)])
+    assert (table.config.bucket_count, table.scan().count()) == (1, 1000)
+
+
 def test_the_record_index(tmp_path: Path) -> None:
     table = hudi_catalog.create_table(tmp_path / "t", "id bigint, part string", record_key="id", index="RECORD_INDEX")
     table.upsert([{"id": number, "part": "a"} for number in range(10)])

@@ -46,13 +46,13 @@ def content(path: str) -> list[dict]:
 
 
 def test_a_table_comes_with_its_first_rows() -> None:
-    printed = run("write", "shop/teas", "--key", "id", "--buckets", "2", "teas.csv")
+    printed = run("write", "shop/teas", "--key", "id", "teas.csv")
     assert re.fullmatch(r"upsert into teas, instant \d+: 2 rows inserted, 0 updated, 0 deleted; .*\n", printed)
     assert content("shop/teas") == duckdb.sql("FROM 'teas.csv' ORDER BY id").to_arrow_table().to_pylist()
     Path("more.json").write_text('{"id": 2, "name": "Gyokuro", "price": 9}\n{"id": 3, "name": "Oolong"}\n')
     done = summary("write", "shop/teas", "more.json")
     assert (done["rows_inserted"], done["rows_updated"], done["created"]) == (1, 1, False)
-    assert hudi_catalog.open_table("shop/teas").config.bucket_count == 2
+    assert hudi_catalog.open_table("shop/teas").config.bucket_count == 1
     assert [(tea["name"], tea["price"]) for tea in content("shop/teas")] == [
         ("Assam", 4.2),
         ("Gyokuro", 9.0),
