@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from spark_writer.placement import placements
 from table_format.codecs.arrow_numpy import from_numpy
 from table_writer.execution.executor import Block, SplitRows
 from table_writer.execution.slot_rows import InMemory, SlotRows
@@ -20,9 +20,13 @@ _SPLIT: dict[str, pa.DataType] = {
     "block": pa.int32(),
     "payload": pa.binary(),
 }
+
 SPLIT_SCHEMA: Final = pa.schema(_SPLIT)
+
 """Rows on their way to a slot, with the order in which they were read."""
+
 SPLIT_DDL: Final = "slot int, task int, block int, payload binary"
+
 _HELD: dict[str, pa.DataType] = {
     "task": pa.int32(),
     "block": pa.int32(),
@@ -32,14 +36,19 @@ _HELD: dict[str, pa.DataType] = {
     "keys": pa.binary(),
     "payload": pa.binary(),
 }
+
 HELD_SCHEMA: Final = pa.schema(_HELD)
+
 """Held blocks: place, number of rows, pickled head, the driver's columns (in one of two), and the rows."""
+
 HELD_DDL: Final = "task int, block int, rows int, head binary, early binary, keys binary, payload binary"
 
 _MOST_BYTES: Final = 1 << 20
+
 # The columns for the driver come with the heads where that is little in any case: a few MB from each of so many tasks.
 # It saves a job.
 _EARLY_TASKS: Final = 32
+
 _EARLY_ROWS: Final = 50_000
 
 
@@ -124,3 +133,43 @@ def _batch(blocks: list[tuple[int, pa.Buffer]], task: int, number: int) -> pa.Re
     content: Any = blocks[0][1] if len(blocks) == 1 else pa.py_buffer(b"".join(payload for _, payload in blocks))
     payloads = pa.Array.from_buffers(pa.binary(), len(blocks), [None, pa.py_buffer(ends), content])
     return pa.RecordBatch.from_arrays([slots, tasks, numbers, payloads], schema=SPLIT_SCHEMA)
+
+
+_MASK = 0xFFFFFFFF
+
+_SEED = 42
+
+
+def murmur3_int(value: int) -> int:
+    """Spark's `hash(int)`: Murmur3 (x86, 32 bits) of one int with seed 42, as a signed number.
+
+    >>> murmur3_int(0), murmur3_int(1)
+    (933211791, -559580957)
+    """
+    mixed = (value & _MASK) * 0xCC9E2D51 & _MASK
+    mixed = _rotated(mixed, 15) * 0x1B873593 & _MASK
+    result = _rotated(_SEED ^ mixed, 13) * 5 + 0xE6546B64 & _MASK
+    result ^= 4  # bytes hashed
+    result ^= result >> 16
+    result = result * 0x85EBCA6B & _MASK
+    result ^= result >> 13
+    result = result * 0xC2B2AE35 & _MASK
+    result ^= result >> 16
+    return result - (1 << 32) if result >> 31 else result
+
+
+def placements(count: int) -> npt.NDArray[np.int64]:
+    """For each of `count` slots the least int that `repartition(count, column)` sends to the partition of that number.
+
+    So each slot is a task of its own, whereas the slots' plain numbers would leave many tasks empty and double others.
+    """
+    found: dict[int, int] = {}
+    value = 0
+    while len(found) < count:
+        found.setdefault(murmur3_int(value) % count, value)
+        value += 1
+    return np.array([found[slot] for slot in range(count)], np.int64)
+
+
+def _rotated(value: int, bits: int) -> int:
+    return (value << bits | value >> (32 - bits)) & _MASK

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from pyspark import StorageLevel, TaskContext, __version__
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_writer.blocks import HELD_DDL, SPLIT_DDL, held_batch, held_blocks, slot_rows, split_batches
+from spark_writer.blocks import HELD_DDL, SPLIT_DDL, held_batch, held_blocks, placements, slot_rows, split_batches
 from spark_writer.decimals import restored_batches, unscaled
-from spark_writer.hadoop_settings import hadoop_setting, refuse_encryption
-from spark_writer.interpreter import use_this_interpreter
-from spark_writer.placement import placements
 from spark_writer.progress import SparkProgress, default_parallelism
-from spark_writer.reads_table import reads_table
+from spark_writer.session import hadoop_setting, refuse_encryption, use_this_interpreter
 from spark_writer.spark_types import arrow_schema
 from spark_writer.worker_errors import Batches, Worker, in_worker, workers_errors
 from table_format.errors import HudiError
@@ -28,12 +28,17 @@ from table_writer.execution.slot_rows import SlotRows
 from table_writer.plan.plan import TaskIdentity
 
 T = TypeVar("T")
+
 R = TypeVar("R")
 
 _RESULT_DDL: Final = "result binary"
+
 _MAPPED_DDL: Final = "number int, result binary"
+
 _MOST_TASKS: Final = 1000
+
 _SPARK_VERSION: Final = "org.apache.spark.version"
+
 """Key of a footer without which Spark's readers refuse dates before 1582, lest they be of Spark 2's calendar."""
 
 
@@ -72,9 +77,9 @@ class SparkExecutor:
         entries = [(number, places[number % tasks], pickle.dumps(item)) for number, item in enumerate(items)]
         frame = self._session.createDataFrame(entries, "number int, place int, item binary")
         with workers_errors():
-            found = frame.repartition(tasks, "place").mapInArrow(_applied(function), _MAPPED_DDL).collect()
+            collected = frame.repartition(tasks, "place").mapInArrow(_applied(function), _MAPPED_DDL).collect()
         # pickles of our own workers, as all that Spark's Python sends
-        results = {row["number"]: pickle.loads(row["result"]) for row in found}  # noqa: S301
+        results = {row["number"]: pickle.loads(row["result"]) for row in collected}  # noqa: S301
         return [results[number] for number in range(len(items))]
 
     def collect(self, rows: Rows[T], stage: Stage[T, R]) -> list[R]:
@@ -86,8 +91,8 @@ class SparkExecutor:
                 yield pa.record_batch([pa.array([pickle.dumps(result)], pa.binary())], names=["result"])
 
         with workers_errors():
-            found = frame.mapInArrow(in_worker(run), _RESULT_DDL).collect()
-        return [pickle.loads(row["result"]) for row in found]  # noqa: S301  # of our own workers, too
+            collected = frame.mapInArrow(in_worker(run), _RESULT_DDL).collect()
+        return [pickle.loads(row["result"]) for row in collected]  # noqa: S301  # of our own workers, too
 
     def exchange(self, rows: Rows[T], split: Stage[T, SplitRows], slots: int) -> Rows[SlotRows]:
         """Bring rows to their slots by a shuffle; see `Executor`."""
@@ -145,12 +150,12 @@ class _Cached(Held):
     def heads(self) -> Sequence[BlockHead]:
         """What the driver knows of each block; the stage runs now."""
         with workers_errors():
-            found = self.frame.select("task", "block", "rows", "head", "early").collect()
-        self._early = {(row["task"], row["block"]): row["early"] for row in found if row["early"] is not None}
+            collected = self.frame.select("task", "block", "rows", "head", "early").collect()
+        self._early = {(row["task"], row["block"]): row["early"] for row in collected if row["early"] is not None}
         # of our own workers, as all that Spark's Python sends
         return [
             BlockHead((row["task"], row["block"]), row["rows"], pickle.loads(row["head"]))  # noqa: S301
-            for row in found
+            for row in collected
         ]
 
     def keys(self) -> Mapping[Place, pa.Table]:
@@ -158,8 +163,8 @@ class _Cached(Held):
         streams = dict(self._early)
         if streams.keys() != {head.place for head in self.heads}:
             with workers_errors():
-                found = self.frame.select("task", "block", "keys").collect()
-            streams |= {(row["task"], row["block"]): row["keys"] for row in found if row["keys"] is not None}
+                collected = self.frame.select("task", "block", "keys").collect()
+            streams |= {(row["task"], row["block"]): row["keys"] for row in collected if row["keys"] is not None}
         return {place: pa.ipc.open_stream(bytes(data)).read_all() for place, data in streams.items()}
 
     def release(self) -> None:
@@ -197,3 +202,38 @@ def _applied(function: Callable[[T], R]) -> Worker:
                 yield pa.record_batch([pa.array([row["number"]], pa.int32()), result], names=["number", "result"])
 
     return in_worker(run)
+
+
+def reads_table(df: DataFrame, storage: Storage, name: str) -> bool:
+    """Whether a DataFrame's rows come from a table, as far as Spark tells; if it does not tell, they may.
+
+    Such rows are of the state in which the table was when the DataFrame was made. To write them over a newer state
+    would undo what another writer did in between.
+
+    Args:
+        df: the rows.
+        storage: the table's.
+        name: of the table, after which `snapshot` names its DataFrames.
+    """
+    try:
+        files = df.inputFiles()
+        plan = _plan_text(df)
+    except (PySparkException, AttributeError, OSError):
+        return True
+    base = f"{storage.base.rstrip('/')}/"
+    if any(_plain(file).startswith(base) for file in files):
+        return True
+    # a cached DataFrame tells no files
+    return re.search(rf"SubqueryAlias {re.escape(name)}\s*$", plan, re.MULTILINE) is not None
+
+
+def _plan_text(df: Any) -> str:
+    try:
+        return str(df._jdf.queryExecution().analyzed().toString())  # noqa: SLF001 - PySpark has no other way
+    except (PySparkException, AttributeError):
+        return str(df._explain_string(mode="extended"))  # noqa: SLF001 - Spark Connect's
+
+
+def _plain(uri: str) -> str:
+    parts = urlsplit(uri)
+    return f"{parts.netloc}{unquote(parts.path)}"

@@ -6,14 +6,15 @@ the data source's ``pushFilters`` has no part in it, since it loses rows.
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from pushdown import ExpressionError, HudiExpression, Predicate, Unknown, parse_sql
+from pushdown.temporal import zone_of
 from pushdown.walk import fold, rebuilt
-from spark_writer.ambiguous_times import is_ambiguous
 
 
 def from_spark_sql(text: str) -> HudiExpression:
@@ -55,3 +56,11 @@ def _without_ambiguous_times(expression: HudiExpression, time_zone: str) -> Hudi
         return rebuilt(node, children) if children else node
 
     return fold(expression, visit)
+
+
+def is_ambiguous(value: object, time_zone: str) -> bool:
+    """Whether a value is a time without a zone that clocks in the zone show twice, or never."""
+    if not isinstance(value, dt.datetime) or value.tzinfo is not None:
+        return False
+    zone = zone_of(time_zone)
+    return value.replace(tzinfo=zone, fold=0).utcoffset() != value.replace(tzinfo=zone, fold=1).utcoffset()

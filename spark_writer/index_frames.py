@@ -18,8 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from spark_writer.blocks import SPLIT_DDL, slot_rows, split_batches
 from spark_writer.executor import task_identity
-from spark_writer.interpreter import use_this_interpreter
 from spark_writer.progress import default_parallelism
+from spark_writer.session import use_this_interpreter
 from spark_writer.worker_errors import Batches, Worker, in_worker, workers_errors
 from table_format.codecs.arrow_numpy import one_chunk
 from table_format.errors import RecordError, SchemaError, did_you_mean
@@ -101,8 +101,8 @@ def insert_records(locations: DataFrame, transaction: WriteTransaction, layout: 
     spread = _spread(rows, layout, by_partition=layout.scope == PARTITION)
     keeper = _keeper(transaction.storage, delta_folder(transaction.instant), layout)
     with workers_errors():
-        found = spread.mapInArrow(keeper, _DELTA_DDL).collect()
-    return [_delta(row["delta"]) for row in found]
+        deltas = spread.mapInArrow(keeper, _DELTA_DDL).collect()
+    return [_delta(row["delta"]) for row in deltas]
 
 
 def _spread(rows: DataFrame, layout: IndexLayout, *, by_partition: bool, lazy: bool = False) -> DataFrame:
@@ -142,8 +142,8 @@ def _looker(index: RecordIndex) -> Worker:
         if rows is None:
             return
         partitions = rows["partition"] if "partition" in rows.column_names else None
-        found = index.get_record_locations(rows["key"], partitions)
-        yield from found.select(LOCATIONS_SCHEMA.names).cast(LOCATIONS_SCHEMA).combine_chunks().to_batches()
+        locations = index.get_record_locations(rows["key"], partitions)
+        yield from locations.select(LOCATIONS_SCHEMA.names).cast(LOCATIONS_SCHEMA).combine_chunks().to_batches()
 
     return in_worker(run, lazy=True)
 
@@ -170,9 +170,9 @@ def _received(batches: Batches) -> pa.Table | None:
 
 
 def _delta(text: str) -> DeltaFile:
-    found: dict[str, Any] = json.loads(text)
-    groups = tuple((int(group), int(rows), int(where)) for group, rows, where in found["groups"])
-    return DeltaFile(str(found["path"]), int(found["rows"]), groups)
+    fields: dict[str, Any] = json.loads(text)
+    groups = tuple((int(group), int(rows), int(where)) for group, rows, where in fields["groups"])
+    return DeltaFile(str(fields["path"]), int(fields["rows"]), groups)
 
 
 def _require(rows: DataFrame, names: tuple[str, ...]) -> None:

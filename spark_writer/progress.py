@@ -48,10 +48,10 @@ class SparkProgress(WriteProgress):
         for job in tracker.getJobIdsForGroup(self._group):
             info = tracker.getJobInfo(job)
             for stage in info.stageIds if info else ():
-                found = tracker.getStageInfo(stage)
-                if found is not None:
-                    done += found.numCompletedTasks
-                    total += found.numTasks
+                info_of_stage = tracker.getStageInfo(stage)
+                if info_of_stage is not None:
+                    done += info_of_stage.numCompletedTasks
+                    total += info_of_stage.numTasks
         return done, total
 
 

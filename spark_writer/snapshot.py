@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_writer.interpreter import use_this_interpreter
+from spark_writer.session import use_this_interpreter
 from spark_writer.worker_errors import Batches, Worker, in_worker
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.codecs.avro_schema_tree import columns_of_hudi_types

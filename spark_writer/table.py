@@ -11,9 +11,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as spark
 
 from spark_writer.arguments import check_frame, check_session, is_condition, is_frame
-from spark_writer.entry_names import table_place
 from spark_writer.executor import FrameRows, SparkExecutor
 from spark_writer.index_frames import get_record_locations
+from spark_writer.session import table_place
 from spark_writer.snapshot import snapshot
 from spark_writer.spark_types import arrow_schema
 from table_format.config.table_config import TableConfig

@@ -47,10 +47,10 @@ class CurrentFiles:
         numbers = np.flatnonzero(to_numpy(wanted.combine_chunks()).astype(np.bool_))
         at = from_numpy(numbers)
         names: list[Any] = self.table["partition"].take(at).to_pylist()
-        found: dict[str, list[tuple[int, int]]] = {}
+        groups: dict[str, list[tuple[int, int]]] = {}
         for name, number, size in zip(names, numbers.tolist(), to_numpy(self.sizes.take(at)).tolist(), strict=True):
-            found.setdefault(name, []).append((number, size))
-        return found
+            groups.setdefault(name, []).append((number, size))
+        return groups
 
     def only(self, numbers: Numbers) -> pa.Table:
         """The rows of some file groups; numbers of new file groups have none."""

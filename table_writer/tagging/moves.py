@@ -60,10 +60,10 @@ def lost_moves(plan: MovePlan, keys: Any, numbers: npt.NDArray[np.int32], orderi
     known = pa.schema([*META_FIELDS, *plan.schema])
     schema = pa.schema([known.field(name) for name in (RECORD_KEY, *plan.fields)])
     for number in np.unique(numbers).tolist():
-        mine = np.flatnonzero(numbers == number)
+        positions = np.flatnonzero(numbers == number)
         path = plan.paths[number].as_py()
         old = read_columns(plan.storage, path, schema, plan.history)
-        wanted = keys.take(from_numpy(mine))
+        wanted = keys.take(from_numpy(positions))
         at = pc.index_in(wanted, value_set=one_chunk(old[RECORD_KEY]))
         if at.null_count:
             key = wanted[int(np.flatnonzero(~valid_mask(at))[0])].as_py()
@@ -74,8 +74,8 @@ def lost_moves(plan: MovePlan, keys: Any, numbers: npt.NDArray[np.int32], orderi
         places = from_numpy(to_numpy(at).astype(np.int64))
         present = [column.take(places) for column in ordering_columns(old, plan.fields)]
         coming = [
-            ordering[place].take(from_numpy(mine)) if place in ordering else pa.nulls(len(mine), column.type)
+            ordering[place].take(from_numpy(positions)) if place in ordering else pa.nulls(len(positions), column.type)
             for place, column in enumerate(present)
         ]
-        lost[mine] = ~not_older(coming, present, len(mine))
+        lost[positions] = ~not_older(coming, present, len(positions))
     return lost

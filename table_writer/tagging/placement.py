@@ -105,9 +105,9 @@ class Places:
         codes = to_numpy(partitions.indices)
         result = np.empty(len(keys), np.int32)
         for code in np.unique(codes).tolist():
-            mine = np.flatnonzero(codes == code)
+            positions = np.flatnonzero(codes == code)
             name = partitions.dictionary[code].as_py()
-            result[mine] = self.partitions[name].numbers_of(keys.take(from_numpy(mine)))
+            result[positions] = self.partitions[name].numbers_of(keys.take(from_numpy(positions)))
         return result
 
 

@@ -86,9 +86,9 @@ def forget_group(group: ReplacedGroup) -> DeltaFile | None:
     """
     keys = one_chunk(read_base_file(group.storage, group.path, [RECORD_KEY])[RECORD_KEY])
     partitions: Any = pa.array([group.partition], pa.string()).take(from_numpy(np.zeros(len(keys), np.int64)))
-    found = group.index.get_record_locations(keys, partitions)
-    here = pc.and_(pc.equal(found["partition"], group.partition), pc.equal(found["file_id"], group.file_id))
-    gone = found.filter(here)
+    locations = group.index.get_record_locations(keys, partitions)
+    here = pc.and_(pc.equal(locations["partition"], group.partition), pc.equal(locations["file_id"], group.file_id))
+    gone = locations.filter(here)
     columns = [
         gone["key"],
         gone["partition"],

@@ -159,8 +159,8 @@ def encoded_width(rows: pa.Table, options: BaseFileOptions) -> float:
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, table.schema, **options.writer_arguments(table)) as writer:
         writer.write_table(table)
-    found = pq.read_metadata(pa.BufferReader(sink.getvalue()))
-    groups = [found.row_group(index) for index in range(found.num_row_groups)]
+    metadata = pq.read_metadata(pa.BufferReader(sink.getvalue()))
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     chunks = [group.column(index) for group in groups for index in range(group.num_columns)]
     return sum(chunk.total_compressed_size for chunk in chunks) / max(1, some.num_rows)
 
@@ -182,11 +182,11 @@ def _samples(keys: Any, partitions: Any, positions: Any, most: int) -> dict[str,
     codes = to_numpy(partitions.indices)[positions]
     order = np.argsort(codes, kind="stable")
     names, firsts = np.unique(codes[order], return_index=True)
-    found = {}
+    samples = {}
     for name, first, end in zip(names.tolist(), firsts, [*firsts[1:], len(order)], strict=True):
         share = max(1, most * (end - first) // len(order))
-        found[partitions.dictionary[name].as_py()] = _sample(keys, positions[order[first:end]], share)
-    return found
+        samples[partitions.dictionary[name].as_py()] = _sample(keys, positions[order[first:end]], share)
+    return samples
 
 
 def _sample(keys: Any, positions: Any, most: int) -> Sample:

@@ -132,7 +132,7 @@ def assigned_rows(decided: Assigned | None, rows: pa.Table, *, moves: bool) -> p
     """The rows of a block as the driver tagged them.
 
     Raises:
-        TransactionError: these are not the rows that the driver was told of.
+        TransactionError: these are not the rows whose heads the driver has.
     """
     if decided is None or decided.check != key_check(rows):
         raise other_rows()

@@ -133,8 +133,8 @@ def tag_rows(slim: pa.Table, lookup: Lookup | None, plan: TagPlan) -> Tags:
     keys, own = keys.take(from_numpy(rows)), None if own is None else _texts(own.take(from_numpy(rows)))
     numbers = np.full(len(rows), NEW, np.int32)
     if lookup is not None and len(rows):
-        found = lookup(keys, own if plan.by_partition else None)
-        numbers = _numbers_of(keys, own if plan.by_partition else None, found, plan)
+        locations = lookup(keys, own if plan.by_partition else None)
+        numbers = _numbers_of(keys, own if plan.by_partition else None, locations, plan)
     deletes = np.full(len(rows), plan.delete)
     if _DELETED in slim.column_names:
         deletes |= to_numpy(one_chunk(slim[_DELETED]).take(from_numpy(rows))).astype(np.bool_)
@@ -201,19 +201,19 @@ def _elsewhere(numbers: Numbers, keys: Any, plan: TagPlan) -> dict[str, tuple[in
     }
 
 
-def _numbers_of(keys: Any, partitions: Any, found: pa.Table, plan: TagPlan) -> Numbers:
+def _numbers_of(keys: Any, partitions: Any, locations: pa.Table, plan: TagPlan) -> Numbers:
     """The number of each key's file group; `NEW` where the index does not know the key."""
     numbers = np.full(len(keys), NEW, np.int32)
-    if found.num_rows == 0:
+    if locations.num_rows == 0:
         return numbers
-    entries, wanted = one_chunk(found["key"]), keys
+    entries, wanted = one_chunk(locations["key"]), keys
     if partitions is not None:
-        entries, wanted = file_names_of(found["partition"], entries), file_names_of(partitions, keys)
+        entries, wanted = file_names_of(locations["partition"], entries), file_names_of(partitions, keys)
     at = pc.index_in(wanted, value_set=entries)
     known = valid_mask(at)
-    files = pc.index_in(file_names_of(found["partition"], found["file_id"]), value_set=plan.files)
+    files = pc.index_in(file_names_of(locations["partition"], locations["file_id"]), value_set=plan.files)
     if files.null_count:
-        row = found.slice(int(np.flatnonzero(~valid_mask(files))[0]), 1).to_pylist()[0]
+        row = locations.slice(int(np.flatnonzero(~valid_mask(files))[0]), 1).to_pylist()[0]
         raise RecordIndexError(
             f"the record index has key {row['key']!r} in file group {row['file_id']} of partition "
             f"{row['partition']!r}, which the table does not have: rebuild it by `hudi-catalog index bootstrap`"

@@ -37,10 +37,10 @@ class Targets:
         Raises:
             TransactionError: a file group that the driver does not know of.
         """
-        found = np.searchsorted(self.numbers, numbers)
-        if len(numbers) and (found.max() >= len(self.numbers) or (self.numbers[found] != numbers).any()):
+        places = np.searchsorted(self.numbers, numbers)
+        if len(numbers) and (places.max() >= len(self.numbers) or (self.numbers[places] != numbers).any()):
             raise other_rows()
-        return found
+        return places
 
 
 def slot_targets(updates: Mapping[int, int], places: Places, current: pa.Table, most: int) -> Targets:
@@ -64,7 +64,7 @@ def slot_targets(updates: Mapping[int, int], places: Places, current: pa.Table, 
 
 
 def other_rows() -> TransactionError:
-    """For rows that are not those that the driver was told of."""
+    """For rows other than those whose heads the driver has."""
     return TransactionError(
         "the rows to write came out differently when Spark computed them a second time, after it had lost a part of "
         "them; nothing was written. Store the DataFrame first, or make it deterministic"

@@ -58,7 +58,7 @@ def write_where_they_are(plan: StayPlan, blocks: Iterator[Block], task: TaskIden
         task: which attempt of which task this is.
 
     Raises:
-        TransactionError: these are not the rows that the driver was told of.
+        TransactionError: these are not the rows whose heads the driver has.
         SchemaError: a column is too large for one file, or with `sort` for one task.
     """
     tables = _tables(plan, blocks)
@@ -97,16 +97,16 @@ def _as_they_come(plan: StayPlan, tables: Iterable[pa.Table]) -> Iterator[GroupR
 
 
 def _in_key_order(plan: StayPlan, tables: Iterable[pa.Table]) -> Iterator[GroupRows]:
-    found = list(tables)
-    if not found:
+    blocks = list(tables)
+    if not blocks:
         return
-    rows = in_one_piece(found, _WHERE, _ADVICE)
-    found.clear()
+    rows = in_one_piece(blocks, _WHERE, _ADVICE)
+    blocks.clear()
     keys = one_chunk(rows[RECORD_KEY])
     numbers = count()
     for partition, positions in sorted(_by_partition(rows), key=lambda entry: entry[0]):
-        mine = keys if positions is None else keys.take(from_numpy(positions))
-        order = sorted_rows(mine, unique=False)
+        group_keys = keys if positions is None else keys.take(from_numpy(positions))
+        order = sorted_rows(group_keys, unique=False)
         order = order if positions is None else positions[order]
         for part in np.array_split(order, -(-len(order) // plan.per_file)):
             yield GroupRows(partition, next(numbers), rows, part)
@@ -120,6 +120,6 @@ def _by_partition(rows: pa.Table) -> Iterator[tuple[str, Rows | None]]:
     partitions = one_chunk(rows[PARTITION_PATH])
     codes = to_numpy(partitions.indices)
     order = np.argsort(codes, kind="stable")
-    found, firsts = np.unique(codes[order], return_index=True)
-    for code, first, end in zip(found.tolist(), firsts, [*firsts[1:], len(order)], strict=True):
-        yield partitions.dictionary[code].as_py(), None if len(found) == 1 else order[first:end]
+    distinct, firsts = np.unique(codes[order], return_index=True)
+    for code, first, end in zip(distinct.tolist(), firsts, [*firsts[1:], len(order)], strict=True):
+        yield partitions.dictionary[code].as_py(), None if len(distinct) == 1 else order[first:end]

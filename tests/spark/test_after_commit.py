@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from hudi_catalog.metastore.file_metastore import FileMetastore
 from spark_writer import write_hudi
-from spark_writer.hadoop_settings import hadoop_setting, refuse_encryption
+from spark_writer.session import hadoop_setting, refuse_encryption
 from table_format.errors import AfterCommitError, UnsupportedTableError
 
 pytestmark = pytest.mark.spark

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import types as spark_types
 
 from spark_writer import HudiTable, write_hudi
-from spark_writer.placement import murmur3_int, placements
+from spark_writer.blocks import murmur3_int, placements
 from table_format.errors import OptionError, RecordError, SchemaError, TableExistsError, TableNotFoundError
 from tests.property.test_write_histories import WRITES, State, apply, shown
 from tests.support.golden_renames import lay_out

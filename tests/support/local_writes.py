@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_writer import executor as spark_executor
+from spark_writer.blocks import murmur3_int
 from spark_writer.executor import FrameRows, SparkExecutor
-from spark_writer.placement import murmur3_int
 from spark_writer.worker_errors import workers_errors
 from table_format.mapping import in_threads
 from table_format.storage import Storage

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from pyspark.errors import AnalysisException
 
-from spark_writer.entry_names import table_place
+from spark_writer.session import table_place
 from table_format.errors import OptionError, TableNotFoundError
 
 

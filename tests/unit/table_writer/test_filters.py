@@ -5,8 +5,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from pushdown import ExpressionError
-from spark_writer.ambiguous_times import is_ambiguous
-from spark_writer.filters import from_spark_column, from_spark_sql
+from spark_writer.filters import from_spark_column, from_spark_sql, is_ambiguous
 
 
 def test_sql_text_is_sparks():

@@ -1,6 +1,6 @@
 import pytest
 
-from spark_writer.placement import murmur3_int, placements
+from spark_writer.blocks import murmur3_int, placements
 
 # spark.sql("select hash(v)") of Spark 3.5.0 and 4.3.0
 SPARK_HASHES = {0: 933211791, 1: -559580957, 2: 1765031574, -1: -1604776387}

@@ -4,8 +4,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_writer.blocks import SPLIT_SCHEMA, slot_rows, split_batches
-from spark_writer.placement import placements
+from spark_writer.blocks import SPLIT_SCHEMA, placements, slot_rows, split_batches
 from table_format.errors import RecordError
 from table_format.keys.bucket_index import BucketHashRule
 from table_format.keys.java_hash import bucket_id_one

@@ -1,0 +1,126 @@
+"""What a Spark session says: its workers' Python, its Hadoop configuration, the entries of its metastore."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from table_format.errors import OptionError, TableNotFoundError, UnsupportedTableError
+
+_SETTINGS = ("spark.pyspark.python", "spark.pyspark.driver.python")
+
+
+def use_this_interpreter(session: Any) -> None:
+    """Let the workers of a local session run the driver's Python, unless the user chose one.
+
+    Spark's default is the `python3` of the path, which in a virtual environment that is not activated lacks pyarrow and
+    this package. On a cluster the choice stays with the user: `PYSPARK_PYTHON` or `spark.pyspark.python`.
+    """
+    if os.environ.get("PYSPARK_PYTHON"):
+        return
+    try:
+        context = session.sparkContext
+        chosen = any(context.getConf().get(key) for key in _SETTINGS)
+        local = str(context.master).startswith("local")
+    except Exception:  # noqa: BLE001 - Spark Connect has no context, and raises its own kinds
+        return
+    if local and not chosen:
+        context.pythonExec = sys.executable
+
+
+_ENCRYPTED_BY: Final = ("footer.key", "column.keys", "uniform.key")
+
+_FACTORY: Final = "parquet.crypto.factory.class"
+
+# It encrypts what the keys above name, and nothing without them: sessions have it to read encrypted tables as well.
+_BY_KEYS: Final = "PropertiesDrivenCryptoFactory"
+
+
+def hadoop_setting(session: SparkSession, key: str) -> str | None:
+    """A setting of hive-site.xml, core-site.xml or `spark.hadoop.`; None over Spark Connect, which has no JVM here."""
+    state: Any = session
+    try:
+        text = state._jsparkSession.sessionState().newHadoopConf().get(key)  # noqa: SLF001  # PySpark has no other way
+    except (PySparkException, AttributeError):
+        return None
+    return str(text) if text else None
+
+
+def refuse_encryption(session: SparkSession) -> None:
+    """Refuse to write plain files where the session's own would be encrypted.
+
+    Raises:
+        UnsupportedTableError: the session's settings have Parquet files encrypted.
+    """
+    for name in _ENCRYPTED_BY:
+        if hadoop_setting(session, f"parquet.encryption.{name}"):
+            raise UnsupportedTableError(_refusal(f"parquet.encryption.{name}"))
+    factory = hadoop_setting(session, _FACTORY)
+    if factory is not None and factory.rsplit(".", 1)[-1] != _BY_KEYS:
+        raise UnsupportedTableError(_refusal(f"{_FACTORY}={factory}"))
+
+
+def _refusal(setting: str) -> str:
+    return (
+        f"{setting} is set in the session, and this writer does not encrypt files: unset it for this table, or write "
+        "it with Apache Hudi"
+    )
+
+
+_PROVIDER: Final = "hudi"
+
+# how the sync of this project spells the place; the entry's location is spelled as Hadoop has it
+_BASE_PATH: Final = "hoodie.catalog.base.path"
+
+_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
+
+
+def table_place(session: SparkSession, name: str) -> str:
+    """Where a table lies that is registered in the session's catalog, by a sync or by Spark SQL.
+
+    Spark's own reading of such an entry needs Apache Hudi's bundle; this does not.
+
+    Args:
+        session: a classic one, not of Spark Connect.
+        name: such as `shop.orders`.
+
+    Raises:
+        OptionError: the session is of Spark Connect, or Spark cannot load the entry.
+        TableNotFoundError: there is no such table, or it is none of Hudi's.
+    """
+    state: Any = session
+    try:
+        state = state._jsparkSession.sessionState()  # noqa: SLF001  # PySpark's own calls want the data source
+        entry = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(name))
+    except AttributeError:
+        raise OptionError(f"{name}: only a classic Spark session looks names up; give the table's path") from None
+    except (PySparkException, Py4JJavaError) as error:
+        reason = next(filter(str.strip, str(error).splitlines()), "")
+        if "storage handler" in str(error):
+            raise OptionError(
+                f"{name}: Spark cannot load the entry without the jar of Hive's storage handler: put what "
+                "`hudi-catalog hive-jar` prints into spark.jars"
+            ) from None
+        raise TableNotFoundError(f"{name}: {reason}") from None  # Spark's report goes on with the JVM's stack
+    location = entry.storage().locationUri()
+    if _text(entry.provider()).lower() != _PROVIDER or not location.isDefined():
+        raise TableNotFoundError(f"{name}: the entry is of no Hudi table; its provider is {_text(entry.provider())!r}")
+    return _text(entry.properties().get(_BASE_PATH)) or _as_we_spell(entry.location())
+
+
+def _text(option: Any) -> str:
+    """The text in a Scala option."""
+    return str(option.get()) if option.isDefined() else ""
+
+
+def _as_we_spell(location: Any) -> str:
+    """A place without the escapes of a URI, and without Hadoop's own schemes."""
+    scheme, path = location.getScheme(), location.getPath()
+    if scheme in (None, "file"):
+        return str(path)
+    return f"{_SCHEMES.get(scheme, scheme)}://{location.getAuthority() or ''}{path}"
