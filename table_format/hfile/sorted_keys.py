@@ -1,4 +1,4 @@
-"""Sorting keys, and looking up sorted keys among the sorted entries of an HFile, without copying keys.
+"""Looking up sorted keys among the sorted entries of an HFile, without copying keys.
 
 Keys are compared eight bytes at a time, as big-endian numbers, after the common prefix of a block's keys. One binary
 search over the first numbers finds nearly all keys; ties are compared further.
@@ -279,61 +279,3 @@ def matches_by_hash(entries: KeySpans, wanted: KeySpans) -> tuple[Positions, Pos
     places: Any = pc.index_in(wanted.to_arrow(), value_set=keys)
     rows = np.flatnonzero(valid_mask(places))
     return rows, len(entries) - 1 - to_numpy(places.take(from_numpy(rows))).astype(np.int64)
-
-
-def sorted_order(keys: pa.BinaryArray) -> Positions:
-    """Row numbers sorted by the keys' bytes; a stable sort.
-
-    Args:
-        keys: of 32- or 64-bit offsets, strings or bytes, without nulls.
-    """
-    count = len(keys)
-    if count < 2:
-        return np.arange(count, dtype=np.int64)
-    spans = KeySpans.of(keys)
-    at = _common_prefix(keys)
-    first = spans.words(at)
-    order: Positions = np.argsort(first, kind="stable").astype(np.int64)
-    return _refined(order, first[order], spans, at + _WORD)
-
-
-def _refined(order: Positions, words: Words, spans: KeySpans, at: int) -> Positions:
-    """Sort rows with equal words by the bytes after them.
-
-    Args:
-        order: rows by those words.
-        words: the last of them, in that order.
-        spans: the keys.
-        at: position of the first byte that was not compared yet.
-    """
-    lengths = spans.lengths
-    same = words[1:] == words[:-1]
-    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    groups = np.cumsum(np.append(True, ~same))[tied]
-    while tied.size:
-        rows = order[tied]
-        longest = int(lengths[rows].max())
-        # after the end of all keys only lengths can differ, since missing bytes counted as zeros
-        values = lengths[rows].astype(np.uint64) if at >= longest else spans.words(at, rows)
-        if (values != values[0]).any():
-            within = np.lexsort((values, groups))
-            order[tied] = rows[within]
-            values = values[within]
-        if at >= longest:
-            return order
-        at += _WORD
-        same = (groups[1:] == groups[:-1]) & (values[1:] == values[:-1])
-        left = np.append(same, False) | np.append(False, same)
-        groups = np.cumsum(np.append(True, ~same))[left]
-        tied = tied[left]
-    return order
-
-
-def _common_prefix(keys: Any) -> int:
-    """Length of the common prefix of all keys."""
-    ends = pc.min_max(keys).as_py()
-    least, most = (end.encode() if isinstance(end, str) else end for end in (ends["min"], ends["max"]))
-    for place, (one, other) in enumerate(zip(least, most, strict=False)):
-        if one != other:
-            return place
-    return min(len(least), len(most))

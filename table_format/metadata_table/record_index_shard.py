@@ -15,7 +15,8 @@ from table_format.config.option_values import choice, flag
 from table_format.errors import CorruptFileError
 from table_format.hfile.entries import HFileEntries
 from table_format.hfile.reader import HFileReader
-from table_format.hfile.sorted_keys import KeySpans, sorted_order
+from table_format.hfile.sorted_keys import KeySpans
+from table_format.keys.key_order import sorted_order
 from table_format.metadata_table.record_index_entries import LOCATIONS_SCHEMA, decode_values
 from table_format.metadata_table.sources import Piece, Source, newest_versions
 

@@ -16,7 +16,7 @@ from table_format.actions.commit import WriteStat
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, pc, to_numpy
 from table_format.codecs.avro_schema_tree import Node, parse
 from table_format.errors import CorruptFileError
-from table_format.hfile.sorted_keys import sorted_order
+from table_format.keys.key_order import sorted_order
 from table_format.mapping import Mapper, in_threads
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.record_index_entries import decode_values, encode_places

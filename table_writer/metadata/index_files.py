@@ -16,9 +16,9 @@ from table_format.actions.commit import WriteStat
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, pc, to_numpy
 from table_format.config.properties import ensure_partition_metadata
 from table_format.errors import ConflictError, RecordIndexError
-from table_format.hfile.sorted_keys import sorted_order
 from table_format.hfile.writer import write_hfile
 from table_format.instant import Action, instant_epoch_ms
+from table_format.keys.key_order import sorted_order
 from table_format.log.blocks import write_hfile_block
 from table_format.log.deletes import write_empty_block, write_key_delete_block
 from table_format.mapping import Mapper, in_threads

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from table_format.codecs.arrow_numpy import from_numpy, pc, to_numpy
 from table_format.errors import CorruptFileError, StorageError
-from table_format.hfile.sorted_keys import sorted_order
+from table_format.keys.key_order import sorted_order
 from table_format.metadata_table.record_index_entries import encode_places
 from table_format.storage import Storage
 from table_writer.metadata.index_options import IndexFileOptions

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.errors import RecordIndexError
-from table_format.hfile.sorted_keys import sorted_order
+from table_format.keys.key_order import sorted_order
 from table_format.mapping import Mapper, in_threads
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.record_index_layout import GLOBAL, IndexLayout

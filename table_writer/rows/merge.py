@@ -16,9 +16,9 @@ from pyarrow import compute
 
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
 from table_format.errors import RecordError
+from table_format.keys.key_order import sorted_order
 from table_writer.plan.operations import Duplicates
 from table_writer.rows.ordering import not_older
-from table_writer.rows.text_order import text_order
 
 pc: Any = compute  # the stubs lag behind the functions
 Rows = npt.NDArray[np.int64]
@@ -57,7 +57,7 @@ def sorted_rows(keys: Any, *, unique: bool, ordering: Sequence[Any] = ()) -> Row
         unique: keep one row per key: the one with the greatest ordering values; among equals, the last.
         ordering: ordering values, see `ordering_columns`; without them the last row of a key wins.
     """
-    order = text_order(keys)
+    order = sorted_order(keys)
     if not unique or len(order) < 2:
         return order
     ordered = keys.take(from_numpy(order))

@@ -6,10 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from table_format.hfile.sorted_keys import sorted_order
+from table_format.keys import key_order
+from table_format.keys.key_order import sorted_order
 
 # few different bytes, zeros among them, so that keys share beginnings and differ behind any word
 KEYS = st.lists(st.text("\0ab\x7f", max_size=30).map(str.encode) | st.binary(max_size=12), max_size=40)
+
+
+@pytest.fixture(autouse=True)
+def _few_rows_are_ordered_by_words_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_order, "_FEW_ROWS", 1)
 
 
 def expected(keys: list[bytes]) -> list[int]:

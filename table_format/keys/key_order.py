@@ -6,29 +6,26 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pyarrow import compute
 
-from table_format.codecs.arrow_numpy import spans_of, to_numpy
+from table_format.codecs.arrow_numpy import pc, spans_of, to_numpy
 
-pc: Any = compute  # the stubs lag behind the functions
 Rows = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.uint64]
-
 _WORD = 8
 _MOST_WORDS = 8
 _FEW_ROWS = 512
 
 
-def text_order(keys: Any) -> Rows:
-    """Positions of texts in the order of their UTF-8 bytes; the sort is stable.
+def sorted_order(keys: Any) -> Rows:
+    """Row numbers of keys in the order of their bytes; a stable sort.
 
     The prefix common to all texts is skipped, and the rest is read as big-endian words of eight bytes. The first word
     orders most record keys; ties are ordered by the next words. Small arrays, arrays with nulls, and texts with long
     common parts are left to Arrow's sort.
 
     Args:
-        keys: a string array.
+        keys: a string or binary array.
     """
     order = None if len(keys) < _FEW_ROWS or keys.null_count else _WordOrder(keys).order()
     return to_numpy(pc.sort_indices(keys)).astype(np.int64) if order is None else order
