@@ -1,4 +1,4 @@
-"""Which doors stand open, and whom the status port lets in."""
+"""Warnings for unsecured endpoints, and access to the status port."""
 
 import asyncio
 import base64
