@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from table_format.codecs.arrow_numpy import binary_array
 from table_format.errors import CorruptFileError, UnsupportedTableError
-from table_format.hfile import entries
+from table_format.hfile import entries as hfile_entries
 from table_format.hfile.reader import HFileReader
 from table_format.hfile.sorted_keys import KeySpans, matches
 from table_format.hfile.writer import write_hfile
@@ -17,7 +17,7 @@ from table_format.hfile.writer import write_hfile
 # Keys with much in common, of many lengths, with zeros and with the bytes that end keys in the file.
 PARTS = st.sampled_from([b"", b"\x00", b"a", b"b", b"abcdefgh", b"\x7f\xff\xff\xff\xff\xff\xff\xff\x04", b"\xee", b"7"])
 KEYS = st.lists(PARTS, max_size=6).map(b"".join)
-TEXTS = st.binary(max_size=20) | st.just(entries.SUFFIX) | st.just(b"\xff" * 9)
+TEXTS = st.binary(max_size=20) | st.just(hfile_entries.SUFFIX) | st.just(b"\xff" * 9)
 
 
 def spans(keys):
@@ -63,8 +63,8 @@ def test_entries_are_found_where_a_walk_finds_them(sizes, values, blocks, damage
     entries = []
     for number in range(len(sizes) * repeat):
         key, value = b"k" * sizes[number % len(sizes)], values[number % len(values)]
-        lengths = entries.LENGTHS.pack(len(key) + entries.KEY_OVERHEAD, len(value))
-        entries.append(lengths + len(key).to_bytes(2, "big") + key + entries.SUFFIX + value + b"\x00")
+        lengths = hfile_entries.LENGTHS.pack(len(key) + hfile_entries.KEY_OVERHEAD, len(value))
+        entries.append(lengths + len(key).to_bytes(2, "big") + key + hfile_entries.SUFFIX + value + b"\x00")
     bounds = np.linspace(0, len(entries), blocks + 1).astype(int)
     content = bytearray(b"".join(entries))
     ends = np.cumsum([sum(map(len, entries[a:b])) for a, b in itertools.pairwise(bounds)]).astype(np.int64)
@@ -72,8 +72,8 @@ def test_entries_are_found_where_a_walk_finds_them(sizes, values, blocks, damage
         content[damage[0] % len(content)] ^= damage[1]
     buffer = np.frombuffer(bytes(content), np.uint8)
     begins = np.append(0, ends[:-1]).astype(np.int64)
-    starts, wrong = entries.find_entries(buffer, begins, ends)
-    expected, expected_wrong = entries._one_by_one(buffer, begins, ends)
+    starts, wrong = hfile_entries.find_entries(buffer, begins, ends)
+    expected, expected_wrong = hfile_entries._one_by_one(buffer, begins, ends)
     assert wrong == expected_wrong
     if wrong is None:
         assert starts.tolist() == expected.tolist()
