@@ -17,11 +17,10 @@ from catalog.snapshots.snapshot import IndexedColumn, Snapshot
 from catalog.splits.file_splits import Splits, SplitSource
 from catalog.splits.residuals import Residuals
 from catalog.splits.splitter import SplitRules, Splitter
-from catalog.stages.bloom_filter import prune_by_bloom_filter
 from catalog.stages.bucket import prune_by_bucket
 from catalog.stages.column_stats import prune_by_column_statistics
 from catalog.stages.partition import prune_by_partition, prune_by_partition_statistics
-from catalog.stages.record_key import prune_by_record_key
+from catalog.stages.record_key import prune_by_bloom_filter, prune_by_record_key
 from catalog.stages.stage import FileRows, Stage, StageInput, StageResult
 from pushdown.expression import HudiExpression
 from pushdown.verdict import Candidates, CannotPrune, Verdict

@@ -8,25 +8,215 @@ import datetime as dt
 import logging
 import posixpath
 import time
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from table_format.actions.table_services import CleanerPlan, CleanMetadata, CleanPartition
+from table_format.codecs.arrow_numpy import from_numpy, pc, to_numpy
 from table_format.errors import CorruptFileError, HudiError, MissingFileError
-from table_format.instant import Action, Instant, State
+from table_format.instant import WRITE_ACTIONS, Action, Instant, State, format_instant_time
 from table_format.metadata_table.reader import MetadataTable
+from table_format.slices.file_names import parse_base_file_names
 from table_format.slices.file_slices import list_data_files, replaced_file_groups
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.metadata.writer import record_clean
-from table_writer.services.clean_plan import Horizon, find_horizon, plan_clean
 from table_writer.timeline.instants import delete_pending, ensure_state, request, table_lock
 from table_writer.timeline.options import CleaningPolicy, CleanOptions, ProtocolOptions
 
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """How far back states of the table stay readable.
+
+    Attributes:
+        earliest: the oldest write whose state stays readable; None under the policy of file versions.
+        protected: the newest write that every pending write saw completed when it began, and whose state it may still
+            read; None when nothing is pending, `""` when there is no such write.
+    """
+
+    earliest: Instant | None
+    protected: str | None
+
+
+def find_horizon(
+    timeline: Timeline,
+    options: CleanOptions,
+    timezone: str,
+    now: dt.datetime,
+    changed: Mapping[str, int] | None = None,
+) -> Horizon | None:
+    """The oldest state to keep; None when nothing is old enough to delete.
+
+    Args:
+        timeline: the data table's.
+        options: see `CleanOptions`.
+        timezone: of the timeline.
+        now: with a time zone.
+        changed: modification times of the timeline's files by name, epoch milliseconds; with None a write is taken to
+            have seen all writes of earlier times.
+    """
+    protected = _protected(timeline, changed or {})
+    writes = timeline.writes
+    if options.policy is CleaningPolicy.VERSIONS:
+        return Horizon(None, protected) if writes else None
+    if options.policy is CleaningPolicy.COMMITS:
+        if len(writes) <= options.commits:
+            return None
+        earliest = writes[-options.commits]
+    else:
+        if not writes:
+            return None
+        cut = format_instant_time(
+            (now - dt.timedelta(hours=options.hours)).astimezone(dt.UTC if timezone == "UTC" else None)
+        )
+        earliest = next((write for write in writes if write.time >= cut), writes[-1])
+    if protected is not None and earliest.time > protected:
+        bound = next((write for write in writes if write.time == protected), None)
+        return None if bound is None else Horizon(bound, protected)
+    return Horizon(earliest, protected)
+
+
+def plan_clean(
+    timeline: Timeline,
+    files: pa.Table,
+    replaced: pa.Table,
+    *,
+    horizon: Horizon,
+    options: CleanOptions,
+    savepointed: Iterable[str] = (),
+) -> CleanerPlan | None:
+    """Choose the files to delete.
+
+    Each file group keeps the versions from the earliest write to keep on and the newest one before it (by commits or
+    hours), or its newest versions (by versions). Replaced file groups are deleted with all versions once the replacing
+    write is older than the earliest one to keep. Files that a pending write may be reading or a savepoint lists are
+    kept. Files of instants that did not complete are left to rollbacks.
+
+    Args:
+        timeline: the data table's.
+        files: data files of the partitions to clean; columns partition, file_name.
+        replaced: `replaced_file_groups(timeline)`.
+        horizon: see `find_horizon`.
+        options: see `CleanOptions`.
+        savepointed: names of data files to keep.
+
+    Returns:
+        None when there is nothing to delete.
+    """
+    versions = _versions(files, timeline)
+    if versions.num_rows == 0:
+        return None
+    gone = _replaced_before(replaced, horizon)
+    is_replaced = _in_groups(versions, replaced)
+    old = _superseded(versions, horizon, options) & ~is_replaced
+    doomed = versions.filter(from_numpy(old | _in_groups(versions, gone)))
+    doomed = doomed.filter(pc.invert(pc.is_in(doomed["file_name"], pa.array(list(savepointed), pa.string()))))
+    if doomed.num_rows == 0:
+        return None
+    paths: dict[str, list[str]] = {}
+    for row in doomed.select(["partition", "file_name"]).to_pylist():
+        paths.setdefault(row["partition"], []).append(posixpath.join(row["partition"], row["file_name"]))
+    last = timeline.last_completed_write()
+    return CleanerPlan(options.policy.value, paths, horizon.earliest, last.time if last else "")
+
+
+def _protected(timeline: Timeline, changed: Mapping[str, int]) -> str | None:
+    """See `Horizon`.
+
+    With concurrent writers a write may complete after another one of a later time has begun, which goes on reading the
+    state before it. The modification times of their timeline files, made under the table's lock, show the order.
+    """
+    pending = [i for i in timeline.pending if i.comparable_action in WRITE_ACTIONS]
+    if not pending:
+        return None
+    oldest = min(i.time for i in pending)
+    begun = min((changed.get(i.at(State.REQUESTED).file_name, 0) for i in pending), default=0)
+    if changed:
+        late = [i.time for i in timeline.writes if changed.get(i.file_name, begun) >= begun]
+        oldest = min([oldest, *late])
+    return max((write.time for write in timeline.writes if write.time < oldest), default="")
+
+
+def _versions(files: pa.Table, timeline: Timeline) -> pa.Table:
+    """Committed base files by partition, file group and instant."""
+    files = files.combine_chunks()
+    parts = parse_base_file_names(files["file_name"])
+    table = pa.table(
+        {
+            "partition": files["partition"],
+            "file_id": parts["file_id"],
+            "instant": parts["instant"],
+            "file_name": files["file_name"],
+        }
+    )
+    table = table.filter(pc.is_valid(parts["instant"]))
+    committed = [time for time in pc.unique(table["instant"]).to_pylist() if timeline.is_committed(time)]
+    table = table.filter(pc.is_in(table["instant"], pa.array(committed, pa.string())))
+    return table.sort_by([("partition", "ascending"), ("file_id", "ascending"), ("instant", "ascending")])
+
+
+def _superseded(versions: pa.Table, horizon: Horizon, options: CleanOptions) -> Any:
+    """Which rows of sorted versions have enough newer ones in their file group.
+
+    Files of one file group and instant (of retried tasks) count as one version.
+    """
+    group, version = _runs(versions)
+    starts = np.flatnonzero(np.diff(version, prepend=-1))
+    count = options.versions if options.policy is CleaningPolicy.VERSIONS else 1
+    later = version + count
+    exists = later < len(starts)
+    later_row = starts[np.where(exists, later, 0)]
+    exists &= group[later_row] == group
+    next_version = np.minimum(version + 1, len(starts) - 1)
+    instants = versions["instant"].combine_chunks()
+    following = instants.take(from_numpy(starts[next_version].astype(np.int64)))
+    if horizon.earliest is not None:
+        # the newest version before the earliest write is kept: the version after it must be older, too
+        exists &= to_numpy(pc.less(following, horizon.earliest.time))
+    if horizon.protected is not None:
+        exists &= to_numpy(pc.less_equal(following, horizon.protected))
+    return exists
+
+
+def _runs(versions: pa.Table) -> tuple[Any, Any]:
+    """Ordinals of the file group and of the version of each row of sorted versions."""
+    partition, file_id, instant = (versions[name].combine_chunks() for name in ("partition", "file_id", "instant"))
+    rows = versions.num_rows
+
+    def changes(column: Any) -> Any:
+        return to_numpy(pc.not_equal(column.slice(1), column.slice(0, rows - 1)))
+
+    new_group = changes(partition) | changes(file_id)
+    new_version = new_group | changes(instant)
+    group, version = (np.concatenate([[0], np.cumsum(flags)]).astype(np.int64) for flags in (new_group, new_version))
+    return group, version
+
+
+def _replaced_before(replaced: pa.Table, horizon: Horizon) -> pa.Table:
+    if horizon.earliest is not None:
+        replaced = replaced.filter(pc.less(replaced["replaced_at"], horizon.earliest.time))
+    if horizon.protected is not None:
+        replaced = replaced.filter(pc.less_equal(replaced["replaced_at"], horizon.protected))
+    return replaced
+
+
+def _in_groups(versions: pa.Table, groups: pa.Table) -> Any:
+    return to_numpy(pc.is_in(_group_keys(versions), _group_keys(groups)))
+
+
+def _group_keys(table: pa.Table) -> Any:
+    return pc.binary_join_element_wise(table["partition"].combine_chunks(), table["file_id"].combine_chunks(), "\x00")
+
+
 _log = logging.getLogger(__name__)
+
 _THREADS: Final = 16
+
 _MANY: Final = 64
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudi_catalog.hive.filters import agreed_zone
+from hudi_catalog.hive.planning import agreed_zone
 from hudi_catalog.metastore.metastore import (
     HANDLER_CLASSES,
     HANDLER_FORMAT,

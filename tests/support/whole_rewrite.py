@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 from table_format.base_file.writer import BaseFileOptions
 from table_format.storage import Storage
 from table_writer.metadata.column_statistics import ColumnValues, collect_statistics, indexable_columns, statistics_of
+from table_writer.surgery.merge_file import spliced_statistics
 from table_writer.surgery.splice import FileEdit, NewColumns, splice
-from table_writer.surgery.statistics import spliced_statistics
 from tests.support.parquet_pages import check_pages
 
 

@@ -6,8 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from catalog.ranges import column_ranges
-from hudi_catalog.cli.html import plan_html
+from hudi_catalog.cli.html import column_ranges, plan_html
 from tests.unit.conftest import GoldenTable
 
 

@@ -162,7 +162,7 @@ def test_row_groups_that_cannot_match_are_left_out(large: Table) -> None:
 
 def test_only_row_groups_that_can_match_are_read(large: Table) -> None:
     scan = large.scan("p = 0 AND k >= 15000 AND k < 20000")
-    with mock.patch.object(scan, "matches", wraps=matches) as judged:
+    with mock.patch("catalog.scan.matches", wraps=matches) as judged:
         assert scan.to_arrow().num_rows == scan.count() == 2500
     rows = [call.args[1].num_rows for call in judged.call_args_list]
     assert all(2500 <= count < 5000 for count in rows)

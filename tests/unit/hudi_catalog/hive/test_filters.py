@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudi_catalog.hive.filters import bound_filter
+from hudi_catalog.hive.planning import bound_filter
 from pushdown.expression import And, Unknown
 from table_format.errors import ServiceError
 from tests.support.hive_client import node, tree

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hudi_catalog.hive.filters import agreed_zone
+from hudi_catalog.hive.planning import agreed_zone
 
 JAVA = {
     "Asia/Tokyo": (

@@ -7,7 +7,7 @@ from pushdown.translators.hive_comparisons import FUNCTIONS
 from pushdown.translators.hive_nodes import CASTS
 from pushdown.translators.hive_tree import COMPARISONS, CONNECTIVES, LEAVES
 from pushdown.translators.search_argument import LEAF_TYPES, OPERATORS, TRUTH_VALUES
-from pushdown.translators.tuple_blocks import READERS
+from pushdown.translators.tuple_domain import READERS
 
 PAGE = Path(__file__).parents[4] / "docs/reference/translators.md"
 

@@ -11,8 +11,7 @@ from table_format.slices.file_slices import latest_base_files, list_data_files, 
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
-from table_writer.services.clean import clean
-from table_writer.services.clean_plan import find_horizon, plan_clean
+from table_writer.services.clean import clean, find_horizon, plan_clean
 from table_writer.timeline.options import CleaningPolicy, CleanOptions
 from tests.support import golden_tables, toy_table
 from tests.support.toy_table import assert_tidy, begin, overwrite, rows_of, upsert

@@ -11,9 +11,9 @@ import pytest
 
 from table_format.base_file.writer import BaseFileOptions
 from table_format.storage import Storage
-from table_writer.surgery import statistics
+from table_writer.surgery import merge_file
+from table_writer.surgery.merge_file import spliced_statistics
 from table_writer.surgery.splice import FileEdit, splice
-from table_writer.surgery.statistics import spliced_statistics
 from tests.support.golden_base_files import DATA_FILES, FILES
 from tests.support.whole_rewrite import check_statistics
 
@@ -45,7 +45,7 @@ def test_texts_of_writers_that_may_cut_them_are_read(tmp_path, monkeypatch):
     duckdb.execute(f"copy cut to '{tmp_path}/f' (format parquet)")
     check_statistics(Storage(str(tmp_path)), "f", pq.read_metadata(tmp_path / "f"))
     read = []
-    monkeypatch.setattr(statistics._Extremes, "take_from_rows", lambda self, column: read.append(self.field.name))
+    monkeypatch.setattr(merge_file._Extremes, "take_from_rows", lambda self, column: read.append(self.field.name))
     metadata = pq.read_metadata(tmp_path / "f")
     schema = pa.schema({"s": pa.string(), "i": pa.int64()})
     storage = Storage(str(tmp_path))
@@ -83,9 +83,9 @@ def test_only_what_the_footer_does_not_tell_is_read(tmp_path, monkeypatch):
     table = pa.table({"i": range(6), "s": ["a", "b", "c" * 5000, "d", "e", "f"]})
     pq.write_table(table, tmp_path / "f", row_group_size=2)
     read = []
-    plain = statistics._Extremes.take_from_rows
+    plain = merge_file._Extremes.take_from_rows
     monkeypatch.setattr(
-        statistics._Extremes,
+        merge_file._Extremes,
         "take_from_rows",
         lambda self, column: (read.append((self.field.name, len(column))), plain(self, column)),
     )
