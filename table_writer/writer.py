@@ -9,6 +9,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from table_format.config.table_config import TableConfig
+from table_format.errors import OptionError
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_writer.commit.create import create_table
@@ -296,20 +297,31 @@ def creation_options(
     ordering: str | Sequence[str],
     options: Options | None,
 ) -> WriteOptions:
-    """The options of a new table out of the arguments of `TableWriter.create`."""
+    """The options of a new table out of the arguments of `TableWriter.create`; an argument left out leaves its option.
+
+    Raises:
+        OptionError: an argument and an option say different things.
+    """
+    merged = WriteOptions.of_user(options)
     arguments = {
-        registry.TABLE_NAME.key: name or os.fspath(path).rstrip("/").rsplit("/", 1)[-1],
-        registry.RECORD_KEY.key: _names(record_key),
-        registry.BUCKETS.key: buckets,
-        registry.INDEX_TYPE.key: index,
+        "record_key": (registry.RECORD_KEY, _names(record_key)),
+        "buckets": (registry.BUCKETS, "" if buckets is None else str(buckets)),
+        "index": (registry.INDEX_TYPE, index or ""),
+        "name": (registry.TABLE_NAME, name or ""),
+        "partition_by": (registry.PARTITION_PATH, _names(partition_by)),
+        "ordering": (registry.ORDERING, _names(ordering)),
     }
-    # an empty list takes an option away that the user gave
-    lists = {
-        registry.PARTITION_PATH.key: _names(partition_by) or None,
-        registry.ORDERING.key: _names(ordering) or None,
-    }
-    given = {key: value for key, value in arguments.items() if value is not None}
-    return WriteOptions.of_user(options).with_values({**given, **lists})
+    values: dict[str, object] = {}
+    for argument, (option, text) in arguments.items():
+        if text and merged.given(option) and merged.text(option) != text:
+            raise OptionError(
+                f"{argument}={text!r} and the option {option.key}={merged.text(option)!r}: give one of them"
+            )
+        if text:
+            values[option.key] = text
+    if not name and not merged.given(registry.TABLE_NAME):
+        values[registry.TABLE_NAME.key] = os.fspath(path).rstrip("/").rsplit("/", 1)[-1]
+    return merged.with_values(values)
 
 
 def _names(names: str | Sequence[str]) -> str:

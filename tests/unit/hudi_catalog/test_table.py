@@ -368,3 +368,19 @@ def test_tables_of_apache(copied: Callable[..., str], golden: Callable[..., Gold
     assert texts(after) == texts(before)
     batches = HudiTableBuilder.from_base_uri(table.client.storage.uri).build().read()
     assert texts(pa.Table.from_batches(batches).select(names)) == texts(after)
+
+
+def test_what_an_argument_leaves_out_an_option_may_say(tmp_path: Path) -> None:
+    options = {"hoodie.datasource.write.partitionpath.field": "part", "hoodie.table.name": "shop"}
+    schema = pa.schema({"id": pa.int64(), "part": pa.string(), "ts": pa.int64()})
+    table = hudi_catalog.create_table(
+        tmp_path / "orders",
+        schema,
+        record_key="id",
+        buckets=1,
+        options=options | {"hoodie.datasource.write.precombine.field": "ts"},
+    )
+    config = table.client.config
+    assert (config.name, config.partition_fields, config.ordering_fields) == ("shop", ("part",), ("ts",))
+    with pytest.raises(OptionError, match=r"partition_by='id' and the option .*partitionpath\.field='part'"):
+        hudi_catalog.create_table(tmp_path / "b", schema, record_key="id", partition_by="id", options=options)
