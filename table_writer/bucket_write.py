@@ -83,14 +83,14 @@ def bucket_count_of_rows(
         source: the rows.
 
     Returns:
-        The number, at least 1; None where the source does not tell its size.
+        The number, 0 for no rows; None where the source does not tell its size.
     """
     size = source.size()
     if size is None:
         return None
     rows, sample = size
     if not rows:
-        return 1
+        return 0
     most = options.number(registry.FILE_SIZE) or 1
     width = encoded_width(sample, BaseFileOptions.of(options.texts)) + _META_BYTES
     files = -(-int(rows * width) // most)

@@ -110,11 +110,13 @@ class WriteJob:
             return
         if indexed_files(self.client, self.client.timeline()).table.num_rows:
             return  # somebody took the number away: only the user knows it
-        if self.operation in (Operation.DELETE, Operation.DELETE_PARTITION):
-            # there is nothing to delete, and the number remains to be decided
-            self.options = self.options.with_values({registry.BUCKETS.key: 1})
-        elif self.source is not None:
+        if self.source is not None and self.operation not in (Operation.DELETE, Operation.DELETE_PARTITION):
             self._buckets = bucket_count_of_rows(self.executor, self.client, self.options, self.source)
+            if self._buckets != 0:
+                return
+        # nothing is deleted or no row comes: the number remains to be decided
+        self._buckets = None
+        self.options = self.options.with_values({registry.BUCKETS.key: 1})
 
     def _refuse_early(self) -> pa.Schema | None:
         """Refuse what can be refused before there is anything to undo; the columns of the rows."""

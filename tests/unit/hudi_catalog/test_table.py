@@ -384,3 +384,14 @@ def test_what_an_argument_leaves_out_an_option_may_say(tmp_path: Path) -> None:
     assert (config.name, config.partition_fields, config.ordering_fields) == ("shop", ("part",), ("ts",))
     with pytest.raises(OptionError, match=r"partition_by='id' and the option .*partitionpath\.field='part'"):
         hudi_catalog.create_table(tmp_path / "b", schema, record_key="id", partition_by="id", options=options)
+
+
+def test_an_empty_first_write_leaves_the_bucket_count_open(tmp_path: Path) -> None:
+    schema = pa.schema({"id": pa.int64(), "text": pa.string()})
+    table = hudi_catalog.create_table(tmp_path / "t", schema, record_key="id")
+    table.upsert(schema.empty_table())
+    assert table.client.config.bucket_count is None
+    rows = pa.table({"id": range(20_000), "text": [f"{i * 7919 % 20_011:0200d}" for i in range(20_000)]}, schema)
+    table.upsert(rows, {"hoodie.parquet.max.file.size": 100_000})
+    assert hudi_catalog.open_table(tmp_path / "t").client.config.bucket_count > 1
+    assert table.scan().count() == 20_000
