@@ -3,13 +3,13 @@
 Run where the engines are (`make engines`): python -m tests.golden.histories.make [name of a table, ...]
 """
 
-import io
 import json
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
+from typing import Any
 
+from tests.golden.packing import files_of, write_archive
 from tests.support.apache_hudi_client import ApacheHudi
 from tests.support.long_life import make
 
@@ -40,21 +40,9 @@ def main(names: list[str]) -> None:
                 apache.close()
 
 
-def _pack(archive: Path, table: Path, facts: dict) -> None:
-    with tarfile.open(archive, "w:xz", preset=9) as tar:
-        for path in sorted(table.rglob("*")):
-            if path.is_file() and path.suffix != ".crc":
-                tar.add(path, f"table/{path.relative_to(table)}", filter=_plain)
-        data = json.dumps(facts, sort_keys=True).encode()
-        info = tarfile.TarInfo("facts.json")
-        info.size = len(data)
-        tar.addfile(info, io.BytesIO(data))
-
-
-def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    info.uid = info.gid = 0
-    info.uname = info.gname = ""
-    return info
+def _pack(archive: Path, table: Path, facts: dict[str, Any]) -> None:
+    members = files_of(table, "table/", without=None)
+    write_archive(archive, {**members, "facts.json": json.dumps(facts, sort_keys=True).encode()})
 
 
 if __name__ == "__main__":
