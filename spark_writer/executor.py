@@ -15,8 +15,17 @@ from pyspark import StorageLevel, TaskContext, __version__
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_writer.blocks import HELD_DDL, SPLIT_DDL, held_batch, held_blocks, placements, slot_rows, split_batches
-from spark_writer.decimals import restored_batches, unscaled
+from spark_writer.blocks import (
+    HELD_DDL,
+    SPLIT_DDL,
+    held_batch,
+    held_blocks,
+    placements,
+    restored_batches,
+    slot_rows,
+    split_batches,
+    unscaled,
+)
 from spark_writer.progress import SparkProgress, default_parallelism
 from spark_writer.session import hadoop_setting, refuse_encryption, use_this_interpreter
 from spark_writer.spark_types import arrow_schema

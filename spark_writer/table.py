@@ -10,18 +10,15 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as spark
 
-from spark_writer.arguments import check_frame, check_session, is_condition, is_frame
 from spark_writer.executor import FrameRows, SparkExecutor
-from spark_writer.index_frames import get_record_locations
+from spark_writer.frames import get_record_locations, history_rows, snapshot
 from spark_writer.session import table_place
-from spark_writer.snapshot import snapshot
-from spark_writer.spark_types import arrow_schema
+from spark_writer.spark_types import arrow_schema, check_frame, check_session, is_condition, is_frame
 from table_format.config.table_config import TableConfig
 from table_format.errors import OptionError, TableNotFoundError
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_writer.commit.create import create_table
-from table_writer.commit.history import history_rows
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions

@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_writer.arguments import check_frame
 from spark_writer.executor import FrameRows, SparkExecutor
-from spark_writer.spark_types import arrow_schema
+from spark_writer.spark_types import arrow_schema, check_frame
 from spark_writer.table import HudiTable, create, open_if_there
 from table_format.errors import OptionError, TableExistsError, TableNotFoundError
 from table_writer.execution.sources import refuse_untyped, without_delete_flag

@@ -20,7 +20,7 @@ from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.plan import CURRENT_SCHEMA, KeyPlan
 from table_writer.plan.properties import bucket_count, check_against_table, index_type
-from table_writer.rows.keys import keyed_rows
+from table_writer.rows.slot_rows import keyed_rows
 from table_writer.slots.current import current_files, refuse_other_count
 from table_writer.slots.split import distinct_slots
 from table_writer.timeline.options import ProtocolOptions

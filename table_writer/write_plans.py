@@ -39,7 +39,7 @@ from table_writer.plan.path_limits import PathLimits
 from table_writer.plan.plan import FilePlan, KeyPlan
 from table_writer.plan.properties import hash_fields
 from table_writer.slots.split import distinct_partitions
-from table_writer.tagging.replaced import forget_groups
+from table_writer.tagging.files import forget_groups
 
 pc: Any = compute  # the stubs lag behind the functions
 

@@ -18,8 +18,7 @@ from table_format.table.schema_history import read_columns
 from table_writer.files.file_change import EncodedWork, FileChange, WrittenFile
 from table_writer.metadata.column_statistics import ColumnValues, collect_statistics, statistics_of
 from table_writer.plan.plan import FilePlan
-from table_writer.rows.merge import merged_rows
-from table_writer.rows.values import merged_values, with_constants
+from table_writer.rows.merge import merged_rows, merged_values, with_constants
 
 # Bytes a value in a dictionary-encoded chunk, dictionary included: about 1000 distinct values.
 _FEW_VALUES_BYTES = 1.5

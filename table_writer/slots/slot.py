@@ -15,19 +15,25 @@ from pyarrow import compute
 
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
+from table_format.slices.file_names import new_bucket_file_id, new_file_id
 from table_writer.execution.slot_rows import SlotRows, TableSource, in_one_piece
-from table_writer.files.file_change import CurrentFile, WrittenFile
+from table_writer.files.file_change import CurrentFile, FileChange, WrittenFile
+from table_writer.files.rewrite import rewrite_whole, write_first, write_first_in_parts
 from table_writer.metadata.index_deltas import DeltaCollector
 from table_writer.plan.plan import BUCKET_COLUMN, FilePlan, TaskIdentity
 from table_writer.rows.merge import positions_after
 from table_writer.rows.slot_rows import Incoming
-from table_writer.slots.file_group import GroupWriter
+from table_writer.surgery.merge_file import merge_by_surgery
+from table_writer.surgery.policy import CannotSplice
 
 pc: Any = compute  # the stubs lag behind the functions
+
 Rows = npt.NDArray[np.integer[Any]]
 
 _SAMPLE_ROWS = 1024
+
 _WHERE = "in one bucket of this write"
+
 _ADVICE = "; write the rows in several batches, or make the table with more buckets"
 
 
@@ -212,3 +218,31 @@ def _current(plan: FilePlan, partition: str, number: int) -> CurrentFile | None:
     mine = pc.and_(pc.equal(table["partition"], partition), pc.equal(table["bucket"], number))
     found: list[dict[str, str]] = table.select(["file_id", "instant", "path"]).filter(mine).to_pylist()
     return CurrentFile(**found[0]) if found else None
+
+
+class GroupWriter:
+    """One file group of one partition in one write."""
+
+    def __init__(self, plan: FilePlan, task: TaskIdentity, partition: str, number: int) -> None:
+        """`number` is the bucket, or the group's number among all."""
+        self._plan = plan
+        self._task = task
+        self._partition = partition
+        self._number = number
+
+    def write(self, incoming: Incoming, current: CurrentFile | None) -> WrittenFile | None:
+        """Merge some rows into the group's file, or make its first one; None when nothing changes."""
+        if current is None:
+            file_id = new_bucket_file_id(self._number) if self._plan.bucketed else new_file_id()
+            return write_first(FileChange(incoming.without_deletes(), self._task, self._partition, file_id, None))
+        change = FileChange(incoming, self._task, self._partition, current.file_id, current)
+        try:
+            return merge_by_surgery(change)
+        except CannotSplice:
+            return rewrite_whole(change)
+
+    def write_parts(self, parts: Iterator[Incoming]) -> WrittenFile | None:
+        """Make the group's first file of rows that come part by part, their keys rising; None when there are none."""
+        file_id = new_bucket_file_id(self._number) if self._plan.bucketed else new_file_id()
+        changes = (FileChange(part.without_deletes(), self._task, self._partition, file_id, None) for part in parts)
+        return write_first_in_parts(change for change in changes if len(change.incoming.keys))

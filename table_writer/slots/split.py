@@ -15,7 +15,7 @@ from table_format.meta_columns import PARTITION_PATH
 from table_format.schema.evolution import storage_schema
 from table_writer.execution.executor import Executor, RowSource, SplitRows
 from table_writer.plan.plan import BUCKET_COLUMN, KeyPlan, SplitPlan, TaskIdentity
-from table_writer.rows.keys import flushes, keyed_rows, user_rows
+from table_writer.rows.slot_rows import flushes, keyed_rows, user_rows
 
 
 def split_rows(plan: SplitPlan, batches: Iterator[pa.RecordBatch], task: TaskIdentity) -> Iterator[SplitRows]:

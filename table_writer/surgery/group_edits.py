@@ -14,8 +14,7 @@ import pyarrow as pa
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, pc, to_numpy, valid_mask
 from table_format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from table_writer.files.file_change import FileChange
-from table_writer.rows.merge import RowChanges, merged_rows
-from table_writer.rows.values import merged_values, with_constants
+from table_writer.rows.merge import RowChanges, merged_rows, merged_values, with_constants
 from table_writer.surgery.opened import OpenedFile
 from table_writer.surgery.policy import CannotSplice, SurgeryPolicy
 from table_writer.surgery.splice import Dropped, GroupEdit, NewColumns

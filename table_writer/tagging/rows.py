@@ -17,7 +17,7 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk, spans_of, to_
 from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
 from table_writer.execution.executor import Block
 from table_writer.plan.plan import KeyPlan, TaskIdentity
-from table_writer.rows.keys import flushes, keyed_rows, user_rows
+from table_writer.rows.slot_rows import flushes, keyed_rows, user_rows
 from table_writer.tagging.placement import Sample
 from table_writer.tagging.tagging import NEW, Tags, slim_rows
 

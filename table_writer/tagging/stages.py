@@ -17,10 +17,9 @@ from table_format.metadata_table.record_index import RecordIndex
 from table_writer.execution.executor import Block, Place, SplitRows
 from table_writer.execution.slot_rows import SlotRows
 from table_writer.plan.plan import BUCKET_COLUMN, GONE_COLUMN, TaskIdentity
-from table_writer.tagging.placement import Numbers, Places
+from table_writer.tagging.placement import Numbers, Places, Targets, other_rows
 from table_writer.tagging.rows import Profile, key_check
 from table_writer.tagging.tagging import NEW, TagPlan, Tags, slim_rows, tag_rows
-from table_writer.tagging.targets import Targets, other_rows
 
 _BLOCK_ROWS = 100_000
 _WHERE = "in the rows of one task of this write"

@@ -10,12 +10,12 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from table_format.codecs.avro_records import decode_records
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.codecs.avro_schema_tree import parse
 from table_format.errors import HudiError
 from table_format.log import deletes
 from table_format.log.blocks import BlockType, HeaderKey, write_log_block
+from table_format.log.records import decode_records
 from table_format.merge.rules import MergeRules
 from table_format.schema.evolution import conform
 from tests.support.written_log_slices import avro_block, read, row

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_writer import HudiTable
-from spark_writer.decimals import unscaled
+from spark_writer.blocks import unscaled
 from tests.support.apache_hudi_client import QUICK
 
 pytestmark = pytest.mark.spark
@@ -20,7 +20,7 @@ WITHOUT_SETTINGS = """
 import sys
 from pyspark.sql import SparkSession
 from spark_writer import HudiTable
-from spark_writer.decimals import unscaled
+from spark_writer.blocks import unscaled
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
 spark = spark.config("spark.driver.host", "127.0.0.1").getOrCreate()
 rows = spark.range(1).selectExpr("cast(id as string) id", "1 v")

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from spark_writer import HudiTable
-from spark_writer.index_frames import insert_records
+from spark_writer.frames import insert_records
 from table_format.errors import OptionError, RecordError, RecordIndexError, SchemaError
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_writer.commit.transaction import WriteTransaction

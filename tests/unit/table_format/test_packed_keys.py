@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from table_format.codecs.arrow_numpy import spans_of
 from table_format.errors import CorruptFileError, UnsupportedTableError
-from table_format.hfile.key_packing import LONGEST, KeyPacking
-from table_format.hfile.packed_keys import NAME, PackedKeys
+from table_format.hfile.packed_keys import LONGEST, NAME, KeyPacking, PackedKeys
 from table_format.hfile.reader import HFileReader
 from table_format.hfile.sorted_keys import KeySpans
 from table_format.hfile.writer import write_hfile

@@ -20,11 +20,10 @@ from table_writer.plan.plan import TaskIdentity
 from table_writer.record_index.bootstrap import bootstrap_index
 from table_writer.record_index.verify import verify_index
 from table_writer.tagging import passes
-from table_writer.tagging.placement import Places
+from table_writer.tagging.placement import Places, Targets
 from table_writer.tagging.rows import key_check
 from table_writer.tagging.stages import Assigned, PlacePlan, place_blocks
 from table_writer.tagging.tagging import Tags
-from table_writer.tagging.targets import Targets
 from tests.support.local_writes import LocalTable
 from tests.support.reading import current_paths, current_rows
 

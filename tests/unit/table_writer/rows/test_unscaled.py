@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_writer.decimals import restored
+from spark_writer.blocks import restored
 
 LONGS = st.integers(-(10**18) + 1, 10**18 - 1)
 

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from table_format.errors import TransactionError
-from table_writer.tagging.placement import Places, Sample, Sizing, place_inserts
-from table_writer.tagging.targets import slot_targets
+from table_writer.tagging.placement import Places, Sample, Sizing, place_inserts, slot_targets
 
 SIZING = Sizing(small=100, most=120, record=10.0)
 
