@@ -65,6 +65,10 @@ lint: $(BIN)/.installed ## ruff and mypy
 test-unit: $(BIN)/.installed ## tests that need no JVM, documentation examples included
 	$(BIN)/python -m pytest -q -n 2 --dist loadscope -m 'not spark and not engine' --doctest-modules tests $(PACKAGES) docs README.md $(PYTEST_ARGS)
 
+.PHONY: test-fast
+test-fast: $(BIN)/.installed ## the tests to run while working: unit tests and contracts, less the slowest (under 3 minutes)
+	$(BIN)/python -m pytest -q -n 2 --dist loadscope -m 'not spark and not engine and not slow' tests/unit tests/contracts $(PYTEST_ARGS)
+
 .PHONY: test-spark
 test-spark: engines ## tests on PySpark and on the real engines
 	$(BIN)/python -m pytest -q -n 2 --dist loadscope --no-loadscope-reorder -m 'spark or engine' tests $(PYTEST_ARGS)

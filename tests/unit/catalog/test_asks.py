@@ -77,6 +77,7 @@ def damage(path: str, column: str, change: Callable[[dict[str, Any], Any], dict[
 
 @pytest.mark.parametrize("condition", ["s IS NULL", "s <=> NULL", "NOT (s IS NOT NULL)", "s IS NULL AND k < 100"])
 @pytest.mark.parametrize("how", ["no row of statistics", "no null count", "no bounds, no null count"])
+@pytest.mark.slow
 def test_1_null_where_the_null_count_is_unknown(make: Made, condition: str, how: str) -> None:
     # H#19645: IS NULL dropped the files of before a column was added
     written = make()
@@ -99,6 +100,7 @@ def test_1_all_null_files_are_told_by_their_count(make: Made) -> None:
 
 @pytest.mark.parametrize("bounds", [(0.0, 0.0), (-0.0, 0.0), (None, None), (math.nan, math.nan), (1.0, math.nan)])
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+@pytest.mark.slow
 def test_2_one_nan_hides_no_row(make: Made, bounds: tuple[Any, Any], kind: pa.DataType) -> None:
     # H#18754: one NaN was stored as min = max = 0.0, and hid rows of other values
     written = make(hoodie__bucket__index__num__buckets=1)

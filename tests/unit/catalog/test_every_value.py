@@ -14,6 +14,7 @@ MOST_VALUES = 4
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.slow
 def test_every_value_is_found(golden: Callable[[str], GoldenTable], name: str) -> None:
     given = golden(name)
     table = given.open()
@@ -26,6 +27,7 @@ def test_every_value_is_found(golden: Callable[[str], GoldenTable], name: str) -
 
 
 @pytest.mark.parametrize("name", ["v6_0150__edge_stats", "v6_1200__edge_stats", "v6_0150__bkt_evolve"])
+@pytest.mark.slow
 def test_every_value_is_found_by_footers(copied: Callable[..., str], name: str) -> None:
     table = Table.open(copied(name, metadata_table=False))
     full = FullScan.of(table)

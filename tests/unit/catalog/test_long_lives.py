@@ -106,6 +106,7 @@ def test_each_instant_is_answered_or_refused_for_a_cause(unpacked: Callable[[str
 
 
 @pytest.mark.parametrize("name", TABLES)
+@pytest.mark.slow
 def test_ranges(unpacked: Callable[[str], Life], name: str) -> None:
     life = unpacked(name)
     table = life.open()

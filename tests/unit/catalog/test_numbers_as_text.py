@@ -82,6 +82,7 @@ TESTS = {
 
 
 @pytest.mark.parametrize("operator", TESTS)
+@pytest.mark.slow
 def test_filters_compare_texts(folder, operator):
     table = Table.open(str(folder))
     for column, values in (("ts", texts(TIMES)), ("n", texts(NUMBERS))):

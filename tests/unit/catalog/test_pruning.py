@@ -50,6 +50,7 @@ def check_sure_files(plan: Plan, whole: pa.Table) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.slow
 def test_with_the_metadata_table(golden: Callable[[str], GoldenTable], name: str) -> None:
     given = golden(name)
     table = given.open()
@@ -58,6 +59,7 @@ def test_with_the_metadata_table(golden: Callable[[str], GoldenTable], name: str
 
 
 @pytest.mark.parametrize("name", NEWER_NAMES)
+@pytest.mark.slow
 def test_newer_tables(golden: Callable[[str], GoldenTable], copied: Callable[..., str], name: str) -> None:
     given = golden(name)
     table = given.open()
@@ -67,6 +69,7 @@ def test_newer_tables(golden: Callable[[str], GoldenTable], copied: Callable[...
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith("nomdt")])
+@pytest.mark.slow
 def test_with_footers_alone(golden: Callable[[str], GoldenTable], copied: Callable[..., str], name: str) -> None:
     table = Table.open(copied(name, metadata_table=False))
     check(table, table.scan().to_arrow(), golden(name).scan_options, seed=8)

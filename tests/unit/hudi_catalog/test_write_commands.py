@@ -136,6 +136,7 @@ def block(language: str) -> str:
     return blocks[0]
 
 
+@pytest.mark.slow
 def test_quickstart_can_be_pasted(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-"], input=block("python"), capture_output=True, text=True, cwd=folder, check=False

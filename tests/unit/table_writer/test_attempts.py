@@ -74,6 +74,7 @@ def overtaken(monkeypatch: pytest.MonkeyPatch, others: list[Callable[[], Any]]) 
 
 
 @pytest.mark.parametrize("index", [BUCKETS, INDEX], ids=["buckets", "record index"])
+@pytest.mark.slow
 def test_two_threads_lose_no_update(tmp_path: Path, index: dict[str, str]) -> None:
     """Different keys of one bucket, or of one small file; each writer has the table opened for itself."""
     table = LocalTable.create(str(tmp_path / "t"), SCHEMA, OPTIONS | index)

@@ -41,6 +41,7 @@ def files(folder: Path) -> list[str]:
 @pytest.mark.parametrize("operation", ["upsert", "bulk_insert", "insert_overwrite"])
 @pytest.mark.parametrize("long", ["n" * 300, "/".join(["n" * 200] * 25)], ids=["name", "path"])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_a_path_that_is_too_long_is_refused_by_name(tmp_path: Path, kind: str, long: str, operation: str) -> None:
     local = table(tmp_path, kind)
     local.write("upsert", rows("a", "b"))

@@ -51,6 +51,7 @@ def test_a_range_up_to_now_holds_the_rows_with_its_commit_times(
 
 
 @pytest.mark.parametrize("name", [name for name in NEWER_NAMES if not name.endswith("nometa")])
+@pytest.mark.slow
 def test_ranges_of_merge_on_read_tables_and_of_layout_2(golden: Callable[[str], GoldenTable], name: str) -> None:
     given = golden(name)
     table = given.open()

@@ -65,6 +65,7 @@ def statistics(snapshot: Snapshot, name: str, kind: pa.DataType) -> dict[Any, An
 
 
 @pytest.mark.parametrize("name", LOGGED)
+@pytest.mark.slow
 def test_a_refreshed_snapshot_is_a_fresh_one(golden, name: str) -> None:
     client = Replay.open(golden(name).path)
     client.until = "99999999"

@@ -146,6 +146,7 @@ def test_a_file_without_rows_needs_no_split(storage: Storage) -> None:
     assert keys(storage, divided(hive_splitter(), storage, [empty], None, 10)) == []
 
 
+@pytest.mark.slow
 def test_footers_are_read_once_and_bounded(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     read_paths: list[str] = []
     real = splitter.footer

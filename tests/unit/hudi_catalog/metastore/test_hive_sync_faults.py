@@ -37,6 +37,7 @@ def kills(run: Callable[[MemoryMetastore], Any], start: MemoryMetastore) -> Iter
 
 @pytest.mark.parametrize("first", [None, "apache", "handler"])
 @pytest.mark.parametrize("form", ["handler", "apache"])
+@pytest.mark.slow
 def test_a_sync_that_dies_anywhere_is_made_good_by_the_next(
     written: LocalTable, opened: Opened, store: MemoryMetastore, form: str, first: str | None
 ) -> None:

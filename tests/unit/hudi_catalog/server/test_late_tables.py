@@ -90,6 +90,7 @@ def test_other_tables_are_served_while_one_hangs(warehouse: Path, options: dict[
         until(lambda: serving._framed.workers.lost == 0)
 
 
+@pytest.mark.slow
 def test_a_service_starts_beside_a_table_that_hangs(warehouse: Path, start: Callable[..., Command]) -> None:
     flags = ("-o", f"{TABLE_TIMEOUT}={LIMIT}", "--port", "0", "--http-port", "0", "--query-log", os.devnull)
     with hung(warehouse / "dead" / PROPERTIES):
@@ -120,6 +121,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*MAIN, *arguments], capture_output=True, text=True, timeout=30, check=False)
 
 
+@pytest.mark.slow
 def test_commands_over_many_tables_go_on_beside_one_that_hangs(warehouse: Path, tmp_path: Path) -> None:
     flags = ("--table-timeout", str(LIMIT), "--json")
     sync_to_trino = ("sync", "--all", str(warehouse), "--metastore", str(tmp_path / "metastore"))

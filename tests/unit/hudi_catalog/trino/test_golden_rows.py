@@ -18,6 +18,7 @@ TRUNCATED = TrinoOptions.parse({"hoodie.catalog.trino.type.timestamp": "truncate
 
 
 @pytest.mark.parametrize("name", [*NAMES, *NEWER_NAMES])
+@pytest.mark.slow
 def test_splits_have_the_rows_of_a_scan(golden: Golden, name: str) -> None:
     table = golden(name).open()
     snapshot = table.snapshot()

@@ -211,6 +211,7 @@ def test_time_zone_of_the_session():
 
 
 @pytest.mark.parametrize("name", ["l", "i", "d", "s"])
+@pytest.mark.slow
 def test_long_lists_bind_in_a_few_calls_a_member(name: str):
     values = {
         "l": range(20_000),

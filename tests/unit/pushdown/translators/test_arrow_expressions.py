@@ -140,6 +140,7 @@ def test_deep_filters_are_refused_or_weakened():
     assert table.filter(to_arrow_expression(flat, table.schema)).num_rows == 1
 
 
+@pytest.mark.slow
 def test_wide_filters():
     started = time.process_time()
     table = pa.table({"a": list(range(0, 1_000_000, 100_000)), "s": ["x"] * 10})

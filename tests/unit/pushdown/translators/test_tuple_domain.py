@@ -227,6 +227,7 @@ def test_times_are_compared_as_they_are_served(unit, zone):
 
 
 @pytest.mark.parametrize("kind", ["points", "holes", "intervals", "times"])
+@pytest.mark.slow
 def test_wide_domains(kind):
     values = range(0, 300_000 if kind == "points" else 60_000, 3)
     domains = {

@@ -44,6 +44,7 @@ def rebuild(local: LocalTable) -> None:
 
 @pytest.mark.parametrize("options", [{}, PRIVATE])
 @pytest.mark.parametrize("later", [write_more, spread, rebuild])
+@pytest.mark.slow
 def test_what_is_gone_is_an_error_and_no_missing_keys(
     later: Callable[[LocalTable], None], options: dict[str, str], tmp_path: Path
 ) -> None:

@@ -81,6 +81,7 @@ def test_rows_beyond_the_limit_wait_in_files_and_memory_stays_near_it(tmp_path: 
 
 @pytest.mark.parametrize("kind", ["buckets", "RECORD_INDEX"])
 @pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.slow
 def test_what_is_written_does_not_depend_on_the_limit(
     tmp_path: Path, spills: Path, kind: str, partitioned: bool
 ) -> None:
@@ -141,6 +142,7 @@ def squared(number: int) -> int:
 
 
 @pytest.mark.parametrize("processes", [0, 2])
+@pytest.mark.slow
 def test_a_tasks_error_keeps_its_class_and_fields(processes: int) -> None:
     executor = LocalExecutor(2, processes=processes)
     assert executor.map(squared, range(5)) == [0, 1, 4, 9, 16]

@@ -114,6 +114,7 @@ STATES = st.lists(st.lists(st.text("ab0-é", max_size=8), max_size=12, unique=Tr
 
 
 @given(data=STATES, groups=st.integers(1, 5))
+@pytest.mark.slow
 def test_every_key_is_there_with_its_newest_place(
     tmp_path_factory: pytest.TempPathFactory, data: list[list[str]], groups: int
 ) -> None:

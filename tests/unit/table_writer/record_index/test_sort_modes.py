@@ -106,6 +106,7 @@ def test_partitioned_tables_go_on(tmp_path: Path, mode: str, kind: str) -> None:
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("most", ["0", "99999"])
 @pytest.mark.parametrize("mode", ["NONE", "PARTITION_SORT"])
+@pytest.mark.slow
 def test_one_row_a_key_where_that_is_asked_for(tmp_path: Path, mode: str, most: str, executor: str) -> None:
     local = LocalTable.create(str(tmp_path / "t"), SCHEMA, PARTITIONED, executor)
     given = {MODE: mode, "hoodie.combine.before.insert": "true", "hoodie.catalog.record.index.driver.rows": most}
