@@ -10,6 +10,7 @@ import pytest
 
 from catalog import Table
 from spark_writer import write_hudi
+from table_writer.writer import TableWriter
 from tests.engines.kinds import Kind, Step, kinds
 from tests.engines.model import comparable, expected, user_rows
 from tests.support.apache_hudi_client import ApacheHudi
@@ -32,13 +33,26 @@ def write(spark: Any, kind: Kind, path: Path, step: Step) -> None:
     write_hudi(spark.createDataFrame(step.table(kind.schema)), str(path), options, mode="append")
 
 
+def write_here(kind: Kind, path: Path, step: Step) -> None:
+    """The same write without Spark."""
+    options = kind.all_options()
+    if not path.exists():
+        key = options["hoodie.datasource.write.recordkey.field"]
+        TableWriter.create(path, kind.schema, record_key=key, options=options)
+    rows = None if step.partitions else step.table(kind.schema)
+    TableWriter.open(path, options=options).write(step.operation, rows, partitions=step.partitions)
+
+
 @pytest.fixture(scope="session")
 def written(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Every kind of table, by our writer, once."""
+    """Every kind of table, by our writer, once: in turns by Spark and without it."""
     folder = tmp_path_factory.mktemp("written")
-    for kind in KINDS.values():
-        for step in kind.steps:
-            write(spark, kind, folder / kind.name, step)
+    for number, kind in enumerate(KINDS.values()):
+        for turn, step in enumerate(kind.steps, number):
+            if turn % 2:
+                write(spark, kind, folder / kind.name, step)
+            else:
+                write_here(kind, folder / kind.name, step)
     return {name: folder / name for name in KINDS}
 
 
