@@ -212,7 +212,7 @@ class HudiTable:
         """Replace all that the table holds by these rows."""
         return self._run(Operation.INSERT_OVERWRITE_TABLE, df, options)
 
-    def delete_partition(self, partitions: str | Sequence[str], options: Options | None = None) -> WriteSummary:
+    def delete_partitions(self, partitions: str | Sequence[str], options: Options | None = None) -> WriteSummary:
         """Empty partitions, named by their paths; `*` stands for any text."""
         return self._writer().delete_partitions(partitions, options)
 

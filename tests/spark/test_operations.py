@@ -86,7 +86,7 @@ def test_the_table_object(spark: SparkSession, tmp_path: Path) -> None:
     assert table.delete("v >= 8 and part = 'a'").rows_deleted == 2
     table.insert_overwrite(frame(spark, [1, 21], v=50))
     assert contents(table) == expected([0, 2, 4, 6]) | expected([1, 21], 50)
-    assert table.delete_partition("a").groups_replaced == 2
+    assert table.delete_partitions("a").groups_replaced == 2
     assert contents(table) == expected([1, 21], 50)
     table.insert_overwrite_table(frame(spark, [3]))
     assert contents(table) == expected([3])
