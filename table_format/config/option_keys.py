@@ -146,9 +146,7 @@ UNSERVED: Final = (
     Unserved("hoodie.metadata.index.partition.stats.enable", False, *_INDEX),
     Unserved("hoodie.metadata.index.secondary.enable", False, *_INDEX),
     Unserved("hoodie.metadata.index.expression.enable", False, *_INDEX),
-    Unserved(
-        "hoodie.partition.ttl.inline", False, "partitions do not expire by themselves", "call delete_partitions for them"
-    ),
+    Unserved("hoodie.partition.ttl.inline", False, "partitions do not expire by themselves", "call delete_partitions"),
     Unserved(
         "hoodie.write.commit.callback.on", False, "nobody is called after a commit", "call after the write, in the job"
     ),
