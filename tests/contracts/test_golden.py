@@ -1,0 +1,34 @@
+"""Each golden file is listed in `tests/golden/README.md`, with the script that makes it anew."""
+
+import re
+from pathlib import Path
+
+from tests.support.paths import GOLDEN
+
+_ROW = re.compile(r"^\| (`.+`) \| (.+) \|$", re.MULTILINE)
+_QUOTED = re.compile(r"`([^`]+)`")
+_PATTERNS = ("*.xz", "*.gz", "*.json")
+
+
+def listed() -> list[tuple[set[Path], list[Path]]]:
+    """Files and scripts of each row of the README's table; no scripts where it says `none`."""
+    rows = []
+    for files, scripts in _ROW.findall((GOLDEN / "README.md").read_text()):
+        patterns = _QUOTED.findall(files)
+        matches = [set(GOLDEN.glob(pattern)) for pattern in patterns]
+        assert all(matches), f"{patterns}: no such files"
+        assert bool(_QUOTED.findall(scripts)) != (scripts == "none"), scripts
+        rows.append((set().union(*matches), [GOLDEN / name for name in _QUOTED.findall(scripts)]))
+    return rows
+
+
+def test_each_golden_file_has_one_row() -> None:
+    rows = [file for files, _ in listed() for file in files]
+    stored = {file for pattern in _PATTERNS for file in GOLDEN.rglob(pattern)}
+    assert sorted(rows) == sorted(stored)
+
+
+def test_each_script_exists_and_each_file_of_scripts_is_named() -> None:
+    named = {script for _, scripts in listed() for script in scripts}
+    present = {path for ending in ("*.py", "*.java") for path in GOLDEN.rglob(ending) if path.name != "__init__.py"}
+    assert named | {GOLDEN / "packing.py"} == present
