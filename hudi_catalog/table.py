@@ -20,6 +20,8 @@ from pushdown.expression import HudiExpression
 from table_format.errors import ArgumentError, SchemaError
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_writer.plan.operations import Operation
+from table_writer.row_writes import Options, RowWrites
 
 if TYPE_CHECKING:
     from table_format.metadata_table.record_index_layout import IndexLayout
@@ -30,10 +32,8 @@ if TYPE_CHECKING:
 
 _WIDTH = 160
 
-Options = Mapping[str, Any]
 
-
-class Table(catalog.table.Table):
+class Table(catalog.table.Table, RowWrites[Any]):
     """A Hudi table, to read and to write.
 
     It reads as `catalog.Table` does: `scan`, `snapshot`, `history`, `refresh`. Each writing call is one commit, of
@@ -111,29 +111,6 @@ class Table(catalog.table.Table):
                 console.print(part)
         return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
-    def upsert(self, rows: Any, options: Options | None = None) -> WriteSummary:
-        """Insert rows with new keys and update those whose key the table has; `_hoodie_is_deleted` rows delete.
-
-        Columns that the rows lack become null; new columns and wider types become part of the table.
-        """
-        return self._write("upsert", rows, options)
-
-    def insert(self, rows: Any, options: Options | None = None) -> WriteSummary:
-        """Add rows; `hoodie.datasource.insert.dup.policy` and others say what happens to keys that are there."""
-        return self._write("insert", rows, options)
-
-    def bulk_insert(self, rows: Any, options: Options | None = None) -> WriteSummary:
-        """Add rows as they are; keys are taken for new."""
-        return self._write("bulk_insert", rows, options)
-
-    def insert_overwrite(self, rows: Any, options: Options | None = None) -> WriteSummary:
-        """Replace the partitions that the rows fall into by these rows."""
-        return self._write("insert_overwrite", rows, options)
-
-    def insert_overwrite_table(self, rows: Any, options: Options | None = None) -> WriteSummary:
-        """Replace all that the table holds by these rows."""
-        return self._write("insert_overwrite_table", rows, options)
-
     def delete(self, rows: Any, options: Options | None = None) -> WriteSummary:
         """Delete records.
 
@@ -144,7 +121,7 @@ class Table(catalog.table.Table):
         """
         if isinstance(rows, (str, HudiExpression)):
             return self._delete_where(rows, options)
-        return self._write("delete", rows, options)
+        return self._write(Operation.DELETE, rows, options)
 
     def delete_partitions(self, partitions: str | Sequence[str], options: Options | None = None) -> WriteSummary:
         """Empty partitions, named by their paths; `*` stands for any text."""
@@ -220,7 +197,7 @@ class Table(catalog.table.Table):
         self.refresh()
         return layout
 
-    def _write(self, operation: str, rows: Any, options: Options | None) -> WriteSummary:
+    def _write(self, operation: Operation, rows: Any, options: Options | None) -> WriteSummary:
         from hudi_catalog.sources.rows import RowsOfTable, arrow_rows
 
         self.client.reload()

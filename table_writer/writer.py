@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from typing import Self
 
 import pyarrow as pa
 
@@ -22,15 +22,15 @@ from table_writer.plan.options import WriteOptions
 from table_writer.plan.properties import new_table_properties
 from table_writer.record_index.bootstrap import BootstrapReport, bootstrap_index
 from table_writer.record_index.verify import VerifyReport, verify_index
+from table_writer.row_writes import Options, RowWrites
 from table_writer.services.clean import clean
 from table_writer.summary import WriteSummary
 from table_writer.write_job import WriteJob
 
-Options = Mapping[str, Any]
 _SPOOLED = 8
 
 
-class TableWriter:
+class TableWriter(RowWrites[ArrowData]):
     """Writes one table.
 
     Args:
@@ -147,37 +147,17 @@ class TableWriter:
         """The table's columns, without Hudi's meta columns."""
         return self.client.table_schema()
 
-    def upsert(self, rows: ArrowData, options: Options | None = None) -> WriteSummary:
-        """Insert rows with new keys and update those whose key the table has; `_hoodie_is_deleted` rows delete.
-
-        Columns that the rows lack become null; new columns and wider types become part of the table.
-        """
-        return self.write(Operation.UPSERT, rows, options)
-
-    def insert(self, rows: ArrowData, options: Options | None = None) -> WriteSummary:
-        """Add rows; `hoodie.datasource.insert.dup.policy` and others say what happens to keys that are there."""
-        return self.write(Operation.INSERT, rows, options)
-
-    def bulk_insert(self, rows: ArrowData, options: Options | None = None) -> WriteSummary:
-        """Add rows as they are; keys are taken for new."""
-        return self.write(Operation.BULK_INSERT, rows, options)
-
-    def insert_overwrite(self, rows: ArrowData, options: Options | None = None) -> WriteSummary:
-        """Replace the partitions that the rows fall into by these rows."""
-        return self.write(Operation.INSERT_OVERWRITE, rows, options)
-
-    def insert_overwrite_table(self, rows: ArrowData, options: Options | None = None) -> WriteSummary:
-        """Replace all that the table holds by these rows."""
-        return self.write(Operation.INSERT_OVERWRITE_TABLE, rows, options)
-
     def delete(self, rows: ArrowData, options: Options | None = None) -> WriteSummary:
         """Delete the records whose key and partition columns some rows hold."""
-        return self.write(Operation.DELETE, rows, options)
+        return self._write(Operation.DELETE, rows, options)
 
     def delete_partitions(self, partitions: str | Sequence[str], options: Options | None = None) -> WriteSummary:
         """Empty partitions, named by their paths; `*` stands for any text."""
         names = [partitions] if isinstance(partitions, str) else list(partitions)
         return self.write(Operation.DELETE_PARTITION, None, options, names)
+
+    def _write(self, operation: Operation, rows: ArrowData, options: Options | None) -> WriteSummary:
+        return self.write(operation, rows, options)
 
     def write(
         self,
