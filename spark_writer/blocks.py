@@ -168,12 +168,12 @@ def placements(count: int) -> npt.NDArray[np.int64]:
 
     So each slot is a task of its own, whereas the slots' plain numbers would leave many tasks empty and double others.
     """
-    found: dict[int, int] = {}
+    preimages: dict[int, int] = {}
     value = 0
-    while len(found) < count:
-        found.setdefault(murmur3_int(value) % count, value)
+    while len(preimages) < count:
+        preimages.setdefault(murmur3_int(value) % count, value)
         value += 1
-    return np.array([found[slot] for slot in range(count)], np.int64)
+    return np.array([preimages[slot] for slot in range(count)], np.int64)
 
 
 def _rotated(value: int, bits: int) -> int:

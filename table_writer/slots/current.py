@@ -101,14 +101,18 @@ def _buckets(files: pa.Table) -> Any:
     return pc.cast(pc.utf8_slice_codeunits(ids, 0, 8), pa.int32())
 
 
+def files_of_group(files: pa.Table, partition: str, number: int) -> pa.Table:
+    """The current files of one partition and one number, which is the bucket or the group's number among all."""
+    return files.filter(pc.and_(pc.equal(files["partition"], partition), pc.equal(files["bucket"], number)))
+
+
 def _refuse_doubles(files: pa.Table) -> None:
     counts = files.group_by(["partition", "bucket"], use_threads=False).aggregate([([], "count_all")])
     doubled = counts.filter(pc.greater(counts["count_all"], 1))
     if doubled.num_rows == 0:
         return
     partition, bucket = doubled["partition"][0].as_py(), doubled["bucket"][0].as_py()
-    mine = pc.and_(pc.equal(files["partition"], partition), pc.equal(files["bucket"], bucket))
-    paths = files.filter(mine)["path"].to_pylist()
+    paths = files_of_group(files, partition, bucket)["path"].to_pylist()
     raise UnsupportedTableError(
         f"bucket {bucket} of partition {partition!r} has {len(paths)} file groups ({paths[0]}, {paths[1]}); the bucket "
         "index needs one. Remove the duplicates with the writer that made them"

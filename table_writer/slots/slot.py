@@ -23,6 +23,7 @@ from table_writer.metadata.index_deltas import DeltaCollector
 from table_writer.plan.plan import BUCKET_COLUMN, FilePlan, TaskIdentity
 from table_writer.rows.merge import positions_after
 from table_writer.rows.slot_rows import Incoming
+from table_writer.slots.current import files_of_group
 from table_writer.surgery.merge_file import merge_by_surgery
 from table_writer.surgery.policy import CannotSplice
 
@@ -215,9 +216,9 @@ def _current(plan: FilePlan, partition: str, number: int) -> CurrentFile | None:
     table = plan.current
     if table.num_rows == 0:
         return None
-    mine = pc.and_(pc.equal(table["partition"], partition), pc.equal(table["bucket"], number))
-    found: list[dict[str, str]] = table.select(["file_id", "instant", "path"]).filter(mine).to_pylist()
-    return CurrentFile(**found[0]) if found else None
+    columns = ["file_id", "instant", "path"]
+    files: list[dict[str, str]] = files_of_group(table, partition, number).select(columns).to_pylist()
+    return CurrentFile(**files[0]) if files else None
 
 
 class GroupWriter:

@@ -84,5 +84,5 @@ class _Distinct:
         keyed = keyed_rows(self._keys, rows, ())
         paths: Any = keyed[PARTITION_PATH] if self._keys.spec.is_partitioned else pa.repeat("", len(keyed))
         pairs = pa.table([paths.cast(pa.string()), keyed[BUCKET_COLUMN]], names=["partition", "bucket"])
-        found = pairs.group_by(["partition", "bucket"], use_threads=False).aggregate([])
-        return set(zip(found["partition"].to_pylist(), found["bucket"].to_pylist(), strict=True))
+        distinct = pairs.group_by(["partition", "bucket"], use_threads=False).aggregate([])
+        return set(zip(distinct["partition"].to_pylist(), distinct["bucket"].to_pylist(), strict=True))
